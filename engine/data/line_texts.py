@@ -7,10 +7,11 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from engine.data.files import opened, readable
 from engine.errors import DataError
 from engine.values import TextSource, digest_of
 
@@ -20,7 +21,8 @@ LARGE = 256 << 20
 
 def file_facts(path: Path) -> str:
     """A digest of a file's size and time of writing. Raises DataError where there is none."""
-    return _facts(_stat(path, path))
+    with readable(path):
+        return _facts(os.stat(path))
 
 
 class LineTexts(TextSource):
@@ -33,7 +35,7 @@ class LineTexts(TextSource):
 
     def __init__(self, path: Path, field: str, spans: np.ndarray, facts: str) -> None:
         self.path, self.field, self.spans, self.facts = path.absolute(), field, spans, facts
-        self._file: int | None = None
+        self._file: BinaryIO | None = None
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -43,15 +45,21 @@ class LineTexts(TextSource):
         return LineTexts, (self.path, self.field, self.spans, self.facts)
 
     def __del__(self) -> None:
-        if getattr(self, "_file", None) is not None:
-            os.close(self._file)  # type: ignore[arg-type]
+        if (file := getattr(self, "_file", None)) is not None:
+            file.close()
 
     def many(self, rows: Sequence[int]) -> list[str]:
         file = self._opened()
         found = []
-        for start, end in self.spans[np.asarray(rows, np.int64)].tolist():
-            value = json.loads(self._read(file, start, end - start)).get(self.field)
-            found.append("" if value is None else str(value))
+        try:
+            with readable(self.path):
+                for start, end in self.spans[np.asarray(rows, np.int64)].tolist():
+                    value = json.loads(self._read(file, start, end - start)).get(self.field)
+                    found.append("" if value is None else str(value))
+        except DataError:
+            raise
+        except (ValueError, RecursionError, AttributeError):  # each line was an object when it was first read
+            raise self._changed() from None
         return found
 
     def take(self, rows: Sequence[int]) -> LineTexts:
@@ -66,13 +74,12 @@ class LineTexts(TextSource):
         """The open file, found to be the one that was read: it is looked at every time."""
         with self._lock:
             if self._file is None:
-                try:
-                    self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-                except OSError as error:
-                    raise DataError(f"cannot read texts of {self.path}: {error.strerror or error}") from None
-        if _facts(_stat(self._file, self.path)) != self.facts:
-            raise DataError(f"{self.path} has changed since it was read, and its texts are read from it; load it again")
-        return self._file
+                self._file = opened(self.path)
+            file = self._file.fileno()
+        with readable(self.path):
+            if _facts(os.fstat(file)) != self.facts:
+                raise self._changed()
+        return file
 
     def _read(self, file: int, start: int, size: int) -> bytes:
         if hasattr(os, "pread"):
@@ -81,12 +88,8 @@ class LineTexts(TextSource):
             os.lseek(file, start, os.SEEK_SET)
             return os.read(file, size)
 
-
-def _stat(file: int | Path, path: Path) -> os.stat_result:
-    try:
-        return os.stat(file)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    def _changed(self) -> DataError:
+        return DataError(f"{self.path} has changed since it was read, and its texts are read from it; load it again")
 
 
 def _facts(found: os.stat_result) -> str:

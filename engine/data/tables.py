@@ -9,6 +9,7 @@ import csv
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ import numpy as np
 
 from engine.data import line_texts
 from engine.data.line_texts import LineTexts
-from engine.data.textfiles import SILENT, lines
+from engine.data.parquet import ParquetTable
+from engine.data.textfiles import LONGEST, SILENT, lines
 from engine.errors import DataError, RepeatedIdError
 from engine.progress import Progress, counted
 from engine.values import Notice, replace_surrogates
@@ -42,8 +44,11 @@ REPEATED = ("refuse", "first", "number")
 """What is done about an id that an earlier row has: an error, the first row alone is kept, the others are numbered."""
 
 _HEAD = 20  # rows looked at to learn the columns of a JSON Lines file and to guess what they mean
-_BATCH = 4096  # rows between two looks at `stop`
-_SAMPLE = 16_384  # characters from which a separator is guessed where the header has several
+_SAMPLE = 8_192  # characters from which a separator is guessed where the header has several
+_CELL = 1 << 16  # characters of a cell that a preview shows
+_COLUMNS = 16_384  # as many as a spreadsheet can have: each row of a preview is a mapping of all
+_LONG = 1 << 16  # bytes of a line that is looked at before it is parsed
+_PARTS = 1 << 19  # commas and brackets in such a line: each may become an object of a hundred times its size
 _ABSENT = object()
 
 
@@ -67,7 +72,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Preview:
-    """The first rows of a table, as text.
+    """The first rows of a table, as text, of which a cell shows the first 65,536 characters.
 
     total: how many rows there are, None where only a full read would tell; nested: keys of objects called "metadata"
     """
@@ -99,20 +104,20 @@ class Documents(NamedTuple):
 def preview(path: str | Path, rows: int = _HEAD, separator: str | None = None) -> Preview:
     """The columns, the first rows and a mapping guessed by usual names, else by long texts. Raises DataError."""
     path = Path(path)
-    names, records = _open(path, separator=separator)
+    names, records, total = _open(path, separator=separator, rows=rows + 1)
     if not names:
         raise DataError(f"{path.name} is empty")
+    shown: list[dict[str, str]] = []
+    nested: dict[str, None] = {}
     with closing(records):
-        head = list(islice(records, rows + 1))
-    total = len(head) if len(head) <= rows else None
-    if _suffix(path) == ".parquet":
-        from pyarrow.parquet import read_metadata
-
-        total = int(read_metadata(path).num_rows)
-    shown = [{name: replace_surrogates(_shown(record.get(name))) for name in names} for _, record in head[:rows]]
-    objects = [more for _, record in head if type(more := record.get("metadata")) is dict]
-    nested = tuple(dict.fromkeys(key for more in objects for key in more))
-    return Preview(tuple(names), shown, total, _guess(names, shown), nested)
+        # One row after the other: as text, an object is a tenth as large.
+        for _, record in islice(records, rows + 1):
+            shown.append({name: replace_surrogates(_shown(record.get(name))[:_CELL]) for name in names})
+            if type(more := record.get("metadata")) is dict:
+                nested |= dict.fromkeys(islice(more, _COLUMNS))
+    if total is None and len(shown) <= rows:
+        total = len(shown)
+    return Preview(tuple(names), shown[:rows], total, _guess(names, shown[:rows]), tuple(nested)[:_COLUMNS])
 
 
 def read_documents(
@@ -138,24 +143,25 @@ def read_documents(
     columns = preview(path, separator=separator).guess if columns is None else columns
     columns = replace(columns, metadata=tuple(dict.fromkeys((*columns.metadata, *metadata))))
     passages = _Passages(path, columns)
-    _, records = _open(path, columns, watch, separator, passages.ends)
+    _, records, _ = _open(path, columns, watch, separator, passages.ends)
     places = array("q")
     ids: list[str] = []
     kept: dict[str, list[str | None]] = {name: [] for name in columns.metadata}
-    for number, record in records:
-        places.append(number)
-        text = record.get(columns.text, _ABSENT)
-        text = text if type(text) is str else _as_text(text, columns.text, path, number, record)
-        if columns.id is None:
-            ids.append(str(len(ids)))
-        else:
-            doc = record.get(columns.id, _ABSENT)
-            ids.append(doc if type(doc) is str else as_id(doc, _place(path, number), columns.id))
-        title = record.get(columns.title) if columns.title is not None else ""
-        title = title if type(title) is str else _as_text(title, columns.title or "", path, number, record)
-        passages.add(text, title)
-        for name, values in kept.items():
-            values.append(_named(record, name))
+    with closing(records):
+        for number, record in records:
+            places.append(number)
+            text = record.get(columns.text, _ABSENT)
+            text = text if type(text) is str else _as_text(text, columns.text, path, number, record)
+            if columns.id is None:
+                ids.append(str(len(ids)))
+            else:
+                doc = record.get(columns.id, _ABSENT)
+                ids.append(doc if doc and type(doc) is str else as_id(doc, _place(path, number), columns.id))
+            title = record.get(columns.title) if columns.title is not None else ""
+            title = title if type(title) is str else _as_text(title, columns.title or "", path, number, record)
+            passages.add(text, title)
+            for name, values in kept.items():
+                values.append(_named(record, name))
     if columns.id is None:
         notices.append(Notice("rows without an id column: their ids are row numbers, counted from 0", len(ids)))
     if guessed and _usual(columns.text) not in TEXT_NAMES:
@@ -246,9 +252,9 @@ def _each_once(
 
 def as_id(value: Any, place: str, column: str = "id") -> str:
     """An id as text: text as it is, a whole number in decimal. Raises DataError for anything else, naming `place`."""
-    if isinstance(value, str | int) and not isinstance(value, bool):
+    if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
         return str(value)
-    what = "nothing" if value is _ABSENT else "null" if value is None else f"{_shown(value)} ({type(value).__name__})"
+    what = "nothing" if value is _ABSENT else "null" if value is None else _with_type(value)
     raise DataError(f"{place}: the id in {column!r} must be text or a whole number; found {what}")
 
 
@@ -258,20 +264,28 @@ def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[s
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is _ABSENT:
-        has = ", ".join(map(repr, record)) or "nothing"
+        has = ", ".join(map(repr, islice(record, _HEAD))) or "nothing"
         raise DataError(f"{_place(path, number)}: {column!r} is missing (an empty text is legal); found {has}")
-    raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_shown(value)} ({type(value).__name__})")
+    raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_with_type(value)}")
+
+
+def _with_type(value: Any) -> str:
+    return "an empty text" if value == "" else f"{_shown(value)[:80]} ({type(value).__name__})"
 
 
 def guess_separator(path: Path) -> str:
     """What stands between the columns of a CSV file: the only one that its header has, else what csv.Sniffer finds."""
+    header = sample = ""
     with closing(lines(path)) as numbered:
-        head = [text for _, text in islice(numbered, _HEAD)]
-    found = [mark for mark in SEPARATORS if head and mark in head[0]]
+        for number, text in islice(numbered, _HEAD):
+            header, sample = header or text, sample + text[:_SAMPLE]
+            if number == _HEAD or len(sample) >= _SAMPLE:
+                break
+    found = [mark for mark in SEPARATORS if mark in header]
     if len(found) < 2:
         return (found or SEPARATORS)[0]
     try:
-        return csv.Sniffer().sniff("".join(head)[:_SAMPLE], "".join(found)).delimiter
+        return csv.Sniffer().sniff(sample[:_SAMPLE], "".join(found)).delimiter
     except csv.Error:
         return found[0]
 
@@ -282,13 +296,15 @@ def _open(
     watch: Progress = SILENT,
     separator: str | None = None,
     ends: "array[int] | None" = None,
-) -> tuple[list[str], Rows]:
-    """The column names of a table and its rows; `columns`: those that must be there and that alone may be read.
+    rows: int | None = None,
+) -> tuple[list[str], Rows, int | None]:
+    """The column names of a table, its rows, and how many it says it has, None where it says nothing.
 
-    ends: gets the ends of the lines of a JSON Lines file, as of `lines`
+    columns: those that must be there and that alone may be read; ends: gets the ends of the lines of a JSON Lines file,
+    as of `lines`; rows: as many as are read, None for all
     """
     required = list(dict.fromkeys(columns.required)) if columns else None
-    suffix = _suffix(path)
+    suffix, total = _suffix(path), None
     if separator is not None and (suffix != ".csv" or len(separator) != 1 or separator in '"\r\n'):
         raise DataError(f"separator must be one character between the columns of a .csv file; got {separator!r}")
     match suffix:
@@ -297,27 +313,46 @@ def _open(
         case ".tsv":
             names, records = _with_header(path, _tsv_rows(path, watch))
         case ".jsonl" | ".ndjson":
-            records = json_rows(path, watch, ends)
-            head = list(islice(records, _HEAD))
-            # Keys may differ from line to line: a missing one is an error of its line.
-            names = list(dict.fromkeys(key for _, record in head for key in record))
-            return names, (row for part in (head, records) for row in part)
+            with closing(json_rows(path)) as head:
+                # Keys may differ from line to line: a missing one is an error of its line.
+                names = list(dict.fromkeys(key for _, record in islice(head, _HEAD) for key in record))
+            required, records = None, json_rows(path, watch, ends)
         case ".parquet":
-            names, records = _parquet(path, required, watch)
+            table = ParquetTable(path, required, rows)
+            names, records, total = table.names, table.rows(watch), table.total
         case _:
             raise DataError(f"{path.name}: cannot read {suffix or 'a file without a suffix'}; expected {KINDS}")
+    if len(names) > _COLUMNS:
+        raise DataError(f"{path.name} has {len(names):,} columns; at most {_COLUMNS:,} are read")
     for name in required or ():
         if names.count(name) != 1:
             number = f"{names.count(name)} columns" if name in names else "no column"
-            raise DataError(f"{path.name}: {number} called {name!r}; it has {', '.join(map(repr, names))}")
-    return names, records
+            listed = ", ".join(map(repr, names[:_HEAD]))
+            raise DataError(f"{path.name}: {number} called {name!r}; it has {listed}")
+    return names, records, total
 
 
 def _csv_rows(path: Path, watch: Progress, separator: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
-    reader = csv.reader((text for _, text in lines(path, watch)), delimiter=separator, strict=True)
+    first, length, parts = 1, 0, 0
+
+    def checked() -> Iterator[str]:
+        """The lines, counted from the first of a row: a quote that nobody closes joins all that follow."""
+        nonlocal length, parts
+        for _, text in lines(path, watch):
+            length += len(text)
+            if length > _LONG:
+                parts += text.count(separator)
+                if length > LONGEST or parts > _PARTS:
+                    raise DataError(
+                        f"{path.name} line {first}: the row that begins here goes on for {length:,} characters; "
+                        "is a closing double quote missing?"
+                    )
+            yield text
+
+    reader = csv.reader(checked(), delimiter=separator, strict=True)
     while True:
-        first = reader.line_num + 1
+        first, length, parts = reader.line_num + 1, 0, 0
         try:
             fields = next(reader)
         except StopIteration:
@@ -334,7 +369,18 @@ def _csv_rows(path: Path, watch: Progress, separator: str) -> Iterator[tuple[int
 def _tsv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
     for number, text in lines(path, watch):
         if text := text.removesuffix("\n").removesuffix("\r"):
+            if len(text) > _LONG:
+                _check_parts(path, number, text, "\t")
             yield number, text.split("\t")
+
+
+def _check_parts(path: Path, number: int, text: str, marks: str) -> None:
+    """Refuse a long line that would become far too many values. Raises DataError."""
+    if (parts := sum(map(text.count, marks))) > _PARTS:
+        raise DataError(
+            f"{path.name} line {number} has {len(text):,} characters with {parts:,} of {' '.join(map(repr, marks))}; "
+            f"at most {_PARTS:,} are read in so long a line"
+        )
 
 
 def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Rows]:
@@ -359,49 +405,35 @@ def json_rows(path: Path, watch: Progress = SILENT, ends: "array[int] | None" = 
     ends: as of `lines`
     """
     for number, text in lines(path, watch, ends):
+        if long := len(text) > _LONG:
+            _check_parts(path, number, text, ",[{")
         try:
-            record = json.loads(text)
+            record = _DECODE(text)
         except json.JSONDecodeError as error:
             if not text.strip():
                 continue
             place = f"{path.name} line {number} column {error.pos + 1}"
             raise DataError(f"{place}: {error.msg}; every line must be one whole JSON object") from None
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets nested too deep
+        except (ValueError, RecursionError) as error:  # a key twice; thousands of digits; brackets nested too deep
             raise DataError(f"{path.name} line {number}: {error}") from None
         if type(record) is not dict:
             kind = type(record).__name__
             raise DataError(f"{path.name} line {number} column 1: every line must be a JSON object; found a {kind}")
+        if long and len(record) > _COLUMNS:
+            raise DataError(f"{path.name} line {number} has {len(record):,} keys; at most {_COLUMNS:,} are read")
         yield number, record
 
 
-def _parquet(path: Path, required: list[str] | None, watch: Progress) -> tuple[list[str], Rows]:
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises ValueError where a key stands in it twice: which value is meant, nobody knows."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {key[:80]!r} stands twice in one object; keep one of them")
+    return record
 
-    unreadable = (pa.ArrowException, ValueError, OSError)
-    try:
-        file = ParquetFile(path)
-        names, total = list(file.schema_arrow.names), file.metadata.num_rows
-    except unreadable as error:
-        raise DataError(f"{path.name} is not a readable Parquet file: {error}") from None
 
-    def records() -> Rows:
-        batches, done = file.iter_batches(_BATCH, columns=required), 0
-        with file:
-            while True:
-                watch(done, total, f"reading {path.name}")
-                try:
-                    batch = next(batches)
-                    values = [column.to_pylist() for column in batch.columns]
-                except StopIteration:
-                    return
-                except unreadable as error:
-                    raise DataError(f"{path.name}, in the {_BATCH} rows after row {done}: {error}") from None
-                for row in zip(*values, strict=True):
-                    done += 1
-                    yield done, dict(zip(batch.schema.names, row, strict=True))
-
-    return names, records()
+_DECODE = json.JSONDecoder(object_pairs_hook=_unrepeated).decode
 
 
 def _guess(names: list[str], head: list[dict[str, str]]) -> Columns:

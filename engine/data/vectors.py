@@ -1,17 +1,23 @@
 """Vectors that a person brings along: .npy and .npz files, checked row by row. Nothing is ever unpickled."""
 
+import io
+import os
+import tokenize
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 
+from engine.data.files import check_growth, opened, present, readable
 from engine.data.tables import as_id
-from engine.data.textfiles import SILENT, STOPPED, lines
+from engine.data.textfiles import SHORT, SILENT, STOPPED, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
 from engine.values import Embeddings, Notice
@@ -19,9 +25,13 @@ from engine.values import Embeddings, Notice
 SUFFIXES = (".npy", ".npz")
 
 _BLOCK = 1 << 22  # numbers converted at a time: 16 MB of float32
+_SLICE = 1 << 20  # bytes unpacked at a time
+_HEADER = 10_000  # bytes of a header; those of plain numbers have 118
+_MEMBERS = 1000  # arrays in a .npz
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNREADABLE = (
-    *(OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
+    *(OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 _REFUSED = (
     "holds Python objects, which only unpickling could read, and unpickling a file runs whatever code is in it; "
@@ -55,12 +65,6 @@ def read_vectors(
     """The same, with a notice where no ids came with the vectors."""
     path = Path(path)
     array, inside = _arrays(path)
-    if array.ndim != 2 or 0 in array.shape:
-        raise DataError(
-            f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {array.shape}"
-        )
-    if array.dtype.kind not in "fiu":
-        raise DataError(f"{path.name}: expected numbers, for example float32; found dtype {array.dtype}")
     if ids is None:
         ids = inside if inside is not None else _beside(path)
     notices: tuple[Notice, ...] = ()
@@ -68,7 +72,7 @@ def read_vectors(
         names = tuple(map(str, range(len(array))))
         notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(names)),)
     elif isinstance(ids, (str, Path)):
-        names = tuple(text.removesuffix("\n").removesuffix("\r") for _, text in lines(Path(ids)))
+        names = _ids_of_lines(path, Path(ids), len(array))
     else:
         names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
     _check_ids(path, names, len(array))
@@ -93,56 +97,191 @@ def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddi
 
 
 def _beside(path: Path) -> Path | None:
-    return next((p for p in (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")) if p.is_file()), None)
+    return next((p for p in (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")) if present(p)), None)
 
 
-def _arrays(path: Path) -> tuple[np.ndarray, list[Any] | None]:
+def _ids_of_lines(path: Path, ids: Path, rows: int) -> tuple[str, ...]:
+    texts = ((number, text.removesuffix("\n").removesuffix("\r")) for number, text in lines(ids, longest=SHORT))
+    names = tuple(as_id(text, f"{ids.name} line {number}") for number, text in islice(texts, rows))
+    if next(texts, None):
+        raise DataError(_how_many(path, rows, f"more than {rows}"))
+    return names
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What an array says of itself, before any of it is read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    columns_first: bool
+    begins: int  # offset of its first number
+
+    @property
+    def count(self) -> int:
+        return int(np.prod(np.array((1, *self.shape), dtype=object)))
+
+    @property
+    def bytes(self) -> int:
+        return self.count * self.dtype.itemsize
+
+    def of(self, numbers: np.ndarray) -> np.ndarray:
+        return numbers.reshape(self.shape[::-1]).T if self.columns_first else numbers.reshape(self.shape)
+
+
+def _arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
     """The matrix (mapped from disk where it can be) and the ids of the file."""
-    if not path.is_file():
+    if not present(path):
         raise DataError(f"{path} does not exist; expected a .npy or .npz file of vectors")
     try:
-        # Mapped, so that a matrix which must be converted is in memory once, and any other only as pages of the file.
-        # "c" is writeable, as torch wants it; what would be written stayed in memory, and never reaches the file.
-        loaded = np.load(path, mmap_mode="c", allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded, None
-        with loaded:
-            return _matrix(path, loaded), _ids_inside(path, loaded)
+        with opened(path) as file, readable(path):
+            on_disk = os.fstat(file.fileno()).st_size
+            start = file.read(4)
+            file.seek(0)
+            if start.startswith(b"PK"):
+                with zipfile.ZipFile(_Frugal(file)) as archive:  # type: ignore[call-overload]
+                    return _unpacked(path, archive, on_disk)
+            header = _matrix_header(path, _header(path, file, path.name), on_disk)
+            # Mapped, so that a matrix which must be converted is in memory once, and any other only as pages of the
+            # file. "c" is writeable, as torch wants it; what would be written stayed in memory, never in the file.
+            order = "F" if header.columns_first else "C"
+            return np.memmap(file, header.dtype, "c", header.begins, header.shape, order), None  # type: ignore[call-overload]
     except DataError:
         raise
     except _UNREADABLE as error:
-        if "pickle" in str(error) or "Python objects" in str(error):
-            raise DataError(f"{path.name} {_REFUSED}") from None
-        raise DataError(f"{path.name} is not a readable NumPy file: {error}") from None
+        raise DataError(f"{path.name} is not a readable NumPy file: {str(error) or type(error).__name__}") from None
 
 
-def _matrix(path: Path, stored: Any) -> np.ndarray:
-    if "vectors" in stored.files:
-        array: np.ndarray = stored["vectors"]
-        return array
-    arrays = {name: value for name in stored.files if name != "ids" and isinstance(value := stored[name], np.ndarray)}
-    matrices = [value for value in arrays.values() if value.ndim == 2]
+class _Frugal(io.RawIOBase):
+    """A file of which nobody reads much at once: a zip's directory is read whole, however large it says it is."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        part = self._file.read(_SLICE + 1) if size < 0 or size > _SLICE else self._file.read(size)
+        if len(part) > _SLICE:
+            raise ValueError(f"its directory has more than {_SLICE:,} bytes")
+        return part
+
+
+def _header(path: Path, file: IO[bytes], what: str) -> _Header:
+    """The header of an array. Raises DataError for what holds no plain values, and what `_UNREADABLE` lists."""
+    start = file.read(8)
+    if start[:1] == b"\x80" and start[1:2] in b"\x02\x03\x04\x05":
+        raise DataError(f"{path.name} {_REFUSED}")
+    if start[:6] != b"\x93NUMPY":
+        raise DataError(
+            f"{path.name} is not a readable NumPy file: {what} begins with {start!r} and not with b'\\x93NUMPY'; "
+            "np.save and np.savez write such files"
+        )
+    long = start[6:7] == b"\x02"
+    length = file.read(4 if long else 2)
+    size = int.from_bytes(length, "little")
+    if start[6:] not in (b"\x01\x00", b"\x02\x00") or size > _HEADER:
+        raise DataError(f"{path.name} is not a readable NumPy file: a header {start[6:]!r} of {size:,} bytes in {what}")
+    read = np.lib.format.read_array_header_2_0 if long else np.lib.format.read_array_header_1_0
+    # RecursionError is a RuntimeError: a header is parsed as a literal of Python.
+    shape, columns_first, dtype = read(io.BytesIO(length + file.read(size)), max_header_size=_HEADER)
+    if dtype.hasobject:
+        raise DataError(f"{path.name} {_REFUSED}")
+    if min(shape, default=0) < 0:
+        raise DataError(f"{path.name} is not a readable NumPy file: {what} has the shape {shape}")
+    return _Header(shape, dtype, columns_first, len(start) + len(length) + size)
+
+
+def _matrix_header(path: Path, header: _Header, has: int) -> _Header:
+    """The header of a matrix that has as many bytes as it says. Raises DataError."""
+    if len(header.shape) != 2 or 0 in header.shape:
+        raise DataError(
+            f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
+        )
+    if header.dtype.kind not in "fiu":
+        raise DataError(f"{path.name}: expected numbers, for example float32; found dtype {header.dtype}")
+    return _sized(path, header, has)
+
+
+def _sized(path: Path, header: _Header, has: int) -> _Header:
+    if difference := has - header.begins - header.bytes:
+        what = f"{difference:,} bytes behind" if difference > 0 else f"{-difference:,} bytes less than"
+        raise DataError(
+            f"{path.name} has {what} the {header.dtype} numbers of shape {header.shape} that it names; save it anew"
+        )
+    return header
+
+
+def _unpacked(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
+    """The matrix and the ids of a .npz: sizes are checked before anything is unpacked."""
+    members = {}
+    for info in archive.infolist():
+        if info.filename in members or len(members) == _MEMBERS:
+            raise DataError(f"{path.name} has {info.filename!r} twice, or more than {_MEMBERS} arrays; save it anew")
+        members[info.filename] = info
+    arrays = {name.removesuffix(".npy"): info for name, info in members.items() if name.endswith(".npy")}
+    headers = {name: _member_header(path, archive, info) for name, info in arrays.items()}
+    name = _matrix_name(path, {name: header.shape for name, header in headers.items()})
+    matrix = _matrix_header(path, headers[name], arrays[name].file_size)
+    needed = matrix.bytes + (0 if matrix.dtype == np.float32 else 4 * matrix.count)
+    if (ids := headers.get("ids")) is not None:
+        if len(ids.shape) != 1 or ids.dtype.kind not in "USiu":
+            raise DataError(
+                f"{path.name}: 'ids' must be a 1-D array of strings; found shape {ids.shape}, dtype {ids.dtype}"
+            )
+        _sized(path, ids, arrays["ids"].file_size)
+        needed += 2 * ids.bytes + 64 * ids.count
+    check_growth(path, on_disk, needed, "save it unpacked, with np.save or np.savez")
+    numbers = _values(archive, arrays[name], matrix)
+    if ids is None:
+        return numbers, None
+    names = _values(archive, arrays["ids"], ids).tolist()
+    # Bytes that are not UTF-8 raise a ValueError, which the caller reports.
+    return numbers, [raw.decode() for raw in names] if ids.dtype.kind == "S" else names
+
+
+def _member_header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
+    if info.compress_type not in _PACKED:
+        raise DataError(f"{path.name}: {info.filename} is packed as np.savez does not; save it with np.savez")
+    with archive.open(info) as file:
+        return _header(path, file, info.filename)
+
+
+def _matrix_name(path: Path, shapes: dict[str, tuple[int, ...]]) -> str:
+    if "vectors" in shapes:
+        return "vectors"
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2 and name != "ids"]
     if len(matrices) != 1:
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items()) or "no arrays"
-        raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {shapes}")
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if name != "ids") or "no arrays"
+        raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {listed}")
     return matrices[0]
 
 
-def _ids_inside(path: Path, stored: Any) -> list[Any] | None:
-    if "ids" not in stored.files:
-        return None
-    ids = stored["ids"]
-    if ids.ndim != 1 or ids.dtype.kind not in "USiu":
-        raise DataError(
-            f"{path.name}: 'ids' must be a 1-D array of strings; found shape {ids.shape}, dtype {ids.dtype}"
-        )
-    # Bytes that are not UTF-8 raise a ValueError, which the caller reports.
-    return [raw.decode() for raw in ids.tolist()] if ids.dtype.kind == "S" else ids.tolist()
+def _values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: _Header) -> np.ndarray:
+    """An array of a .npz, as large as it says. Raises EOFError where it ends before."""
+    numbers = np.empty(header.count, header.dtype)
+    into = memoryview(numbers.view(np.uint8)) if header.count else memoryview(b"")
+    with archive.open(info) as file:
+        file.read(header.begins)
+        for start in range(0, header.bytes, _SLICE):
+            part = file.read(min(_SLICE, header.bytes - start))
+            into[start : start + len(part)] = part
+            if len(part) < min(_SLICE, header.bytes - start):
+                raise EOFError(f"{info.filename} ends after {start + len(part):,} of {header.bytes:,} bytes")
+        file.read(1)  # the end, where its checksum is compared
+    return header.of(numbers)
 
 
 def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
     if len(ids) != rows:
-        raise DataError(f"{path.name} has {rows} rows but {len(ids)} ids; one id is needed for each row")
+        raise DataError(_how_many(path, rows, str(len(ids))))
     if len(set(ids)) < rows:
         twice = [doc for doc, count in Counter(ids).items() if count > 1]
         raise DataError(f"{path.name}: {_listed('occur more than once', twice)}")
@@ -186,6 +325,10 @@ def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: boo
             named = ", ".join(f"row {row} (id {ids[row]!r})" for row in rows[:5])
             raise DataError(f"{path.name}: {len(rows)} rows {what}; counted from 0, the first are {named}")
     return out
+
+
+def _how_many(path: Path, rows: int, ids: str) -> str:
+    return f"{path.name} has {rows} rows but {ids} ids; one id is needed for each row"
 
 
 def _listed(what: str, ids: Sequence[str]) -> str:

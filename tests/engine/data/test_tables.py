@@ -9,7 +9,7 @@ import tempfile
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine
@@ -24,7 +24,7 @@ ANY_TEXT = st.one_of(TEXT, st.text(st.characters())).filter(lambda s: json.loads
 
 
 def documents(text, min_size=1):
-    return st.lists(st.tuples(text, text, text), min_size=min_size, max_size=8, unique_by=lambda row: row[0])
+    return st.lists(st.tuples(text.filter(bool), text, text), min_size=min_size, max_size=8, unique_by=lambda row: row[0])
 
 
 def round_trip(content, name, columns=MAPPING):
@@ -64,6 +64,7 @@ def test_tsv_round_trip(rows, bom, end):
     assert triples(round_trip("\ufeff" * bom + content, "a.tsv").corpus) == rows
 
 
+@settings(max_examples=20)  # each starts a process
 @given(documents(TEXT), st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]))
 def test_parquet_round_trip(rows, kind):
     columns = [pa.array(column, pa.string()).cast(kind) for column in zip(*rows, strict=True)]
@@ -110,7 +111,7 @@ def test_unreadable_parquet_is_said(tmp_path):
     ends = pa.array([0, 1], pa.int32()).buffers()[1]
     bad = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(b"\xff")])
     pq.write_table(pa.table({"id": ["a"], "text": bad}), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"b\.parquet, in the 4096 rows after row 0: .*0xff"):
+    with pytest.raises(DataError, match=r"b\.parquet, in the rows after row 0: .*0xff"):
         load_dataset(tmp_path / "b.parquet")
 
 

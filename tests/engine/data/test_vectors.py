@@ -45,8 +45,8 @@ def test_normalized_rows_have_length_one(loaded):
 def test_ids_of_vectors_come_from_where_they_are(tmp_path):
     path = tmp_path / "v.npy"
     np.save(path, np.eye(3))
-    written(tmp_path, "ids.txt", "\ufeff007\r\n a \r\n\r\n")
-    assert load_vectors(path).ids == ("007", " a ", "")
+    written(tmp_path, "ids.txt", "\ufeff007\r\n a \r\n \r\n")
+    assert load_vectors(path).ids == ("007", " a ", " ")
     written(tmp_path, "v.ids.txt", "x\ny\nz")
     assert load_vectors(path).ids == ("x", "y", "z") == load_vectors(path, tmp_path / "v.ids.txt").ids
     assert load_vectors(path, ["p", 8, np.str_("r")]).ids == ("p", "8", "r")
