@@ -10,14 +10,13 @@ from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
-from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import Cancelled
 from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import exact_frontier, stored_curve
 from engine.evaluation.sweep.cell import Cell
-from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.store import Store, cached_file
 from engine.evaluation.sweep.sweep import stored_cells
 from engine.matrix import GRAM_ROWS
 from engine.params import values_of
@@ -122,7 +121,7 @@ _CURVES: Memo[Any, tuple[Curve, ...]] = Memo(64)
 
 def store() -> Store:
     """The file of finished cells, created where there is none."""
-    return Store(cache.section(SECTION) / FILE)
+    return Store(cached_file(SECTION, FILE))
 
 
 def find(sweep: Sweep) -> Cells:

@@ -121,4 +121,4 @@ def warn(loaded: Loaded, queries: Queries) -> None:
 
 
 def _path(name: str) -> Path:
-    return cache.section(SECTION) / f"{name}.safetensors"
+    return cache.place(SECTION, f"{name}.safetensors")

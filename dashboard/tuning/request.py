@@ -9,11 +9,10 @@ import engine
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
-from engine.data import cache
 from engine.decoder import Decoder
 from engine.evaluation.splits import judged_by, split_in_half, subsample
 from engine.evaluation.sweep.cell import Cell
-from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.store import Store, cached_file
 from engine.evaluation.tuning.choose import ChosenDecoder, choose, families
 from engine.evaluation.tuning.history import remember
 from engine.evaluation.tuning.objectives import Objective
@@ -151,7 +150,7 @@ def baseline() -> str:
 
 def file_of(loaded: Loaded) -> Path:
     """Where the cells and the studies of a corpus are kept."""
-    return cache.section(STORED) / f"{loaded.space.embeddings.digest[:16]}.db"
+    return cached_file(STORED, f"{loaded.space.embeddings.digest[:16]}.db")
 
 
 def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:

@@ -3,13 +3,17 @@
 An entry is its payload followed by a SHA-256 of its name and the payload: a truncated, damaged or renamed file is a
 miss. A file is written under a temporary name, on POSIX under an advisory lock (flock), and renamed, so that `delete`
 can tell a write in flight from the remains of a killed run; on Windows an open file cannot be deleted at all.
+
+What is only kept to spare work is left out where the home cannot be written, and that is said once.
 """
 
+import errno
 import hashlib
 import io
 import os
 import re
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +23,7 @@ from typing import BinaryIO
 import numpy as np
 
 from engine.errors import DataError, FrontierError
-from engine.paths import home
+from engine.paths import file_mode, home, is_own, keeping, make_folder, process_folder, takes_files
 
 _SEAL = hashlib.sha256().digest_size
 _TAG = "CACHEDIR.TAG"
@@ -27,27 +31,60 @@ _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Frontier: safe to delete at any time.\n"
 _SIGN = b"A cache of Frontier"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 _TRIES = 10
 """Attempts at a write whose folder or temporary another process deletes before it can be locked."""
+LEFT = 3600.0
+"""Seconds without a change after which the temporary of a writer that is gone is deleted."""
+_swept: set[Path] = set()
+"""Folders whose remains of killed runs this process has deleted."""
 
 
 def section(name: str) -> Path:
     """The folder of a section, created and tagged as a cache; for stores that need more than get and put.
 
-    Raises FrontierError when it cannot be made, or holds files of other programs, which `clear` would delete.
+    Where nothing can be written to it, a folder that ends with the process, which is said once. Raises FrontierError
+    when it holds files of other programs, which `clear` would delete.
     """
+    try:
+        folder = _tagged(name)
+        if not takes_files(folder):
+            raise OSError(errno.EROFS, "it is read-only, or its disk is full")
+        return folder
+    except OSError as error:
+        keeping(error.strerror or str(error))
+        return _passing(name)
+
+
+def place(section_name: str, name: str) -> Path:
+    """The path of a file or folder of a section, there or not; raises as `section`.
+
+    One that is there is found also where nothing can be written to the section.
+    """
+    there = _folder(section_name) / name
+    return there if there.exists() else section(section_name) / name
+
+
+def _passing(name: str) -> Path:
+    """The folder that stands for a section until the process ends."""
+    folder = process_folder() / checked(name)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _tagged(name: str) -> Path:
+    """The folder of a section, created and tagged. Raises OSError, and FrontierError as `section`."""
     folder = _folder(name)
+    make_folder(folder)
     if _ours(folder):
         return folder
-    with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        foreign = [entry.name for entry in folder.iterdir() if entry.name != _TAG and not _is_temporary(entry)]
+    foreign = [entry.name for entry in folder.iterdir() if entry.name != _TAG and not _is_temporary(entry)]
     if foreign and not _ours(folder):  # another process may have tagged it in the meantime
         raise FrontierError(
             f"{folder} holds files that Frontier did not write ({foreign[0]!r}, …), so it cannot be used as a cache; "
             "set FRONTIER_HOME to a folder of its own"
         )
-    write(folder / _TAG, _TAG_TEXT)
+    _write(folder / _TAG, _TAG_TEXT)
     return folder
 
 
@@ -62,8 +99,23 @@ def get(section_name: str, key: str) -> bytes | None:
 
 
 def put(section_name: str, key: str, payload: bytes) -> None:
-    """Store a payload under a key. Raises FrontierError when the cache cannot be written."""
-    write(section(section_name) / checked(key), payload + _seal(section_name, key, payload))
+    """Store a payload under a key, where the cache can be written; said once where it cannot."""
+    keep(section_name, key, payload + _seal(section_name, key, payload))
+
+
+def keep(section_name: str, key: str, data: bytes | Callable[[BinaryIO], object]) -> bool:
+    """Write a file of a section that spares work, as `write` does; False, and said once, where that cannot be.
+
+    Raises FrontierError when the section holds files of other programs.
+    """
+    checked(key)
+    try:
+        _write(_tagged(section_name) / key, data)
+    except OSError as error:
+        keeping(error.strerror or str(error))
+        return False
+    keeping(None)
+    return True
 
 
 def get_array(section_name: str, key: str) -> np.ndarray | None:
@@ -79,7 +131,7 @@ def get_array(section_name: str, key: str) -> np.ndarray | None:
 
 
 def put_array(section_name: str, key: str, array: np.ndarray) -> None:
-    """Store an array of any shape and numeric type under a key. Raises FrontierError when it cannot be written."""
+    """Store an array of any shape and numeric type under a key, as `put`."""
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     put(section_name, key, stream.getvalue())
@@ -92,16 +144,13 @@ def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
     Raises FrontierError that names the path and the fix.
     """
     with explained(path):
-        for _ in range(_TRIES - 1):
-            with suppress(FileNotFoundError):  # another process cleared the cache between two of our steps
-                return _write_once(path, data)
-        _write_once(path, data)
+        _write(path, data)
 
 
 def clear(section: str | None = None) -> int:
     """Delete one section or all of them, remains of killed runs included; returns the bytes freed.
 
-    Folders without Frontier's tag, tags and temporaries of writes in flight stay. Raises FrontierError.
+    Folders without Frontier's tag, tags and temporaries that `delete` leaves alone stay. Raises FrontierError.
     """
     freed = 0
     for folder in (folder for folder in sections() if section in (None, folder.name)):
@@ -114,24 +163,48 @@ def clear(section: str | None = None) -> int:
 
 
 def delete(path: Path) -> int:
-    """Delete a file, unless it is the temporary of a write in flight; the bytes freed. Raises FrontierError."""
+    """Delete a file; the bytes freed. Raises FrontierError.
+
+    A temporary stays while it is written, and for an hour after its last change: not every file system has locks.
+    """
     with explained(path):
-        if _is_temporary(path) and _in_flight(path):
-            return 0
         try:
-            size = path.lstat().st_size
+            stat = path.lstat()
+            # A date ahead is of a clock that was set back since.
+            if _is_temporary(path) and (abs(time.time() - stat.st_mtime) < LEFT or _in_flight(path)):
+                return 0
         except FileNotFoundError:
             return 0  # gone since it was listed
         path.unlink(missing_ok=True)
-    return size
+    return stat.st_size
+
+
+def _write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file as `write` does. Raises OSError."""
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):  # another process cleared the cache between two of our steps
+            return _write_once(path, data)
+    _write_once(path, data)
+
+
+def _sweep(folder: Path) -> None:
+    """Delete, once a process, what killed writers left in a folder of Frontier's own."""
+    if folder in _swept or not is_own(folder):
+        return
+    _swept.add(folder)
+    for entry in [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]:
+        with suppress(FrontierError):
+            delete(entry)
 
 
 def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    _sweep(path.parent)
+    mode = file_mode(path)
     # In the same folder, as only a rename within one file system is atomic.
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             _hold(file)
             if callable(data):
                 data(file)

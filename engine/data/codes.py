@@ -52,8 +52,8 @@ def cached_codes(path: Path, vectors: Tensor, lengths: Tensor) -> Codes:
         identity, place = _identity(path, vectors, lengths), _place(path)
         found = _mapped(place, identity, vectors.shape)
         if found is None:
-            cache.section(SECTION)
-            cache.write(place, lambda file: _write(file, identity, vectors))
+            if not cache.keep(SECTION, place.name, lambda file: _write(file, identity, vectors)):
+                return codes_of(vectors)
             facts: inventory.Facts = {"file": str(path), "rows": vectors.shape[0], "dimension": vectors.shape[1]}
             inventory.describe(SECTION, place.name, [place.name], facts)
             found = _mapped(place, identity, vectors.shape)

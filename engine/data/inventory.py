@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.data import cache
+from engine.data.sqlite import READ_ONLY, code_of
 from engine.errors import FrontierError
 from engine.paths import home
 
@@ -58,7 +59,8 @@ class Item:
     @property
     def fresh(self) -> bool:
         """Whether it is a database that changed less than a minute ago."""
-        return self.store and time.time() - max(_stat(path)[1] for path in self.files) < QUIET
+        # A date ahead is of a clock that was set back since.
+        return self.store and abs(time.time() - max(_stat(path)[1] for path in self.files)) < QUIET
 
 
 def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None:
@@ -67,7 +69,7 @@ def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None
     key = f"{section}.{name}"
     with suppress(FrontierError, OSError):
         if cache.get(LABELS, key) == content:
-            os.utime(cache.section(LABELS) / key)
+            os.utime(home() / LABELS / key)
         else:
             cache.put(LABELS, key, content)
 
@@ -128,8 +130,9 @@ def held(item: Item) -> str | None:
         with closing(sqlite3.connect(f"{store.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)) as db:
             db.execute("BEGIN EXCLUSIVE")
             db.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        return "another program has it open"
+    except sqlite3.OperationalError as error:
+        # Where it cannot be written, deleting it says so.
+        return None if code_of(error) in READ_ONLY else "another program has it open"
     except sqlite3.DatabaseError:
         return None  # damaged, so of no use to anybody
     # The last one to close it takes the log away.

@@ -1,5 +1,6 @@
 """Locks between processes, on a file beside the one that is written."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -7,6 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.data.cache import explained
+from engine.paths import file_mode
+
+_READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
+"""Errors of a folder that takes no new file."""
+
+
+def lock_of(path: Path) -> Path:
+    """The file that writers of a file lock."""
+    return path.with_name(f"{path.name}.lock")
 
 
 @contextmanager
@@ -18,8 +28,15 @@ def locked(path: Path) -> Iterator[None]:
     if not path.is_file():
         yield
         return
+    lock = lock_of(path)
     with explained(path):
-        handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, file_mode(lock) & 0o644)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            # In a folder that takes no new file the lock is the file's own.
+            handle = os.open(path, os.O_RDONLY)
     try:
         with explained(path):
             _lock(handle)

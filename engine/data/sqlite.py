@@ -1,11 +1,62 @@
-"""SQLite files that several processes write at once: their tables made in one transaction, changes written ahead."""
+"""SQLite files that several processes write at once: their tables made in one transaction, changes written ahead.
 
+Where nothing can be written they are read, as they stand: all that is in them, or nothing.
+"""
+
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import DataError
+from engine.paths import file_mode, is_own
 
 WAIT = 60.0
 """Seconds that a writer waits for another one."""
+READ_ONLY = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
+"""Codes of a file, or a folder around it, that cannot be written."""
+
+
+def connect(path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connection:
+    """A connection that begins no transaction by itself; with "rwc" the file is made where there is none.
+
+    A file that cannot be written, or lies where nothing can, can be read. Raises DataError where it cannot be read
+    either, as changes to it are in a file beside it.
+    """
+    if mode == "rwc" and is_own(path) and not path.exists():
+        with suppress(OSError):  # SQLite says what is in the way
+            # Files beside it get the mode that it has.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path)))
+    try:
+        return _connected(path, mode)
+    except sqlite3.OperationalError as error:
+        if code_of(error) not in READ_ONLY or not path.is_file():
+            raise
+    try:
+        # With what is written ahead, where somebody has it open: only then are all files there that this takes.
+        return _connected(path, "ro")
+    except sqlite3.OperationalError:
+        beside = [path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal")]
+        if apart := next((file for file in beside if file.exists() and file.stat().st_size), None):
+            raise DataError(
+                f"{path} lies where nothing can be written, and changes that belong to it are in {apart.name}, which "
+                "could not be read there; copy both files to a folder that you can write to"
+            ) from None
+        # SQLite takes such a file as it stands: it holds everything, and nobody is writing to it.
+        return _connected(path, "ro&immutable=1")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=WAIT, isolation_level=None)
+    try:
+        db.execute("PRAGMA schema_version").fetchone()  # only now is the file looked at
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def make_tables(
@@ -27,12 +78,17 @@ def make_tables(
 
 
 def write_ahead(db: sqlite3.Connection) -> None:
-    """Have changes written ahead: a reader never waits, and a process that dies leaves whole transactions only."""
+    """Have changes written ahead: a reader never waits, and a process that dies leaves whole transactions only.
+
+    A file that can only be read stays as it is.
+    """
     until = time.monotonic() + WAIT
     while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
             db.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
+            if code_of(error) in READ_ONLY:
+                return
             # While others use the file this fails at once, however long the time to wait.
             if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise

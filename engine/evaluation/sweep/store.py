@@ -6,14 +6,15 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine.data.sqlite import WAIT, make_tables, write_ahead
+from engine.data import cache
+from engine.data.sqlite import code_of, connect, make_tables, write_ahead
 from engine.errors import DataError
 from engine.evaluation.curve import PLACES, Curve
 from engine.evaluation.sweep.cell import Cell, means, result_digest
@@ -160,12 +161,24 @@ class Store:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection of this thread's own."""
         try:
-            with closing(sqlite3.connect(self.path, timeout=WAIT)) as db:
+            with closing(connect(self.path)) as db:
                 # Bytes that are no text are damage, and found out as such.
                 db.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 yield db
         except sqlite3.DatabaseError as error:
-            raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}") from None
+            full = code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+            fix = "; free some room, or keep the store in another folder" if full else ""
+            raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix}") from None
+
+
+def cached_file(section: str, name: str) -> Path:
+    """The file of a store in the cache; a copy that ends with the process where nothing can be written there."""
+    kept, path = cache.place(section, name), cache.section(section) / name
+    if kept != path and not path.exists():
+        # Without what cannot be read there: it is computed again.
+        with suppress(DataError, sqlite3.Error), closing(connect(kept)) as db, closing(connect(path)) as copy:
+            db.backup(copy)
+    return path
 
 
 def _cell(row: Mapping[str, Any], lists: Mapping[str, str]) -> Cell:

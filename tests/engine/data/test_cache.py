@@ -1,5 +1,6 @@
 """The cache on disk: whole entries or none, whatever happens to the files."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from engine.data import cache, inventory
 from engine.errors import FrontierError
+from engine.paths import unkept
 from support.processes import environment
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -81,14 +83,70 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_remains(tmp_path):
     assert path.read_bytes() == b"new"
 
 
-def test_a_home_that_cannot_be_written_is_explained(tmp_path, monkeypatch):
+@pytest.mark.threat("a home that cannot be written", "what spares work is not kept, which is said once")
+def test_a_home_that_cannot_be_written_is_said_once(tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "file" / "home"))
-    with pytest.raises(FrontierError, match=r"file/home/things.*set FRONTIER_HOME"):
+    for _ in range(2):
         cache.put("things", KEY, b"x")
-    assert cache.get("things", KEY) is None
-    with pytest.raises(FrontierError, match="choose a folder"):
-        cache.write(tmp_path / "file" / "x", b"")  # not below home: an export, for example
+        assert cache.get("things", KEY) is None
+    (said,) = caplog.messages
+    assert "nothing new is kept in" in said and "file/home (Not a directory)" in said and "set FRONTIER_HOME" in said
+    assert unkept() in said
+    folder = cache.section("things")
+    assert folder == cache.section("things") and not folder.is_relative_to(tmp_path / "file")
+    assert cache.place("things", "a") == folder / "a" and not cache.sections() and cache.clear() == 0
+    for inside in (tmp_path / "file" / "home" / "x", tmp_path / "file" / "x"):  # the second: an export, for example
+        with pytest.raises(FrontierError, match=r"cannot write .*file/.*x: Not a directory; free some room, or"):
+            cache.write(inside, b"")
+
+
+def test_a_home_that_can_be_written_again_is_nothing_to_say(home, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        cache.put("things", KEY, b"x")
+    assert "No space left on device" in unkept() and not [p for p in home.rglob("*") if p.suffix == ".tmp"]
+    cache.put("things", KEY, b"x")
+    assert unkept() is None and cache.get("things", KEY) == b"x"
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_folder_for_the_process_ends_with_it(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    code = "from engine.data import cache\nprint(cache.section('things'))\ncache.section('others')"
+    around = environment(FRONTIER_HOME=str(tmp_path / "file" / "home"), TMPDIR=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], env=around, capture_output=True, text=True)
+    assert done.stdout.startswith(str(tmp_path / "frontier-")) and done.stderr.count("note: nothing new is kept") == 1
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.threat("other users of the machine", "what is kept is the user's alone: files 0600, folders 0700")
+@pytest.mark.skipif(os.name != "posix", reason="needs modes")
+def test_only_the_user_sees_what_is_kept(tmp_path, home, monkeypatch):
+    before = os.umask(0o022)
+    try:
+        cache.put("things", KEY, b"x")
+        cache.write(cache.section("things") / "deep" / "er" / "file", b"x")
+        cache.write(tmp_path / "export" / "file", b"x")
+        modes = {path.relative_to(home).as_posix(): path.stat().st_mode & 0o777 for path in (home, *home.rglob("*"))}
+        assert {path for path, mode in modes.items() if mode == 0o700} == {
+            ".",
+            "things",
+            "things/deep",
+            "things/deep/er",
+        }
+        assert set(modes.values()) == {0o700, 0o600}
+        exported = tmp_path / "export"
+        assert [path.stat().st_mode & 0o777 for path in (exported, exported / "file")] == [0o755, 0o644]
+        for wide in (home, home / "things"):
+            wide.chmod(0o755)
+        cache.section("things")
+        assert [path.stat().st_mode & 0o777 for path in (home, home / "things")] == [0o755, 0o700], "an older home"
+    finally:
+        os.umask(before)
 
 
 def test_a_section_is_cleared_alone_or_with_all_others():
@@ -104,12 +162,31 @@ def test_a_section_is_cleared_alone_or_with_all_others():
     assert cache.get("one", "a") == b"again"
 
 
+HOUR = 3600
+
+
 def test_remains_of_killed_runs_are_ignored_and_cleared():
     cache.put("things", "a", b"x")
     remains = cache.section("things") / ".a.0123.tmp"
     remains.write_bytes(b"half a chunk")
     assert cache.get("things", "a") == b"x"
-    assert cache.clear() == 33 + 12 and not remains.exists()
+    assert cache.clear() == 33 and remains.exists(), "not every file system says whether it is still written"
+    os.utime(remains, (0, time.time() - HOUR - 1))
+    assert cache.clear() == 12 and not remains.exists()
+
+
+@pytest.mark.threat("temporary files pile up after kills", "deleted once their writer is dead and they are an hour old")
+def test_remains_go_with_the_next_write_once_they_are_an_hour_old(home):
+    ended, fresh, other, held = (f".{name}.tmp" for name in ("a." + "0" * 32, "a." + "1" * 32, "a.b", "b." + "2" * 32))
+    home.mkdir()
+    for name in (ended, fresh, other, held):
+        (home / name).write_bytes(b"half")
+    for name in (ended, other, held):
+        os.utime(home / name, (0, time.time() - HOUR - 1))
+    with open(home / held, "rb") as writer:
+        cache._hold(writer)
+        cache.write(home / "settings", b"x")
+    assert {path.name for path in home.iterdir()} == {"settings", fresh, other, held}, "the third is another program's"
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/b", "", "A", ".hidden"])
@@ -128,6 +205,8 @@ def test_a_write_in_flight_survives_deletion_of_everything(delete):
         calls.append("called")
         file.write(b"half")
         file.flush()
+        (temporary,) = path.parent.glob(".*.tmp")
+        os.utime(temporary, (0, time.time() - 2 * HOUR))  # a long write, or a clock that was set
         assert delete() == 0
         file.write(b" and half")
 
@@ -141,6 +220,7 @@ def test_a_temporary_of_a_killed_writer_is_deleted():
     code = f"import os\nfrom engine.data import cache\ncache.write(cache.section('things') / 'a', {dies})"
     assert subprocess.run([sys.executable, "-c", code], env=environment()).returncode == 9
     (remains,) = cache.files_of(cache.section("things"))
+    os.utime(remains, (0, time.time() - HOUR - 1))
     assert remains.stat().st_size == 4 == cache.clear() and not remains.exists()
 
 
