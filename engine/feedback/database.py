@@ -8,11 +8,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from engine.data.cache import explained
-from engine.data.sqlite import WAIT, code_of, make_tables, write_ahead
+from engine.data.sqlite import code_of, connect, make_tables, write_ahead
 from engine.errors import DataError
 from engine.feedback.serialization import (
     BEGINNING,
     START,
+    TORN,
     End,
     Verified,
     damaged,
@@ -23,14 +24,15 @@ from engine.feedback.serialization import (
 )
 from engine.values import Notice
 
-APPLICATION, VERSION = 0x4F524147, 1
-"""What SQLite's header calls such a file ("ORAG"), and its format."""
+APPLICATION, UNCOUNTED, VERSION = 0x4F524147, 1, 2
+"""What SQLite's header calls such a file ("ORAG"), the format of older ones, without `last`, and that of today's."""
 TABLES = {
     "records": "CREATE TABLE records (number INTEGER PRIMARY KEY, line TEXT NOT NULL)",
     "taken": "CREATE TABLE taken (seal TEXT NOT NULL)",
+    "last": "CREATE TABLE last (number INTEGER NOT NULL, seal TEXT NOT NULL)",
 }
-"""records: the lines of the log, counted from 1; taken: up to which line the JSONL log beside it was taken over."""
-TORN = Notice("line at the end was torn, by a process that was killed while writing it, and is left out", 1)
+"""records: the lines of the log, counted from 1; taken: up to which line the JSONL log beside it was taken over; last:
+how many lines there are, and the seal of the last: changed with them in one transaction, so none can be cut off."""
 _UNUSABLE = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY,
@@ -45,50 +47,42 @@ def transaction(path: Path, *, write: bool = False, create: bool = False) -> Ite
     replaced. Raises DataError for a file that is something else or damaged, FrontierError where it cannot be opened or
     written.
     """
-    with _errors(path):
-        try:
-            db = _connect(path, "rwc" if create else "rw")
-        except sqlite3.OperationalError as error:
-            # In a folder that cannot be written to, where nobody else can have written either.
-            if create or code_of(error) not in _UNUSABLE or path.with_name(path.name + "-wal").exists():
-                raise
-            db = _connect(path, "ro&immutable=1")
-        with closing(db):
-            db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            yield Database(path, db)
-            # What is not committed is rolled back when the file is closed.
-            db.execute("COMMIT")
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=WAIT, isolation_level=None)
-    try:
+    with _errors(path), closing(connect(path, "rwc" if create else "rw")) as db:
         # Bytes that are no text are damage, and noticed as such.
         db.text_factory = lambda raw: raw.decode("ascii", "replace")
         db.execute("PRAGMA trusted_schema = OFF")
         db.execute("PRAGMA synchronous = FULL")
-        if not _has_tables(db, path):
-            if mode != "rwc":
+        if not _format(db, path):
+            if not create:
                 raise damaged(path, 1, "")
-            make_tables(db, lambda: _has_tables(db, path), TABLES, application_id=APPLICATION, user_version=VERSION)
+            make_tables(db, lambda: bool(_format(db, path)), TABLES, application_id=APPLICATION, user_version=VERSION)
             write_ahead(db)
-    except BaseException:
-        db.close()
-        raise
-    return db
+        db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        database = Database(path, db)
+        if _format(db, path) == VERSION:
+            _refuse_other_end(database, db)
+        elif write:
+            # Older versions, which would not count, say from now on that they cannot use it.
+            db.execute(TABLES["last"])
+            db.execute(f"PRAGMA user_version = {VERSION}")
+            _note_end(db, database.end())
+        yield database
+        # What is not committed is rolled back when the file is closed.
+        db.execute("COMMIT")
 
 
-def _has_tables(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether the tables of a log are there; a DataError where there is anything else."""
+def _format(db: sqlite3.Connection, path: Path) -> int:
+    """The version of the tables of a log, 0 where there are none; a DataError where there is anything else."""
     schema = {name: sql for name, sql in db.execute("SELECT name, sql FROM sqlite_master")}
     application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if not schema and not application:
-        return False
+        return 0
     if application != APPLICATION:
         raise DataError(f"{path} is a database, but no log of feedback; choose another file")
-    if version != VERSION or schema != TABLES:
+    tables = TABLES if version != UNCOUNTED else {name: sql for name, sql in TABLES.items() if name != "last"}
+    if version not in (UNCOUNTED, VERSION) or schema != tables:
         raise DataError(f"{path} is of another version of Frontier (format {version}, not {VERSION})")
-    return True
+    return int(version)
 
 
 class Database:
@@ -116,22 +110,20 @@ class Database:
         """The lines behind one. Raises DataError that names the first that is not as it was written."""
         intact = start[0]
 
-        def advice(count: int, name: str) -> str:
-            return f'sqlite3 {name} "SELECT line FROM records WHERE number <= {count} ORDER BY number" > kept.jsonl'
-
         rows = self._db.execute("SELECT number, line FROM records WHERE number > ? ORDER BY number", (intact,))
         try:
-            for line in verified(rows, start, self.path, advice):
+            for line in verified(rows, start, self.path, _kept):
                 yield line
                 intact += 1
         except sqlite3.DatabaseError as error:
             if code_of(error) in _UNUSABLE:
                 raise
-            raise damaged(self.path, intact + 1, advice(intact, self.path.name)) from None
+            raise damaged(self.path, intact + 1, _kept(intact, self.path.name)) from None
 
     def append(self, lines: Iterable[str]) -> None:
         """Add lines."""
         self._db.executemany("INSERT INTO records (line) VALUES (?)", ((line,) for line in lines))
+        _note_end(self._db, self.end())
 
     def replace(self, lines: Iterable[str]) -> None:
         """Put lines in place of all others."""
@@ -147,12 +139,12 @@ class Database:
         try:
             if has_line(older, taken, last=True):
                 return [], taken, ()
-            lines, torn = read_jsonl(older)
+            lines, notices = read_jsonl(older)
         except DataError as error:
             if end == BEGINNING:
                 raise
             return [], taken, (Notice(f"older log beside this one cannot be read: {error}", 1),)
-        notices = (TORN,) if torn else ()
+        notices = (TORN,) if TORN in notices else ()  # nor does a log that others add to say where it ends
         seals = [START, *(seal for _, _, seal in lines)]
         known = seals.index(taken) if taken in seals else 0
         while known < len(lines) and self.line(known + 1) == lines[known][0]:
@@ -183,6 +175,33 @@ class Database:
     def _taken(self) -> str:
         row = self._db.execute("SELECT seal FROM taken").fetchone()
         return str(row[0]) if row else START
+
+
+def _note_end(db: sqlite3.Connection, end: End) -> None:
+    """Note where a log ends."""
+    db.execute("DELETE FROM last")
+    db.execute("INSERT INTO last VALUES (?, ?)", end)
+
+
+def _refuse_other_end(log: Database, db: sqlite3.Connection) -> None:
+    """Raise a DataError unless a log ends where its last writer noted it."""
+    notes, (number, seal) = db.execute("SELECT number, seal FROM last").fetchall(), log.end()
+    if notes == [(number, seal)] or not (notes or number):
+        return
+    written = notes[0][0] if len(notes) == 1 and isinstance(notes[0][0], int) else 0
+    if written > number:
+        raise DataError(
+            f"{log.path} ends at record {number}, and {written} were written: the last were cut off. Copy the file "
+            f"back from a backup, or move it aside once what is left is in another file: {_kept(number, log.path.name)}"
+        )
+    for _ in log.lines():
+        pass  # names the first that is not as it was written
+    raise damaged(log.path, written + 1, _kept(written, log.path.name))
+
+
+def _kept(count: int, name: str) -> str:
+    """A command that writes the first lines of a log to a file."""
+    return f'sqlite3 {name} "SELECT line FROM records WHERE number <= {count} ORDER BY number" > kept.jsonl'
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Records as lines of JSON, and back: sealed, numbers exact to the last bit; JSONL files, read.
 
 A line's first entry is a seal over the seal before it and the rest of the line, so a line that was changed, lost or
-moved is detected. JSONL logs are what older versions wrote, and exports.
+moved is detected. JSONL logs are what older versions wrote, and exports, which end with their count: behind the last
+line break, where older versions see the rest of a line that was being written.
 """
 
 import base64
@@ -17,7 +18,7 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.feedback.presets import LEAST_TEMPERATURE, MODES
 from engine.feedback.records import SAYS, CorpusChange, Event, Marked, Query, Record, Undone, is_whole
-from engine.values import Corpus
+from engine.values import Corpus, Notice
 
 START = "0" * 16
 """Seal before the first line."""
@@ -28,6 +29,9 @@ NONSENSE = (
 )  # fmt: skip
 """Errors of reading a line with unexpected content."""
 _HEAD, _CUT = '{"seal":"', 9 + 16
+_LAST = '{"kind":"end","records":'
+TORN = Notice("line at the end was torn, by a process that was killed while writing it, and is left out", 1)
+UNCOUNTED = Notice("file does not say how many records it holds: an older version wrote it, or its end is missing", 1)
 
 
 def sealed(body: Mapping[str, Any], before: str) -> tuple[str, str]:
@@ -270,21 +274,40 @@ def damaged(path: Path, number: int, command: str) -> DataError:
     )
 
 
-def read_jsonl(path: Path) -> tuple[list[Verified], bool]:
-    """The lines of a file, and whether a torn line follows.
+def counted(lines: Sequence[str]) -> str:
+    """The end of an export of these lines, without a line break."""
+    return f'{_LAST}{len(lines)},"seal":"{seal_of(lines[-1]) if lines else START}"}}'
 
-    Raises DataError for a file that is no log, and for a line that is not as it was written.
+
+def read_jsonl(path: Path) -> tuple[list[Verified], tuple[Notice, ...]]:
+    """The lines of a file, and whether its end is torn, or says nothing of their number.
+
+    Raises DataError for a file that is no log, for a line that is not as it was written, and for lines that are missing
+    at the end of an export.
     """
-    *lines, rest = _bytes(path).split(b"\n")
+    *lines, rest = (line.decode("ascii", "replace") for line in _bytes(path).split(b"\n"))
+    if lines and lines[-1].startswith(_LAST) and not rest:  # an editor ended it with a line break
+        rest = lines.pop()
     if not lines:
         raise damaged(path, 1, "")
-    numbered = enumerate((line.decode("ascii", "replace") for line in lines), 1)
-    return list(verified(numbered, BEGINNING, path)), bool(rest)
+    verified_lines = list(verified(enumerate(lines, 1), BEGINNING, path))
+    if rest == counted(lines):
+        return verified_lines, ()
+    if rest.startswith(_LAST) and rest.endswith("}"):
+        raise DataError(
+            f"{path} line {len(lines) + 1} ends another log than these {len(lines)} lines ({rest}): some are missing, "
+            f"or it was changed. Copy the file back from a backup, or keep them: head -n {len(lines)} {path.name} > "
+            "kept.jsonl"
+        )
+    return verified_lines, (TORN,) if rest else (UNCOUNTED,)
 
 
 def has_line(path: Path, seal: str, last: bool = False) -> bool:
     """Whether a file holds the line of a seal; last: as its last, with nothing after it."""
     raw = _bytes(path)
+    whole, _, rest = raw.rpartition(b"\n")
+    if rest.startswith(_LAST.encode()):
+        raw = whole + b"\n"
     start = raw.rfind(b"\n", 0, -1) + 1 if last else 0
     # Within a line the quotes are escaped.
     head = f'{_HEAD}{seal}",'.encode()

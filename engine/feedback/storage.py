@@ -23,7 +23,7 @@ from engine.data.cache import explained, write
 from engine.data.locks import locked
 from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
-from engine.feedback.database import TORN, Database, transaction
+from engine.feedback.database import Database, transaction
 from engine.feedback.dynamic_corpus import change
 from engine.feedback.migration import begin, body_of_beginning, carried, everyone, refuse_other_corpus
 from engine.feedback.presets import Preset, preset_of
@@ -34,11 +34,13 @@ from engine.feedback.serialization import (
     START,
     End,
     body_of,
+    counted,
     read_jsonl,
     record_of,
     sealed,
 )
 from engine.feedback.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
+from engine.paths import data_home, make_folder
 from engine.space import Space
 from engine.values import Notice, digest_of
 
@@ -240,10 +242,6 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
 
 def place(space: Space) -> Path:
     """Path of a space's log, one for each corpus and encoder, in FRONTIER_HOME or the user's data folder."""
-    from platformdirs import user_data_path
-
-    home = os.environ.get("FRONTIER_HOME")
-    folder = Path(home).expanduser().absolute() if home else user_data_path("frontier", appauthor=False)
     encoder = space.embeddings.encoder
     vectors = encoder.digest if encoder else space.embeddings.digest
     corpus = space.corpus.name
@@ -251,7 +249,7 @@ def place(space: Space) -> Path:
     if name != corpus:
         # What a file name cannot hold still tells corpora apart.
         name = f"{name}-{digest_of([corpus])[:8]}"
-    return folder / "feedback" / f"{name}-{vectors[:8]}{SUFFIX}"
+    return data_home() / "feedback" / f"{name}-{vectors[:8]}{SUFFIX}"
 
 
 def paths_of(path: str | Path) -> tuple[Path, Path]:
@@ -301,7 +299,7 @@ SUFFIX, OLDER = ".sqlite", ".jsonl"
 def _back_up(database: Database, ending: str) -> Path:
     """Save all lines beside a log as `<stem>.<random><ending>`."""
     copy = database.path.with_name(f"{database.path.stem}.{uuid.uuid4().hex[:12]}{ending}")
-    write(copy, _text(line for line, _, _ in database.lines()))
+    write(copy, _text([line for line, _, _ in database.lines()]))
     return copy
 
 
@@ -310,7 +308,7 @@ def _created(path: str | Path) -> Iterator[Database]:
     """The SQLite file for one writer, made where there is none, with the lines of a JSONL log beside it."""
     file, older = paths_of(path)
     with explained(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
     with locked(older), transaction(file, write=True, create=True) as database:
         if older.is_file():
             # Whoever opens the log says what there is to say.
@@ -329,8 +327,8 @@ def _contents(path: Path) -> tuple[Path, list[dict[str, Any]], tuple[Notice, ...
                 if lines := lines + more:
                     return file, [body for _, body, _ in lines], notices
     path = older if older.is_file() else path
-    lines, torn = read_jsonl(path)
-    return path, [body for _, body, _ in lines], (TORN,) * torn
+    lines, notices = read_jsonl(path)
+    return path, [body for _, body, _ in lines], notices
 
 
 def _stat(path: Path) -> tuple[int, ...] | None:
@@ -357,8 +355,8 @@ def _sealed(records: Iterable[Record], space: Space, seal: str) -> tuple[list[st
     return lines, seal
 
 
-def _text(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode("ascii")
+def _text(lines: Sequence[str]) -> bytes:
+    return ("".join(f"{line}\n" for line in lines) + counted(lines)).encode("ascii")
 
 
 def _refuse_other_past(before: Session, after: Session) -> None:

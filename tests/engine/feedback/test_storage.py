@@ -109,7 +109,9 @@ def test_text_of_any_kind_comes_back(tmp_path):
 
 
 def test_export_of_a_log_holds_the_same_lines(tmp_path, space, log):
-    assert orag.save(log.session, tmp_path / "copy.jsonl").read_text().splitlines() == lines_of(log.path)
+    *lines, end = orag.save(log.session, tmp_path / "copy.jsonl").read_text().split("\n")
+    assert lines == lines_of(log.path)
+    assert json.loads(end) == {"kind": "end", "records": len(lines), "seal": json.loads(lines[-1])["seal"]}
     # A database of one's own, too, and the lines that one writes by turns with another.
     saved = orag.save(log.session, tmp_path / "copy.sqlite")
     assert lines_of(saved) == lines_of(log.path) and same(orag.load(saved, space)[0], log.session)
@@ -135,7 +137,7 @@ def test_a_log_is_written_ahead_and_synchronously(tmp_path, space, statements):
     log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
     assert "PRAGMA synchronous = FULL" in statements
     writes = [s for s in statements if s.startswith(("BEGIN", "INSERT", "COMMIT"))]
-    assert [s.split()[0] for s in writes] == ["BEGIN", *["INSERT"] * 3, "COMMIT"], "one transaction"
+    assert [s.split()[0] for s in writes] == ["BEGIN", *["INSERT"] * 4, "COMMIT"], "one transaction, and its end noted"
     with database.transaction(log.path) as opened:
         modes = [opened._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert modes == ["wal", 2]
@@ -148,6 +150,8 @@ def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_
     statements.clear()
     assert log.refresh() is before and "BEGIN" in statements and not [s for s in statements if "INSERT" in s]
     assert [s for s in statements if "FROM records" in s] == [
+        "SELECT IFNULL(MAX(number), 0) FROM records",
+        "SELECT line FROM records WHERE number = 15",
         "SELECT line FROM records WHERE number = 15",
         "SELECT number, line FROM records WHERE number > 15 ORDER BY number",
     ]
@@ -340,7 +344,8 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
 @pytest.mark.parametrize(
     "odd",
     [
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 1",
+        "PRAGMA user_version = 3",
         "CREATE TABLE more (a)",
         "CREATE VIEW more AS SELECT 1",
         "CREATE TRIGGER more AFTER INSERT ON records BEGIN DELETE FROM records; END",

@@ -1,6 +1,8 @@
 """Logs that were replaced, damaged or made by somebody hostile: nothing is lost, and nothing odd gets in."""
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from engine.errors import DataError
 from engine.feedback.records import SAYS
 from engine.feedback.serialization import START, _seal
 from engine.views.drift import SAID
-from support.feedback import lived, vote
+from support.feedback import assert_refused, lived, same, vote
 
 
 def test_every_log_that_is_replaced_is_kept(tmp_path, space):
@@ -52,7 +54,7 @@ def lines(tmp_path, space):
     """What a log of a thumb, "this is the right one", an outcome and an undo holds, line by line."""
     session = lived(orag.session(space, temperature=0.2), 3, kinds="tro")
     session = orag.undo(session, session.history[0].id)
-    found = [json.loads(line) for line in orag.save(session, tmp_path / "good.jsonl").read_text().splitlines()]
+    found = [json.loads(line) for line in orag.save(session, tmp_path / "good.jsonl").read_text().splitlines()[:-1]]
     for body in found:
         del body["seal"]
     assert orag.load(made_of(tmp_path / "again.jsonl", *found), space)[0].digest == session.digest
@@ -157,3 +159,72 @@ def test_a_session_that_is_no_numbers_replaces_nothing(tmp_path, space, lines, m
     assert orag.load(own, space)[0].digest == before.digest and not list(tmp_path.glob("*.aside"))
     aside = import_export.put(None, orag.session(space, temperature=0.2))
     assert orag.load(aside, space)[0].digest == before.digest != orag.load(own, space)[0].digest
+
+
+def changed(path, *statements):
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(statement)
+    return path
+
+
+@pytest.mark.threat("the last records of a feedback log are cut off", "refused by name, nobody votes on what is left")
+@pytest.mark.parametrize("left", (0, 1, 4))
+def test_a_log_whose_last_records_were_cut_off_is_refused_by_name(tmp_path, space, left):
+    log = orag.log(tmp_path / "log.sqlite", space, temperature=0.2)
+    for row in range(4):
+        log.feed(vote(log.session, row))
+    changed(log.path, f"DELETE FROM records WHERE number > {left}")
+    said = rf"log\.sqlite ends at record {left}, and 5 were written: the last were cut off\. Copy the file back"
+    assert_refused(log.path, space, said)
+    for step in (log.refresh, lambda: log.snapshot("later")):
+        with pytest.raises(DataError, match=said):
+            step()
+
+
+@pytest.mark.threat("a record is added to a feedback log by something that does not count", "refused by name")
+def test_a_record_that_was_not_counted_is_refused_by_name(tmp_path, space):
+    log = orag.log(tmp_path / "log.sqlite", space, temperature=0.2)
+    longer = orag.save(orag.snapshot(log.session, "forged"), tmp_path / "longer.sqlite")
+    with closing(sqlite3.connect(longer)) as db:
+        ((line,),) = db.execute("SELECT line FROM records WHERE number = 2")
+    with closing(sqlite3.connect(log.path)) as db, db:
+        db.execute("INSERT INTO records VALUES (2, ?)", (line,))
+    assert_refused(log.path, space, "line 2 is not as it was written; the 1 before it are whole")
+
+
+def test_a_log_of_an_older_version_is_taken_and_counted_from_then_on(tmp_path, space):
+    session = orag.feed(orag.session(space, temperature=0.2), vote(orag.session(space)))
+    older = changed(orag.save(session, tmp_path / "log.sqlite"), "DROP TABLE last", "PRAGMA user_version = 1")
+    raw = older.read_bytes()
+    assert same(orag.load(older, space)[0], session) and older.read_bytes() == raw, "reading changes nothing"
+    log = orag.log(older, space)
+    assert same(log.session, session) and log.notices == ()
+    after = log.snapshot("later")
+    assert same(orag.load(older, space)[0], after)
+    changed(older, "DELETE FROM records WHERE number = 3")
+    assert_refused(older, space, "ends at record 2, and 3 were written")
+
+
+@pytest.mark.threat("an exported feedback log is cut off at the end of a line", "imported with a notice")
+def test_an_export_that_ends_early_at_a_lines_end_is_noticed(tmp_path, space):
+    session = lived(orag.session(space, temperature=0.2), 3)
+    whole = orag.save(session, tmp_path / "whole.jsonl").read_bytes()
+    lines = whole.split(b"\n")
+    part = tmp_path / "part.jsonl"
+    for count in range(1, len(lines)):
+        part.write_bytes(b"\n".join(lines[:count]) + b"\n")
+        begun, notices = orag.load(part, space)
+        assert begun.position == count - 1
+        assert [notice.what for notice in notices] == [
+            "file does not say how many records it holds: an older version wrote it, or its end is missing"
+        ]
+    for intact in (whole, whole + b"\n"):
+        part.write_bytes(intact)
+        assert orag.load(part, space)[1] == ()
+    for bad in (b"\n".join(lines[:2] + lines[-1:]), whole.replace(b'"records":4', b'"records":5')):
+        part.write_bytes(bad)
+        with pytest.raises(DataError, match=r"part\.jsonl line \d ends another log than these"):
+            orag.load(part, space)
+    part.write_bytes(whole[:-9])
+    assert "torn" in str(orag.load(part, space)[1])

@@ -18,10 +18,18 @@ from support.feedback_writer import started, write_to
 
 @pytest.fixture
 def old(tmp_path, space):
-    """A JSONL log of twelve pieces of feedback, one undone, and a name."""
+    """A JSONL log of twelve pieces of feedback, one undone, and a name, as older versions wrote it."""
     session = lived(orag.session(space, temperature=0.2), 12)
     session = orag.snapshot(orag.undo(session, session.events[2].id), "named")
-    return orag.save(session, tmp_path / "log.jsonl")
+    return without_end(orag.save(session, tmp_path / "log.jsonl"))
+
+
+def without_end(path):
+    """A saved log without the count at its end: as one that is written to line by line."""
+    whole, _, end = path.read_text().rpartition("\n")
+    assert json.loads(end)["kind"] == "end"
+    path.write_text(whole + "\n")
+    return path
 
 
 def add_to(path, session, count=1, who="old"):
@@ -119,7 +127,7 @@ def test_a_log_that_is_replaced_stays_replaced(tmp_path, space, old):
     log = orag.log(old, space)
     other = lived(orag.session(space, temperature=0.2), 3)
     copy = storage.replace_log(other, log.path)
-    assert copy.read_bytes() == old.read_bytes()
+    assert without_end(copy).read_bytes() == old.read_bytes()
     assert same(log.refresh(), other) and log.notices == () == orag.log(old, space).notices
     assert log.snapshot("more").position == 4
     # What nobody has opened yet is kept all the same.
@@ -127,7 +135,7 @@ def test_a_log_that_is_replaced_stays_replaced(tmp_path, space, old):
     fresh = tmp_path / "fresh.jsonl"
     fresh.write_bytes(raw)
     copy = storage.replace_log(other, fresh)
-    assert copy.read_bytes() == raw == fresh.read_bytes() and same(orag.log(fresh, space).session, other)
+    assert without_end(copy).read_bytes() == raw == fresh.read_bytes() and same(orag.log(fresh, space).session, other)
 
 
 def test_a_log_that_cannot_be_used_is_not_taken_over(tmp_path, space, old):
@@ -144,7 +152,7 @@ def test_what_still_holds_of_a_jsonl_log_is_kept_in_sqlite(tmp_path, space, old)
     log = orag.log(old, fewer, carry=True)
     assert same(log.session, orag.load(old, fewer, carry=True)[0]) and old.read_bytes() == raw
     (copy,) = tmp_path.glob("log.*.jsonl")
-    assert copy.read_bytes() == raw and same(orag.load(copy, space)[0], before)
+    assert without_end(copy).read_bytes() == raw and same(orag.load(copy, space)[0], before)
     assert copy.name in str(log.notices[-1]) and orag.log(old, fewer).notices == ()
 
 
