@@ -1,15 +1,20 @@
 """How loops are compiled: by Numba, once a machine, and anew whenever a file of this folder changes.
 
 Until then a small problem is solved sooner by the Python that the loops are written in.
+Numba's index of compiled code is a pickle, the one that Frontier reads: whoever could write it could run code. So the
+folder is the user's alone; one that others own, or can write to, is not read.
 Arrays are copied by loops: for `a[:] = b` Numba compiles the making of its error message too, for seconds.
 """
 
 import hashlib
+import logging
 import os
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -19,8 +24,9 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import config
+from numba.core.caching import NullCache
 
-from engine.paths import home
+from engine.paths import home, make_folder, narrow, process_folder, takes_files
 
 ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be taken in any order; NaN and infinity keep their meaning."""
@@ -33,6 +39,7 @@ PATIENCE = 4.0
 Compiled = Callable[..., Any]
 _interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
 _spent = [0.0]
+_loops: list[Any] = []
 
 
 def compiled(function: Compiled) -> Compiled:
@@ -57,6 +64,8 @@ def _compiled(function: Compiled, fastmath: Any) -> Compiled:
     try:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
         _guard(loop, interpretable=fastmath in (False, MAXIMA))
+        _loops.append(loop)
+        narrow(Path(loop.stats.cache_path))
         machine_code: Compiled = loop
         return machine_code
     finally:
@@ -65,10 +74,44 @@ def _compiled(function: Compiled, fastmath: Any) -> Compiled:
 
 @cache
 def folder() -> str:
-    """Where the code lies: a folder for each state of the files, in NUMBA_CACHE_DIR, or Frontier's cache."""
+    """Where the code lies: a folder for each state of the files, in NUMBA_CACHE_DIR, or Frontier's cache.
+
+    Where that cannot be, in one of the user's for temporary files, else in one that ends with the process.
+    """
     here = Path(__file__).parent
     state = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(here.rglob("*.py")))).hexdigest()[:16]
-    return str(Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / state)
+    user = os.getuid() if sys.platform != "win32" else os.environ.get("USERNAME", "")
+    usual = Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / state
+    places = usual, Path(tempfile.gettempdir(), f"frontier-{user}-{state}")
+    return str(next(filter(_is_safe, places), None) or process_folder() / "code" / state)
+
+
+def _is_safe(place: Path) -> bool:
+    """Whether code can be kept in a folder, which is made, and nobody but the user can have put any there."""
+    try:
+        make_folder(place.parent)
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        closed = _is_closed(place.lstat(), shared=False)
+        if not (closed and all(_is_closed(each.stat()) for each in (place.parent, place.parent.parent))):
+            logging.getLogger("frontier").warning(
+                "note: compiled code in %s is not used: others own the folder, or one above it, or can write to it; "
+                "give it to yourself alone (chmod go-w), or set FRONTIER_HOME to a folder of your own",
+                place,
+            )
+            return False
+        return takes_files(place)
+    except OSError:
+        return False
+
+
+def _is_closed(status: os.stat_result, shared: bool = True) -> bool:
+    """Whether nobody but the user, or the system's, can replace what is in a folder; shared: others may add to it."""
+    if sys.platform == "win32":
+        return True
+    others = stat.S_IWOTH | (0 if status.st_gid == os.geteuid() else stat.S_IWGRP)  # a group of the user's own
+    open_to_others = status.st_mode & others and not (shared and status.st_mode & stat.S_ISVTX)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not open_to_others
 
 
 @contextmanager
@@ -100,15 +143,36 @@ def _guard(loop: Any, interpretable: bool) -> None:
     def compile_or_interpret(*arguments: Any, **named: Any) -> Any:
         if interpretable and _interpreting.get() and not is_compiled(loop):
             return _namespace(loop.__module__)[loop.__name__]
-        try:
-            return compile_for(*arguments, **named)
-        except Exception:
-            # Half a file, after a crash or on a full disk, reads as anything.
-            for file in Path(folder()).rglob("*.nb[ci]"):
-                file.unlink(missing_ok=True)
-            return compile_for(*arguments, **named)
+        for mend in (_delete_code, _keep_no_code):
+            try:
+                return compile_for(*arguments, **named)
+            except Exception:
+                mend()
+            finally:
+                _narrow_code(loop)
+        return compile_for(*arguments, **named)
 
     loop._compile_for_args = compile_or_interpret
+
+
+def _delete_code() -> None:
+    """Delete all code on the disk, unless that is full: half a file, after a crash say, reads as anything."""
+    with suppress(OSError):
+        for file in Path(folder()).rglob("*.nb[ci]") if takes_files(Path(folder())) else ():
+            file.unlink(missing_ok=True)
+
+
+def _keep_no_code() -> None:
+    """Compile for this process only, from now on: nothing can be written."""
+    for loop in _loops:
+        loop._cache = NullCache()
+
+
+def _narrow_code(loop: Any) -> None:
+    """Leave code to the user alone: Numba makes files as the umask has it."""
+    if place := loop.stats.cache_path:
+        for path in Path(place).glob("*.nb[ci]"):
+            narrow(path)
 
 
 @cache

@@ -1,6 +1,12 @@
 """Loops before they are compiled: as Python, to the same bits, and only where and for as long as that is asked for."""
 
 import json
+import os
+import pickle
+import shutil
+import sys
+
+import pytest
 
 from support.processes import started
 
@@ -49,6 +55,7 @@ def test_picks_and_scores_are_the_same_to_the_bit_before_anything_is_compiled(tm
     assert len(told) == 2 * len(DECODERS) and len({str(one) for one in told}) > 6
 
 
+SUM = "3.0\n"
 ONE_LOOP = """
 import numpy as np
 from engine.solvers.greedy.steps import nothing_chosen
@@ -58,18 +65,92 @@ print(state.sum())
 """
 
 
-def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path):
-    def sum_of_one_loop():
-        process = started("-c", ONE_LOOP, NUMBA_CACHE_DIR=str(tmp_path))
-        said, complaint = process.communicate()
-        assert process.returncode == 0, complaint
-        return said
+def sum_of_one_loop(code=ONE_LOOP, **variables):
+    process = started("-c", code, **variables)
+    said, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    return said, complaint
 
-    first = sum_of_one_loop()
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """A folder with the code of one loop."""
+    folder = tmp_path_factory.mktemp("code")
+    assert sum_of_one_loop(NUMBA_CACHE_DIR=str(folder)) == (SUM, "")
+    return folder
+
+
+@pytest.mark.threat("damaged code of a loop on the disk", "compiled anew")
+def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path, compiled_once):
+    shutil.copytree(compiled_once, tmp_path, dirs_exist_ok=True)
     for suffix, damage in ((".nbi", b""), (".nbi", b"\x80\x05garbage"), (".nbc", b""), (".nbc", b"garbage")):
         files = [path for path in tmp_path.rglob(f"*{suffix}")]
         assert files
         for path in files:
             path.write_bytes(damage)
-        assert sum_of_one_loop() == first
+        assert sum_of_one_loop(NUMBA_CACHE_DIR=str(tmp_path)) == (SUM, "")
         assert all(path.stat().st_size > len(damage) for path in tmp_path.rglob("*.nb?")), (suffix, damage)
+
+
+class Attack:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return os.mkdir, (self.place,)
+
+
+@pytest.mark.threat(
+    "a code folder that others own or can write to holds their pickle", "it is not read, and that is said"
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs modes")
+@pytest.mark.parametrize("who", ("others can write", "a group can write", "others own"))
+def test_code_that_others_could_have_written_is_not_read(tmp_path, compiled_once, who):
+    shutil.copytree(compiled_once, tmp_path / "code")
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "code"), "TMPDIR": str(tmp_path)}
+    (state,) = (tmp_path / "code").iterdir()
+    for index in state.rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(Attack(str(tmp_path / "attacked"))))
+    if who == "others own":
+        if os.geteuid():
+            pytest.skip("needs root to give a folder away")
+        os.chown(state, 65534, 65534)
+    else:
+        os.chown(state, -1, 0 if os.geteuid() else -1)
+        state.chmod(0o707 if who == "others can write" else 0o770)
+        if who == "a group can write" and state.stat().st_gid == os.geteuid():
+            if os.geteuid():
+                pytest.skip("the group is the user's own")
+            os.chown(state, -1, 65534)
+    answer, said = sum_of_one_loop(**place)
+    assert answer == SUM and not (tmp_path / "attacked").exists()
+    assert f"compiled code in {state} is not used" in said and said.count("\n") == 1
+    (own,) = tmp_path.glob("frontier-*")
+    assert list(own.rglob("*.nbi")), "it is kept among the user's temporary files"
+
+
+@pytest.mark.threat(
+    "a home that cannot be written", "loops are compiled all the same, and kept in a folder of the user's"
+)
+def test_code_of_a_home_that_cannot_be_written_lies_among_temporary_files(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    around = {"FRONTIER_HOME": str(tmp_path / "file" / "home"), "NUMBA_CACHE_DIR": "", "TMPDIR": str(tmp_path)}
+    assert sum_of_one_loop(**around) == (SUM, "")
+    (own,) = tmp_path.glob("frontier-*")
+    files = {path: path.stat().st_mtime_ns for path in own.rglob("*") if path.is_file()}
+    assert files and sum_of_one_loop(**around) == (SUM, "")
+    assert files == {path: path.stat().st_mtime_ns for path in own.rglob("*") if path.is_file()}
+    if sys.platform != "win32":
+        assert {path.stat().st_mode & 0o777 for path in own.rglob("*") if path.is_file()} == {0o600}
+        assert {path.stat().st_mode & 0o777 for path in (own, *own.iterdir())} == {0o700}
+
+
+@pytest.mark.threat(
+    "a disk that is full when a loop was compiled", "it runs, and nothing that was kept is deleted for long"
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of files' sizes")
+def test_loops_run_where_their_code_cannot_be_written(tmp_path):
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    assert sum_of_one_loop(limit + ONE_LOOP, NUMBA_CACHE_DIR=str(tmp_path)) == (SUM, "")
