@@ -1,11 +1,11 @@
-"""Snapshot files: the page's state and its results, one JSON file each; and differences between two."""
+"""Snapshot files: the page's state and its results, one JSON file each, sealed; and differences between two."""
 
 import json
 import math
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +15,7 @@ from dashboard.sharing.export_results import PARAMETER_COLUMNS
 from engine.data import cache
 from engine.errors import DataError
 from engine.paths import home
-from engine.values import replace_surrogates
+from engine.values import digest_of, replace_surrogates
 
 SECTION, SUFFIX = "snapshots", ".json"
 FORMAT = 1
@@ -58,10 +58,13 @@ class PageSnapshot:
         return self.made[:16].replace("T", " ") + " UTC"
 
 
-def new(name: str, **fields: Any) -> PageSnapshot:
+_KEYS = {"format", *(field.name for field in fields(PageSnapshot))}
+
+
+def new(name: str, **state: Any) -> PageSnapshot:
     """A snapshot of this moment, not saved yet. Raises DataError for a name without a letter."""
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return PageSnapshot(name=_clean_name(name), frontier=_version(), made=made, id=uuid.uuid4().hex, **fields)
+    return PageSnapshot(name=_clean_name(name), frontier=_version(), made=made, id=uuid.uuid4().hex, **state)
 
 
 def save(snapshot: PageSnapshot) -> PageSnapshot:
@@ -71,6 +74,7 @@ def save(snapshot: PageSnapshot) -> PageSnapshot:
     names = (snapshot.name[: LONGEST_NAME - len(suffix)] + suffix for suffix in suffixes)
     snapshot = replace(snapshot, name=next(name for name in names if name not in other_names))
     data = {"format": FORMAT, **asdict(snapshot)}
+    data["seal"] = digest_of([json.dumps(data, sort_keys=True)])
     cache.write(_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())
     return snapshot
 
@@ -157,6 +161,11 @@ def _read(file: Path) -> PageSnapshot:
         data = json.loads(file.read_bytes())
         if data["format"] > FORMAT:
             raise DataError("a newer Frontier has written it; update Frontier to see it")
+        seal = data.pop("seal", None)
+        # Older files have no seal, and nothing that they do not know either, such as its name with a letter changed.
+        whole = data.keys() <= _KEYS if seal is None else seal == digest_of([json.dumps(data, sort_keys=True)])
+        if not whole or data["format"] < 1:
+            raise ValueError
         answers = {_text(name): _answer(answer) for name, answer in data["answers"].items()}
         state = {_text(name): _text(value) for name, value in data["state"].items()}
         texts = {n: _text(data[n]) for n in ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")}

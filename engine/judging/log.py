@@ -1,7 +1,8 @@
 """Log of judgements: lines of JSON that are only ever added, so nothing given is lost, and undo is a line too.
 
 Several people and several processes may write to one file. A line counts once it ends: what a killed process left of
-one is cut off by whoever writes next.
+one is cut off by whoever writes next. Lines are sealed one over the other, as those of feedback are, and the file that
+writers lock says how long the log was, so neither a changed line nor the loss of the last ones goes unnoticed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -20,16 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from engine.data.cache import explained
-from engine.data.locks import locked
+from engine.data.locks import lock_of, locked
 from engine.errors import DataError, ParamError
 from engine.feedback.records import is_whole
+from engine.feedback.serialization import START, opened, sealed
 from engine.judging.pool import Pair
+from engine.paths import file_mode, make_folder
 from engine.values import Corpus, Notice, Queries
 
 GRADES = (0, 1, 2, 3)
 """Not relevant; touches on it; relevant; exactly what was asked for."""
-_HEAD = {"log": "judgements", "version": 1}
-_HEAD_LINE = json.dumps(_HEAD).encode()
+_OLDER, _HEAD = ({"log": "judgements", "version": version} for version in (1, 2))
+"""First lines: of logs without seals, to which older versions still write, and of today's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,29 +154,39 @@ class JudgingLog:
         """The file up to date, and nobody else writing to it; made where there is none."""
         with self._mutex:
             with explained(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.touch()
+                make_folder(self.path.parent)
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, file_mode(self.path)))
             with locked(self.path):
                 yield self._refreshed()
 
     def _append(self, records: Sequence[Mapping[str, Any]]) -> Judged:
         """Write whole lines behind the last whole one, and read them; within `_writing`."""
         if records:
-            _, end = self._place
-            text = "".join(json.dumps(record) + "\n" for record in ([] if end else [_HEAD]) + list(records))
+            inode, end = self._place
+            text = "".join(f"{line}\n" for line in self._fold.lines_of(records)).encode("ascii")
             with explained(self.path), self.path.open("r+b") as file:
                 file.truncate(end)
                 file.seek(end)
-                file.write(text.encode("ascii"))
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+                inode = os.fstat(file.fileno()).st_ino
+            with suppress(OSError):  # where there is no such file, or its lock stands in the way
+                lock_of(self.path).write_text(f"{inode} {end + len(text)}\n", encoding="ascii")
         return self._refreshed().judged
 
     def _refreshed(self) -> _Fold:
         """All whole lines of the file, of which only the new ones are read."""
+        known = self._known()
         try:
             with self.path.open("rb") as file:
                 stat = os.fstat(file.fileno())
+                if known[0] == stat.st_ino and known[1] > stat.st_size:
+                    raise DataError(
+                        f"{self.path} has {stat.st_size:,} bytes, and {known[1]:,} were written: its last lines were "
+                        f"cut off. Copy the file back from a backup, or delete {lock_of(self.path).name} to go on with "
+                        "what is left"
+                    )
                 inode, end = self._place
                 if stat.st_ino != inode or stat.st_size < end:
                     self._fold, end = _Fold(), 0  # another file in its place
@@ -185,7 +198,7 @@ class JudgingLog:
         except OSError as error:
             raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
         *whole, rest = raw.split(b"\n")
-        if not end and not whole and not _HEAD_LINE.startswith(rest):
+        if not end and not whole and not any(json.dumps(head).encode().startswith(rest) for head in (_OLDER, _HEAD)):
             raise DataError(f"{self.path} is no log of judgements; choose another file")
         for line in whole:
             self._fold.take(line, self.path)
@@ -193,11 +206,20 @@ class JudgingLog:
             self._place = stat.st_ino, end
         return self._fold
 
+    def _known(self) -> tuple[int, int]:
+        """Inode and size of the file when it was last written to; zeros where nobody noted it."""
+        try:
+            inode, size = map(int, lock_of(self.path).read_text("ascii").split())
+        except (OSError, ValueError):
+            return 0, 0
+        return inode, size
+
 
 class _Fold:
     """The lines of a log, taken one after the other."""
 
     def __init__(self) -> None:
+        self._seal: str | None = START  # of the last line, None in a log without seals
         self.texts: dict[str, str] = {}
         self._lines = 0
         self._said: dict[int, Judgement] = {}  # by line, what was not taken back
@@ -221,20 +243,38 @@ class _Fold:
         own = self._own[person]
         return self._said[own[-1]] if own else None
 
+    def lines_of(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Records as the next lines of the file, behind its first."""
+        lines, seal = [] if self._lines else [json.dumps(_HEAD)], self._seal
+        for record in records:
+            if seal is None:
+                lines.append(json.dumps(record))
+            else:
+                line, seal = sealed(record, seal)
+                lines.append(line)
+        return lines
+
     def take(self, line: bytes, path: Path) -> None:
         """One more line. Raises DataError naming file and line."""
-        number = self._lines + 1
+        number, seal = self._lines + 1, self._seal
         try:
-            record = json.loads(line)
-            if number > 1:
+            if number == 1:
+                record = json.loads(line)
+                if record not in (_OLDER, _HEAD):
+                    raise ValueError("the first line of such a log says what it is")
+                seal = START if record == _HEAD else None
+            elif seal is None:
+                self._record(number, json.loads(line))
+            elif (content := opened(line.decode("ascii", "replace"), seal)) is None:
+                raise ValueError("it is not as it was written")
+            else:
+                record, seal = content
                 self._record(number, record)
-            elif record != _HEAD:
-                raise ValueError("the first line of such a log says what it is")
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             fix = f"; keep the lines before it: head -n {number - 1} {path.name} > kept.jsonl" if number > 1 else ""
             what = "is damaged" if number > 1 else "is no log of judgements"
             raise DataError(f"{path} line {number} {what} ({error}){fix}") from None
-        self._lines, self._judged = number, None
+        self._lines, self._seal, self._judged = number, seal, None
 
     def _record(self, number: int, record: Any) -> None:
         if "undo" in record:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import paths
-from engine.data.cache import explained
+from engine.data.cache import write
 from engine.data.stores.store import VectorStore
-from engine.errors import DataError
+from engine.errors import DataError, FrontierError
+from engine.paths import keeping
+from engine.values import digest_of
 
 FILE = "stores.measured.json"
+_SEAL = "seal"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +44,15 @@ def measured_path() -> Path:
 
 
 def keep_recall(rows: Sequence[MeasuredRecall]) -> None:
-    """Write what was measured of a collection, in place of what was. Raises FrontierError."""
+    """Write what was measured of a collection, in place of what was; where that cannot be, it is said."""
     if not rows:
         return
-    path = measured_path()
     kept = {**_read(), rows[0].collection: [asdict(row) for row in rows]}
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
-        fresh.replace(path)
+    content = json.dumps({**kept, _SEAL: _seal(kept)}, indent=1, sort_keys=True).encode()
+    try:
+        write(measured_path(), content)
+    except FrontierError as error:
+        keeping(str(error.__cause__ or error))
 
 
 def measured_recall(store: VectorStore) -> MeasuredRecall | None:
@@ -64,9 +65,17 @@ def measured_recall(store: VectorStore) -> MeasuredRecall | None:
 def _read() -> dict[str, list[dict[str, Any]]]:
     path = measured_path()
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        # Older versions wrote no seal, and only rows of collections.
+        seal = content.pop(_SEAL, None)
+        if seal != _seal(content) if seal is not None else any("/" not in name for name in content):
+            raise ValueError
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         raise DataError(f"{path} cannot be read: delete it, and measure again with frontier store check") from None
-    return found if isinstance(found, dict) else {}
+    return dict(content)
+
+
+def _seal(content: dict[str, Any]) -> str:
+    return digest_of([json.dumps(content, sort_keys=True)])

@@ -112,7 +112,8 @@ def test_what_is_there_counts_before_the_call_returns(tmp_path):
     assert log.read() is not None and not log.path.exists(), "reading makes no file"
     log.judge("q", "d", 2, "ann")
     head, line = [json.loads(text) for text in log.path.read_text().splitlines()]
-    assert head == {"log": "judgements", "version": 1}
+    assert head == {"log": "judgements", "version": 2}
+    assert len(line.pop("seal")) == 16
     assert line | {"time": 0} == {"query": "q", "document": "d", "grade": 2, "person": "ann", "time": 0}
 
 
