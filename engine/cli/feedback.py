@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +28,7 @@ from engine.cli.options import (
     stages_option,
 )
 from engine.cli.output import echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
+from engine.cli.variants import VARIANT, VariantOptions
 from engine.progress import counted
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from engine.feedback import Session
     from engine.params import Param
     from engine.space import Space
-    from engine.values import Dataset
+    from engine.values import Dataset, Embeddings, Qrels
 
 MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", "neighbourhood")
 """Drift measures of the timeline."""
@@ -56,13 +58,61 @@ def _declared() -> dict[str, Sequence[Param]]:
     return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": (WORDS,)}
 
 
-def _simulation_flags() -> list[click.Option]:
+def simulation_flags() -> list[click.Option]:
+    """A flag a declared parameter of a simulation."""
+
     def describe(param: Param) -> str:
         symbol = "" if param.symbol == param.name else f"{param.symbol}, "
         source = f" ({param.source})" if param.source else ""
         return f"{param.help} {symbol}{param.domain}, default {param.text(param.default)}{source}."
 
     return [flag for kind, params in _declared().items() for flag in declared_flags(params, f"{kind}__", describe)]
+
+
+def declared_values(texts: Mapping[str, str | None]) -> dict[str, Any]:
+    """What these flags say: preset, a mapping; stream and plan, themselves; corpus, a mapping. Raises ParamError."""
+    from engine.simulation.feedback_model import Stream
+    from engine.simulation.simulate import Plan
+
+    values = {kind: flag_values(texts, f"{kind}__", params, kind) for kind, params in _declared().items()}
+    return {**values, "stream": Stream(**values["stream"]), "plan": Plan(**values["plan"])}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """Data of a simulation.
+
+    space: of the corpus.
+    queries: of the stream and of the split that is only measured.
+    stream, held_out: their judgements.
+    hops: of each question, None without.
+    """
+
+    space: Space
+    queries: Embeddings
+    stream: Qrels
+    held_out: Qrels | None
+    hops: Mapping[str, Sequence[str]] | None
+
+    @classmethod
+    def load(
+        cls, source: CorpusOptions, split: str | None, test: str | None, words: int | None, variant: VariantOptions,
+        meter: Meter, stop: Event,
+    ) -> Task:  # fmt: skip
+        """words: to which documents are cut."""
+        from engine.data.degrade import shortened
+
+        report: dict[str, Any] = {"progress": meter, "stop": stop}
+        dataset, stream_split = _load_stream(source, split, test, meter)
+        dataset, hops = variant.planned(dataset, source.corpus, source.qrels)
+        if words is not None:
+            dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
+        space = embed_corpus(dataset, source, **report)
+        names = {query for name in (stream_split, test) if name for query in dataset.qrels[name].grades}
+        return cls(
+            space=space, queries=embed_queries(space, dataset.queries.only(names), **report),
+            stream=dataset.qrels[stream_split], held_out=dataset.qrels[test] if test else None, hops=hops,
+        )  # fmt: skip
 
 
 LOG = click.argument("log", metavar="LOG")
@@ -77,11 +127,12 @@ def _decoders(selectors: Sequence[str]) -> list[Decoder]:
     return [Decoder(selector) for selector in make_stages(selectors, "select")]
 
 
-@orag.command(cls=DeclaredCommand, flags=_simulation_flags)
+@orag.command(cls=DeclaredCommand, flags=simulation_flags)
 @SOURCE
 @option("--preset", default="default", help="How it learns: default, careful or paper.")
 @split_option("Whose judged queries are the stream; default: the largest.", default=None)
 @split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
+@VARIANT
 @SELECT
 @SIZE
 @file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
@@ -93,6 +144,7 @@ def simulate(
     preset: str,
     split: str | None,
     test: str | None,
+    variant: VariantOptions,
     selectors: tuple[str, ...],
     k: int,
     file: str | None,
@@ -103,27 +155,17 @@ def simulate(
 ) -> None:
     """Learn from a stream of judged queries as if people answered, and measure what it does."""
     from engine import feedback as core
-    from engine.data.degrade import shortened
-    from engine.simulation.feedback_model import Stream
-    from engine.simulation.simulate import Plan
     from engine.simulation.simulate import simulate as run
 
     use_threads()
-    values = {kind: flag_values(texts, f"{kind}__", params, kind) for kind, params in _declared().items()}
-    stream, plan, words = Stream(**values["stream"]), Plan(**values["plan"]), values["corpus"].get("words")
-    _check_files(log, target, preset, values["preset"], plan)
+    values = declared_values(texts)
+    _check_files(log, target, preset, values["preset"], values["plan"], variant)
     with Meter() as meter, stop_on_interrupt() as stop:
-        report: dict[str, Any] = {"progress": meter, "stop": stop}
-        dataset, stream_split = _load_stream(source, split, test, meter)
-        if words is not None:
-            dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
-        space = embed_corpus(dataset, source, **report)
-        names = {query for name in (stream_split, test) if name for query in dataset.qrels[name].grades}
-        queries = embed_queries(space, dataset.queries.only(names), **report)
+        task = Task.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
         simulation = run(
-            space, queries, dataset.qrels[stream_split], preset=preset, stream=stream, plan=plan,
-            held_out=dataset.qrels[test] if test else None, decoders=_decoders(selectors), k=k, file=file, **report,
-            **values["preset"],
+            task.space, task.queries, task.stream, preset=preset, stream=values["stream"], plan=values["plan"],
+            held_out=task.held_out, decoders=_decoders(selectors), k=k, file=file, hops=task.hops, progress=meter,
+            stop=stop, **variant.arguments, **values["preset"],
         )  # fmt: skip
     if log is not None:
         core.save(simulation.session(), log)
@@ -132,28 +174,36 @@ def simulate(
     if as_json:
         echo_json(_simulation_json(simulation), allow_nan=False)
         return
-    echo_lines(_simulation_lines(simulation, k, space))
+    echo_lines(_simulation_lines(simulation, k, task.space))
     echo_written(filter(None, (log, target)))
 
 
-def _check_files(log: str | None, target: str | None, preset: str, overrides: Mapping[str, Any], plan: Any) -> None:
+def _check_files(
+    log: str | None, target: str | None, preset: str, overrides: Mapping[str, Any], plan: Any, variant: VariantOptions
+) -> None:
     """Raise a UsageError for files that cannot be written, before the simulation runs."""
     from engine.feedback.export import SUFFIXES
     from engine.feedback.presets import preset_of
+    from engine.simulation.simulate import replayable
+    from engine.simulation.variants import Variant
 
     if target is not None and Path(target).suffix.lower() not in SUFFIXES:
         raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    if (log or target) and (preset_of(preset, overrides).mode != "chosen" or plan.learner != "feedback"):
-        raise click.UsageError("--log and --export need feedback that moves the chosen document: --mode chosen")
+    drawn = Variant.of(variant.reranker, variant.candidates)
+    if (log or target) and not replayable(plan, preset_of(preset, overrides), drawn):
+        raise click.UsageError(
+            "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
+        )
 
 
 def _load_stream(source: CorpusOptions, split: str | None, test: str | None, meter: Meter) -> tuple[Dataset, str]:
     """The data set, and the split of the stream, the largest where none is named."""
     dataset = source.load(meter)
     if not dataset.qrels:
-        raise click.UsageError(f"{source.corpus} has no judged queries, and a simulation learns from them")
+        why = "; ".join(("", *getattr(dataset.qrels, "refused", {}).values()))
+        raise click.UsageError(f"{source.corpus} has no judged queries, and a simulation learns from them{why}")
     stream_split = split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
     check_splits(dataset.qrels, (stream_split, test))
     return dataset, stream_split
@@ -322,6 +372,7 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
         f"temperature {simulation.begun.temperature:.4g}"
     )
     yield from _round_lines(simulation, k)
+    yield from _exploration_lines(simulation)
     yield from _drift_lines(simulation.checkpoints[-1].drift, space)
     yield from _regret_lines(simulation)
 
@@ -344,6 +395,20 @@ def _round_lines(simulation: Any, k: int) -> Iterator[str]:
                 f"{checkpoint.step:>7}  {mean['recall']:>9.4f}  {mean['ndcg']:>8.4f}  {mean['ilad']:>8.4f}  "
                 f"{mean['ilad_now']:>16.4f}  {or_dash(tail.mean['ndcg'], 9)}  {or_dash(stream.mean['ndcg'], 11)}"
             )
+
+
+def _exploration_lines(simulation: Any) -> Iterator[str]:
+    """How often what was drawn is right, and the best of the scores would have been, between checkpoints."""
+    from engine.views.exploration import exploration
+
+    shown = exploration(simulation)
+    if not shown.rows:
+        return
+    yield ""
+    yield "  rounds         drawn is right  without exploring"
+    for row in shown.rows:
+        yield f"{row.first:>7,} – {row.last:<7,}  {or_dash(row.drawn, 12)}  {or_dash(row.top, 17)}"
+    yield from shown.sentences
 
 
 def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
@@ -410,6 +475,7 @@ def _simulation_json(simulation: Any) -> dict[str, Any]:
     """A simulation as plain JSON values, without its rounds."""
     from engine.params import values_of
     from engine.views.drift import regret
+    from engine.views.exploration import exploration
 
     curves = regret(simulation, 100)
     return {
@@ -420,6 +486,8 @@ def _simulation_json(simulation: Any) -> dict[str, Any]:
         "rounds": len(simulation.trail),
         "queries": len(simulation.queries),
         "left_out": simulation.left_out,
+        **simulation.variant.settings(),
+        "exploration": exploration(simulation).as_json(),
         "checkpoints": [c.as_json() | {"alarm": c.drift.alarm, "light": c.drift.light} for c in simulation.checkpoints],
         "regret": {"steps": curves.steps, **curves.lines, "notes": curves.notes, "rate": curves.rate},
         "digest": simulation.embeddings().digest,

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -84,6 +85,82 @@ def test_every_declared_parameter_has_a_flag():
         for param in params_of(kind):
             assert f"{param.flag} VALUE" in output, param.flag
     assert "--words VALUE" in output
+
+
+def test_what_exploring_costs_is_told():
+    output = run("simulate", *SHORT)
+    found = re.findall(r"^ +(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
+    assert [row[:2] for row in found] == [("1", "20"), ("21", "40")]
+    assert re.search(r"Draws are right in \d+\.\d%; the top document would be in \d+\.\d%: exploring costs", output)
+    rows = json.loads(run("simulate", *SHORT, "--json"))["exploration"]
+    assert [f"{row['drawn']:.4f}" for row in rows] == [row[2] for row in found]
+
+
+def test_simulate_with_a_reranker_and_documents_that_come_later():
+    more = ("--reranker", "judgements", "--candidates", "4", "--arrive", "30%@10", "--arrive", "0.2@20")
+    output = run("simulate", *SHORT, *more, "--newcomers", "printed")
+    assert "the reranker's pick of the best" in output
+    result = json.loads(run("simulate", *SHORT, *more, "--json"))
+    assert (result["reranker"], result["candidates"]) == ("judgements", 4)
+    assert result["arrivals"] == [[0.3, 10], [0.2, 20]] and result["newcomers"] == "neighbours"
+    scorer = json.loads(run("simulate", *SHORT, "--reranker", "bm25:k1=1.5", "--json"))
+    assert scorer["reranker"].startswith("bm25(") and "k1=1.5" in scorer["reranker"]
+    assert scorer["candidates"] == 10
+    for wrong, said in (
+        (("--candidates", "4"), "needs a reranker"),
+        (("--reranker", "nobody"), "nobody"),
+        (("--arrive", "half"), "--arrive takes SHARE@ROUND, 0.5@1000 or 50%@1000; got 'half'"),
+        (("--arrive", "2@5"), "share must be a number in [0, 1]"),
+        (("--newcomers", "warm"), "must be one of 'neighbours', 'printed'"),
+        (("--updates", "0"), "updates must be a whole number"),
+        (("--hops",), "has no plans"),
+        (("--reranker", "cosine", "--log", "x.sqlite"), "no --reranker"),
+    ):
+        assert said in run("simulate", *SHORT, *wrong, fails=True), wrong
+
+
+def test_updates_of_the_papers_preset_are_made():
+    few = ("--split", "dev", "--checkpoints", "1", "--regret", "none", "--preset", "paper", "--json")
+    result = json.loads(run("simulate", *few, "--updates", "12"))
+    assert result["rounds"] == 120 and result["preset"]["exposure"] == 3
+
+
+@pytest.fixture(scope="module")
+def planned(folder, tmp_path_factory):
+    """The folder with a plan of two steps a question, each for a document of its own."""
+    where = tmp_path_factory.mktemp("planned") / "set"
+    shutil.copytree(folder, where)
+    qrels = {}
+    for split in ("dev", "test"):
+        for line in (where / "qrels" / f"{split}.tsv").read_text().splitlines()[1:]:
+            query, doc, _ = line.split("\t")
+            qrels.setdefault(query, []).append(doc)
+    lines = [json.loads(line) for line in (where / "queries.jsonl").read_text().splitlines()]
+    for line in lines:
+        tools = (qrels[line["_id"]] * 2)[:2]
+        line["metadata"] = {"plan": [{"step": f"step {n}", "tool": tool} for n, tool in enumerate(tools)]}
+    (where / "queries.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    return str(where)
+
+
+def test_hops_come_by_the_plan(planned):
+    few = ("simulate", "--corpus", planned, "--split", "dev", "--checkpoints", "1", "--regret", "none", "--hops")
+    output = run(*few)
+    assert "80 rounds over 80 queries" in output and "Questions with every hop are right in" in output
+
+
+def test_search_tells_every_setting_and_the_second_half(planned):
+    few = ("search", "--corpus", planned, "--split", "dev", "--rates", "1e-5,0.01", "--batches", "5,10")
+    output = run(*few)
+    assert len(re.findall(r"^ +(?:1e-05|1e-02) +(?:5|10) +\d+ +0\.\d{4} +[+-]0\.\d{4}$", output, re.M)) == 4
+    assert "Best on the first half, by held-out queries: η₀" in output and "On the second half, 20 rounds" in output
+    result = json.loads(run(*few, "--hops", "--updates", "4", "--json"))
+    assert len(result["settings"]) == 4 and all(setting["updates"] == 4 for setting in result["settings"])
+    assert set(result["second_half"]) == {"rounds", "held-out", "stream"}
+    one = json.loads(run(*few[:5], "--rate", "0.01", "--batch", "5", "--json"))
+    assert [(s["rate"], s["batch"]) for s in one["settings"]] == [(0.01, 5)]
+    assert "both say what is tried" in run(*few, "--rate", "0.1", fails=True)
+    assert "takes numbers with commas" in run(*few[:5], "--rates", "fast", fails=True)
 
 
 def test_simulate_regret_is_told():
