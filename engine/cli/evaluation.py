@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from engine.decoder import Decoder
     from engine.evaluation.tuning.objectives import Objective
     from engine.space import Space
-    from engine.values import Embeddings
+    from engine.values import Dataset, Embeddings
 
 
 @main.command()
@@ -87,11 +87,12 @@ def sweep(
     with Meter() as meter:
         dataset, space, queries = source.load_judged(split, meter)
         names = metrics or available(dataset.qrels[split], dataset.aspects, queries)
+        answers = read_answers(source.corpus, dataset) if "answer_coverage" in names else None
         stop = threading.Event()
         asked = (space, queries, dataset.qrels[split], sizes, names)
         options: dict[str, Any] = {"split": split, "aspects": dataset.aspects, "progress": meter, "stop": stop}
         curves = _curves(exact, asked, {**options, "store": store})
-        options |= vars(execution)
+        options |= {**vars(execution), "answers": answers}
         results: Iterator[Any] = run(decoders, *asked, **options) if decoders else iter(())
         cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
     echo_curves(curves, as_json)
@@ -99,6 +100,13 @@ def sweep(
         _echo_means(cells, decoders, names)
     if cells or not curves:
         echo_cells(cells, len(queries), store, as_json)
+
+
+def read_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
+    """The answers in a corpus' folder, with the documents that contain them. Raises DataError where there are none."""
+    from engine.data.answers import containing_documents, read_answers
+
+    return containing_documents(dataset.corpus, read_answers(corpus))
 
 
 def _with_paths(selectors: Sequence[str], others: Sequence[str], values: str) -> tuple[list[Any], tuple[str, ...]]:

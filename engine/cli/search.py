@@ -1,10 +1,11 @@
-"""Commands on ways to search: depths (what a reranker sees), ann (approximate search), latency (time by k and λ)."""
+"""Commands on ways to search: depths (what a reranker sees), ann (approximate search), latency, budget."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli.encoding import SOURCE, CorpusOptions
-from engine.cli.evaluation import collect_cells, echo_cells, time_text
+from engine.cli.evaluation import collect_cells, echo_cells, read_answers, time_text
 from engine.cli.group import Meter, main, use_threads
 from engine.cli.options import (
     SIZE,
@@ -247,6 +248,59 @@ def _echo_latencies(rows: Sequence[Any]) -> None:
         grows = slope(own) if steep else None
         lines.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
     echo(aligned(lines))
+
+
+@main.command()
+@SOURCE
+@SPLIT
+@stages_option("select", "selectors", "Default: the first one.")
+@stages_option("retrieve", "retrieves", "Default: dense.")
+@click.option("--words", "budgets", multiple=True, type=int, help="A budget. Default: 50 to 1600.")
+@size_option(default="50")
+@click.option("--answers", "answered", is_flag=True, help="Also answer strings, of answers.tsv in the corpus' folder.")
+@LINES
+def budget(
+    source: CorpusOptions,
+    split: str,
+    selectors: tuple[str, ...],
+    retrieves: tuple[str, ...],
+    budgets: tuple[int, ...],
+    k: int,
+    answered: bool,
+    as_json: bool,
+) -> None:
+    """Measure Recall within budgets of words: what a reader of so many words gets, best document first."""
+    import engine
+    from engine.evaluation.metrics import METRICS
+    from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
+    from engine.stages import methods
+
+    use_threads()
+    chains = product(
+        make_stages(selectors or list(methods("selector"))[:1], "select"),
+        make_stages(retrieves or ("dense",), "retrieve"),
+    )
+    decoders = [engine.Decoder(select, first) for select, first in chains]
+    with Meter() as meter:
+        dataset, space, queries = source.load_judged(split, meter)
+        answers = read_answers(source.corpus, dataset) if answered else None
+        rows = list(budget_curve(decoders, space, queries, dataset.qrels[split], answers, budgets or BUDGETS, k))
+    if as_json:
+        for row in rows:
+            echo_json(asdict(row))
+        return
+    for metric in dict.fromkeys(row.metric for row in rows):
+        own = [row for row in rows if row.metric == metric]
+        sizes = list(dict.fromkeys(row.budget for row in own))
+        lines = [
+            (label, *(f"{row.mean:.4f} ({row.documents:.1f})" for row in own if row.label == label))
+            for label in dict.fromkeys(row.label for row in own)
+        ]
+        title = METRICS[metric].title.partition(" in ")[0]
+        echo(
+            aligned([(f"{title} within words, {own[0].queries:,} queries", *(f"{n:,}" for n in sizes)), *lines]) + "\n"
+        )
+    echo(f"Of the first {rows[0].k if rows else k}; in brackets how many documents are read.")
 
 
 def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:

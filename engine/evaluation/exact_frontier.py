@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from engine.decoder import SET_SIZE
-from engine.errors import Cancelled
+from engine.errors import Cancelled, ParamError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.curve import PLACES, Curve, Steps
 from engine.evaluation.frontier import BAND_RESAMPLES
@@ -145,6 +145,8 @@ class _Asked:
         """The arguments, checked; facts: tolerance, resamples and seed."""
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)
+        if needy := [name for name in names if METRICS[name].needs == "answers"]:
+            raise ParamError(f"metrics of exact frontiers do without answers; got {', '.join(needy)}; use sweep")
         return cls(
             stage=stage,
             space=space,

@@ -1,7 +1,7 @@
 """Metrics of a retrieved set, per query: whether it is right, and whether it says one thing or many.
 
-Recall, Comp, nDCG, MRR and Precision need judgements, α-nDCG and S-recall aspects, cos(sum, query) the queries'
-vectors; ILAD and redundancy need nothing but the set.
+Recall, Comp, nDCG, MRR, Precision and Holes need judgements, α-nDCG and S-recall aspects, answer coverage answers,
+cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the set.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +42,7 @@ class RetrievedSets:
     aspects: Aspects | None
     points: Tensor  # (B, d) the queries' vectors, empty without them
     query: np.ndarray | None = None  # (B,) whose each set is, where `ids` are fewer and have several
+    answers: Aspects | None = None
 
     @cached_property
     def index(self) -> np.ndarray:
@@ -73,18 +74,29 @@ class RetrievedSets:
         known = coverage(self.space, self.ids, {} if self.aspects is None else self.aspects, self.rows.shape[1])
         return known if self.query is None else known.repeated(self.query)
 
+    def of_each(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The query's id and the rows of each set, without pads."""
+        names = self.ids if self.query is None else [self.ids[place] for place in self.query.tolist()]
+        for name, rows in zip(names, self.index, strict=True):
+            yield name, rows[rows >= 0]
 
-Need = Literal["qrels", "aspects", "vectors"]
+
+Need = Literal["qrels", "aspects", "vectors", "answers"]
 NEEDS: dict[Need, str] = {
     "qrels": "judgements (qrels)",
     "aspects": "aspects (aspects=data.aspects)",
+    "answers": "answers (answers=, as engine.data.answers.containing_documents makes them)",
     "vectors": "the queries' vectors (queries=Embeddings)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number for each query. title: as charts write it; needs: what it cannot do without, besides the set."""
+    """A number for each query.
+
+    title: as charts write it; needs: what it cannot do without, besides the set; on_request: measured where it is named
+    only, never by default
+    """
 
     name: str
     title: str
@@ -92,6 +104,7 @@ class Metric:
     needs: Need | None
     compute: Callable[[RetrievedSets], np.ndarray]
     lower_is_better: bool = False
+    on_request: bool = False
 
     def values(self, sets: RetrievedSets) -> np.ndarray:
         """(B,) float64, NaN where undefined: what needs judgements is so without a relevant document."""
@@ -121,16 +134,44 @@ def _ndcg(sets: RetrievedSets) -> np.ndarray:
     return _discounted(sets.grades) / np.where(ideal > 0, ideal, np.nan)
 
 
-def _budget_recall(sets: RetrievedSets) -> np.ndarray:
+def read_within(sets: RetrievedSets, budget: int) -> np.ndarray:
+    """(B, k) whether each returned document is read by who takes so many words, best document first.
+
+    What does not fit ends the reading, but for the first: no budget is too small for one document.
+    """
     texts = sets.space.corpus.passages
     words = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in texts]))
-    returned = sets.index >= 0
-    used = np.where(returned, words[sets.index], 0).cumsum(1)
-    # What does not fit ends the reading, but for the first: no budget is too small for one document.
-    read = returned & (used <= BUDGET)
+    returned: np.ndarray = sets.index >= 0
+    read = returned & (np.where(returned, words[sets.index], 0).cumsum(1) <= budget)
     read[:, 0] = returned[:, 0]
-    share: np.ndarray = (sets.hits & read).sum(1) / sets.relevant
+    return read
+
+
+def budget_recall(sets: RetrievedSets, budget: int = BUDGET) -> np.ndarray:
+    """(B,) the share of the relevant documents that are read within a budget of words."""
+    share: np.ndarray = (sets.hits & read_within(sets, budget)).sum(1) / sets.relevant
     return share
+
+
+def answer_coverage(sets: RetrievedSets, budget: int = BUDGET) -> np.ndarray:
+    """(B,) the share of a query's answers that stand in a document that is read within a budget; NaN without any."""
+    read, shares = read_within(sets, budget).sum(1), []
+    ids = sets.space.corpus.ids
+    for (query, rows), count in zip(sets.of_each(), read.tolist(), strict=True):
+        answers = (sets.answers or {}).get(query, {})
+        seen = {ids[row] for row in rows[:count].tolist()}
+        found = sum(not seen.isdisjoint(documents) for documents in answers.values())
+        shares.append(found / len(answers) if answers else np.nan)
+    return np.array(shares)
+
+
+def _holes(sets: RetrievedSets) -> np.ndarray:
+    grades, ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
+    judged = [
+        np.mean([ids[row] in grades.get(query, ()) for row in rows.tolist()]) if len(rows) else np.nan
+        for query, rows in sets.of_each()
+    ]
+    return 1 - np.array(judged)
 
 
 METRICS: dict[str, Metric] = {
@@ -145,9 +186,18 @@ METRICS: dict[str, Metric] = {
             f"Recall in {BUDGET} words",
             f"|rel among the first of the top-k that have {BUDGET} words together| / |rel|; the first always counts",
             "qrels",
-            _budget_recall,
+            budget_recall,
         ),
         Metric("precision", "Precision", "|top-k ∩ rel| / k", "qrels", lambda f: f.hits.mean(1)),
+        Metric(
+            "holes",
+            "Holes",
+            "share of the documents returned that nobody has judged; what recall may miss; measured on request",
+            "qrels",
+            _holes,
+            lower_is_better=True,
+            on_request=True,
+        ),
         Metric(
             "ilad",
             "ILAD",
@@ -168,6 +218,15 @@ METRICS: dict[str, Metric] = {
             "share of the query's aspects that the top-k covers",
             "aspects",
             lambda f: f.coverage.s_recall(f.index),
+        ),
+        Metric(
+            "answer_coverage",
+            f"Answers in {BUDGET} words",
+            f"share of the query's answer strings in the first of the top-k that have {BUDGET} words together; the "
+            "first always counts; measured on request",
+            "answers",
+            answer_coverage,
+            on_request=True,
         ),
         Metric(
             "cos_sum",
@@ -205,9 +264,9 @@ def defined_mean(values: np.ndarray) -> float:
 def available(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """The metrics that can be measured with what is given; vectors: the queries, of use only as Embeddings."""
+    """The metrics measured by default with what is given; vectors: the queries, of use only as Embeddings."""
     given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
-    return tuple(m.name for m in METRICS.values() if m.needs is None or given[m.needs])
+    return tuple(m.name for m in METRICS.values() if not m.on_request and (m.needs is None or given[m.needs]))
 
 
 def check_metrics(names: Iterable[str]) -> None:
@@ -225,13 +284,15 @@ def measure(
     k: int = 10,
     metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
     aspects: Aspects | None = None,
+    answers: Aspects | None = None,
 ) -> Measures:
     """Metrics at k of what each query got.
 
     queries: those that were decoded, in the same order (or their ids; cos_sum takes Embeddings only); qrels: their
-    judgements; aspects: data.aspects; `available` says which metrics do without. A query without a relevant document
-    is left out of recall and its kin and counted, never scored 0; a relevant document that is not in the corpus counts
-    as not found. Alike for aspects. Raises ParamError or DataError.
+    judgements; aspects: data.aspects; answers: query → answer → the documents that contain it; `available` says which
+    metrics do without. A query without a relevant document is left out of recall and its kin and counted, never scored
+    0; a relevant document that is not in the corpus counts as not found. Alike for aspects and answers. Raises
+    ParamError or DataError.
     """
     k, space = SET_SIZE.check(k), here(space, ranking)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
@@ -250,11 +311,13 @@ def measure(
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
     points = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
     vectors = queries if isinstance(queries, Embeddings) else None
-    _refuse_needy(names, {"qrels": qrels, "aspects": aspects, "vectors": vectors})
+    _refuse_needy(names, {"qrels": qrels, "aspects": aspects, "vectors": vectors, "answers": answers})
     if "cos_sum" in names and points.shape[1] != space.vectors.shape[1]:
         raise DataError(f"the queries have {points.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}")
 
-    sets = RetrievedSets(rows=ranking.index[:, :k], space=space, ids=ids, qrels=qrels, aspects=aspects, points=points)
+    sets = RetrievedSets(
+        rows=ranking.index[:, :k], space=space, ids=ids, qrels=qrels, aspects=aspects, points=points, answers=answers
+    )
     values = {name: METRICS[name].values(sets) for name in names}
     per_query = {name: _by_query(ids, column) for name, column in values.items()}
     mean = {name: defined_mean(column) for name, column in values.items()}

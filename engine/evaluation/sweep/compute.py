@@ -47,6 +47,7 @@ class Task:
     split: str
     data: Mapping[str, str]  # digest by name of what every cell is computed from
     texts: str  # digest of the queries' texts
+    answers: Aspects | None = None
 
     def data_of(self, decoder: Decoder) -> dict[str, str]:
         """Digests of all that a cell is computed from: the queries' texts too where a scorer reads them."""
@@ -63,7 +64,7 @@ class Task:
 
     def measure(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
         """The metrics at k of a ranking, query by query, and how many queries have no relevant document."""
-        measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects)
+        measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects, self.answers)
         return dict(measures.values), measures.left_out
 
 
@@ -92,7 +93,11 @@ def embedded(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddi
 
 
 def digests_of(
-    space: Space | Elsewhere, queries: Embeddings, qrels: Qrels | None, aspects: Aspects | None = None
+    space: Space | Elsewhere,
+    queries: Embeddings,
+    qrels: Qrels | None,
+    aspects: Aspects | None = None,
+    answers: Aspects | None = None,
 ) -> dict[str, str]:
     """Digests, by name, of what is measured and against what."""
     digests = {"queries": queries.digest}
@@ -104,6 +109,8 @@ def digests_of(
         digests["qrels"] = qrels.digest
     if aspects is not None:
         digests["aspects"] = digest_of_aspects(aspects)
+    if answers is not None:
+        digests["answers"] = digest_of_aspects(answers)
     return digests
 
 

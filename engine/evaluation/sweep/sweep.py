@@ -77,14 +77,15 @@ def sweep(
     cluster: str | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    answers: Aspects | None = None,
 ) -> Iterator[Cell]:
     """Every decoder at every k, as Points, as they are finished; those that the store has come first.
 
-    queries: those to decode, in their order, whose ids name the judgements; split: what the points call them; aspects:
-    for metrics that need them; store: a file of finished cells, made where there is none: what it holds is not computed
-    again; workers: processes of this machine, none for this one; cluster: address of a Dask scheduler, which runs what
-    its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises ParamError or
-    DataError before the first cell, and Cancelled when stopped: what is finished is in the store.
+    queries: those to decode, in their order, whose ids name the judgements; split: what the points call them; aspects,
+    answers: for metrics that need them; store: a file of finished cells, made where there is none: what it holds is not
+    computed again; workers: processes of this machine, none for this one; cluster: address of a Dask scheduler, which
+    runs what its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises ParamError
+    or DataError before the first cell, and Cancelled when stopped: what is finished is in the store.
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ParamError(f"workers must be a whole number in [1, ∞) or None; got {workers!r}")
@@ -96,7 +97,7 @@ def sweep(
         ("progress", progress, progress is None or callable(progress), "callable or None"),
         ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
     )
-    request = _request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
+    request = _request(decoders, space, queries, qrels, k, metrics, split, aspects, store, answers)
     return _cells(request, workers, cluster, progress or (lambda *_: None), stop)
 
 
@@ -120,8 +121,9 @@ def stored_cells(
 
 
 def _request(
-    decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any
-) -> _Request:
+    decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any,
+    answers: Any = None,
+) -> _Request:  # fmt: skip
     """The arguments of `sweep`, checked."""
     chosen = tuple(dict.fromkeys(several(decoders, "decoders", "a list of engine.Decoder", Decoder)))
     sizes: list[int] = [cast(int, k)] if isinstance(k, Number) else several(k, "k", "a whole number or a list of them")
@@ -135,12 +137,16 @@ def _request(
         ("qrels", qrels, qrels is None or isinstance(qrels, Qrels), "engine.Qrels, as data.qrels['test'] is, or None"),
         ("split", split, isinstance(split, str), "text"),
         ("aspects", aspects, aspects is None or isinstance(aspects, Mapping), "a mapping, as data.aspects is, or None"),
+        ("answers", answers, answers is None or isinstance(answers, Mapping), "a mapping, as aspects are, or None"),
         ("store", store, store is None or isinstance(store, Store | str | Path), "a path, a Store or None"),
     )
     if not len(queries):
         raise DataError("queries must hold at least one query; got none")
     vectors = embedded(space, queries)
-    aspects = aspects if any(METRICS[m].needs == "aspects" for m in names) else None
+    aspects, answers = (
+        given if any(METRICS[m].needs == need for m in names) else None
+        for need, given in (("aspects", aspects), ("answers", answers))
+    )
     task = Task(
         space=space,
         vectors=vectors,
@@ -150,11 +156,14 @@ def _request(
         split=split,
         data={},
         texts=digest_of(vectors.texts or ()),
+        answers=answers,
     )
     # Whatever cannot be measured says so now, before anything is made of the aspects.
     index = torch.full((len(queries), ks[0]), -1)
     task.measure(Ranking(index, index.double(), ()), ks[0])
-    return _Request(replace(task, data=digests_of(space, vectors, qrels, aspects)), chosen, ks, Store.of(store))
+    return _Request(
+        replace(task, data=digests_of(space, vectors, qrels, aspects, answers)), chosen, ks, Store.of(store)
+    )
 
 
 def _check_types(*arguments: tuple[str, Any, bool, str]) -> None:

@@ -152,3 +152,22 @@ def test_latency_by_k_and_weight_is_a_table_with_slopes():
     rows = [json.loads(line) for line in run(*asked, "-k", "2", "--no-plain", "--json").splitlines()]
     assert [(row["method"], row["weight"], row["k"]) for row in rows] == [("mmr", 0.5, 2), ("top_k", None, 2)]
     assert all(row["milliseconds"] > 0 and len(row["seconds"]) == 2 for row in rows)
+
+
+def test_recall_and_answers_within_budgets_of_words(tmp_path):
+    folder = beir_of_things(tmp_path / "things")
+    asked = ("budget", "--corpus", str(folder), "--words", "2", "--words", "9", "-k", "4")
+    output = run(*asked)
+    assert "Recall within words" in output and "Of the first 4; in brackets how many documents are read." in output
+    assert "has no answers.tsv" in run(*asked, "--answers", fails=True)
+    query, text = next(iter(engine.load_dataset(folder).qrels["test"].grades)), "no such words"
+    (folder / "answers.tsv").write_text(f"{query}\t{text}\n")
+    rows = [json.loads(line) for line in run(*asked, "--answers", "--json").splitlines()]
+    assert [(row["metric"], row["budget"]) for row in rows] == [
+        (metric, words) for metric in ("budget_recall", "answer_coverage") for words in (2, 9)
+    ]
+    assert [(row["mean"], row["queries"]) for row in rows[2:]] == [(0, 1)] * 2
+    store = str(tmp_path / "a.db")
+    swept = ("sweep", "--corpus", str(folder), "--select", "top_k", "-k", "2", "--metric", "answer_coverage")
+    (cell,) = [json.loads(line) for line in run(*swept, "--metric", "holes", "--store", store, "--json").splitlines()]
+    assert cell["mean"]["answer_coverage"] == 0 and 0 <= cell["mean"]["holes"] <= 1

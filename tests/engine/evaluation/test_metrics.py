@@ -114,7 +114,8 @@ def test_no_queries_at_all():
     asked = engine.Embeddings((), torch.zeros(0, 3))
     nothing = engine.Ranking(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 2), ())
     space, qrels = space_of(np.eye(3, dtype=np.float32)), engine.Qrels({"a": {"d0": 1}})
-    got = engine.measure(nothing, space, asked, qrels, 2, tuple(METRICS), {"a": {"x": {"d0"}}})
+    covered = {"a": {"x": {"d0"}}}
+    got = engine.measure(nothing, space, asked, qrels, 2, tuple(METRICS), covered, covered)
     assert all(values.shape == (0,) for values in got.values.values()) and got.left_out == 0
 
 
@@ -125,13 +126,35 @@ def test_available_names_what_can_be_measured():
     assert set(available(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
     assert set(available(vectors=asked)) == {"ilad", "redundancy", "cos_sum"}
     assert available(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
-    assert available(qrels, aspects, asked) == tuple(METRICS)
+    by_default = tuple(name for name in METRICS if name not in ("holes", "answer_coverage"))
+    assert available(qrels, aspects, asked) == by_default
     for given in ((None, None, None), (qrels, None, asked), (None, aspects, asked), (qrels, aspects, asked)):
         queries = ["a"] if given[2] is None else asked
         got = engine.measure(
             ranking_of([[0, 1]]), space_of(np.eye(3)), queries, given[0], 2, available(*given), given[1]
         )
         assert set(got.mean) == set(available(*given)) and not any(got.undefined.values())
+
+
+def test_holes_are_what_nobody_judged():
+    """A document judged irrelevant is no hole; nothing returned has no share of holes."""
+    qrels = engine.Qrels({"a": {"d0": 1, "d1": 0, "d9": 1}, "b": {"d2": 2}, "c": {"d0": 0}})
+    ranking = ranking_of([[0, 1, 2, 3], [2, 3, -1, -1], [0, 1, 2, 3], [0, 1, 2, 3]])
+    got = engine.measure(ranking, space_of(np.eye(4)), ["a", "b", "c", "d"], qrels, 4, "holes")
+    assert got.per_query["holes"] == {"a": 0.5, "b": 0.5} and got.left_out == 2
+    assert engine.measure(ranking, space_of(np.eye(4)), list("abcd"), qrels, 2, "holes").mean["holes"] == 0.25
+
+
+def test_answers_count_where_a_document_that_is_read_contains_them():
+    """Documents of 300, 200 and 1 words: the second does not fit into 400, and ends the reading."""
+    space = space_of(torch.eye(3), ["a " * 300, "b " * 200, "c"])
+    answers = {"q": {"a": {"d0"}, "b": {"d1"}, "nowhere": frozenset()}, "r": {"c": {"d2", "d9"}}, "none": {}}
+    ranking = ranking_of([[0, 1, 2], [1, 2, 0], [2, 0, 1], [-1, -1, -1], [0, 1, 2]])
+    ids = ["q", "r", "none", "q2", "other"]
+    got = engine.measure(ranking, space, ids, None, 3, "answer_coverage", answers={**answers, "q2": answers["q"]})
+    assert got.per_query["answer_coverage"] == pytest.approx({"q": 1 / 3, "r": 1.0, "q2": 0.0})
+    with pytest.raises(engine.DataError, match="answer_coverage needs answers"):
+        engine.measure(ranking, space, ids, None, 3, "answer_coverage")
 
 
 def test_judgements_become_arrays_once_for_equal_contents():

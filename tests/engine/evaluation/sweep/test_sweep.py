@@ -385,3 +385,22 @@ def test_numbers_of_numpy_are_numbers():
     points = list(engine.sweep(grid("top_k"), *toy(), np.array([3, 5])))
     assert [p.k for p in points] == [3, 5] and all(type(p.k) is int for p in points)
     assert next(engine.sweep(grid("top_k"), *toy(), np.int64(3))).key == points[0].key
+
+
+def test_answers_are_measured_where_they_are_asked_for_and_name_the_cells():
+    space, queries, qrels = toy()
+    decoders, ids = [engine.Decoder(engine.make("top_k"))], space.corpus.ids
+    answers = {query: {"x": frozenset(ids[:3]), "y": frozenset()} for query in queries.ids}
+    asked = (decoders, space, queries, qrels, 3)
+    (cell,) = engine.sweep(*asked, ("recall", "answer_coverage"), answers=answers)
+    ranking = engine.decode(decoders[0], space, queries, k=3)
+    expected = engine.measure(ranking, space, queries, qrels, 3, ("answer_coverage",), answers=answers)
+    assert cell.mean["answer_coverage"] == expected.mean["answer_coverage"]
+    (other,) = engine.sweep(*asked, ("recall", "answer_coverage"), answers={queries.ids[0]: {"x": frozenset(ids[:1])}})
+    assert other.key != cell.key
+    (without,), (given,) = engine.sweep(*asked, "recall"), engine.sweep(*asked, "recall", answers=answers)
+    assert without.key == given.key
+    with pytest.raises(engine.DataError, match="answer_coverage needs answers"):
+        engine.sweep(*asked, "answer_coverage")
+    with pytest.raises(engine.DataError, match="answers must be a mapping"):
+        engine.sweep(*asked, "recall", answers=[1])
