@@ -193,6 +193,40 @@ def gap(
         echo_lines([aligned([head, *lines]), "lacks: of the range of the objective, from the worst set to the best"])
 
 
+@theory.command()
+@SAMPLED
+@option("--vectors", type=click.Choice(["bm25", "boolean", "dense"]), default="bm25", help="What is projected.")
+@click.option("--dimension", "dimensions", multiple=True, type=int, default=(256, 1024, 4096), help="k.")
+@option("--rank", type=int, default=1, help="r₀: within how many the best document is wanted.")
+@option("--draws", type=int, default=40, help="How many projections are drawn.")
+@json_option("One JSON object a query and dimension.")
+def recall(
+    source: CorpusOptions, split: str, count: int, seed: int, vectors: str, dimensions: tuple[int, ...], rank: int,
+    draws: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Lemma 2: how often do random projections lose a query's best document, beside the bound?"""
+    from engine.theory.recall_losses import recall_losses
+
+    space, queries = _sampled(source, split, count, seed)
+    with Meter() as meter:
+        rows = recall_losses(
+            space, queries, vectors, dimensions=dimensions, rank=rank, draws=draws, seed=seed, progress=meter
+        )
+    if as_json:
+        for row in rows:
+            echo_json(asdict(row) | {"share": row.share, "violated": row.violated})
+        return
+    lines = [("k", "queries", "lost", "bound below 1", "of them lost", "violated")]
+    for k in sorted({row.k for row in rows}):
+        own = [row for row in rows if row.k == k]
+        told = [row for row in own if row.bound < 1]
+        shares = [f"{sum(r.share for r in some) / len(some):.4f}" if some else "–" for some in (own, told)]
+        lines.append(
+            (f"{k:,}", f"{len(own):,}", shares[0], f"{len(told):,}", shares[1], f"{sum(r.violated for r in own)}")
+        )
+    echo_lines([aligned(lines), f"lost: the best document is behind {rank} others or more; {draws} projections"])
+
+
 def _judged(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Dataset, Space, Embeddings]:
     """A data set, its space, and some judged queries of it."""
     use_threads()

@@ -17,6 +17,9 @@ DIMENSION = Whole(768, "k", 1, comfortable=(32, 4096), name="k", help="Dimension
 RANK = Whole(10, "r₀", 1, name="rank", help="Within how many results the document is wanted.")
 
 
+DOCUMENTS = Whole(1000, "|D|", 1, name="documents", help="How many documents there are beside the best one.")
+
+
 def rate(margin: Any) -> Any:
     """ε²/2 − ε³/3 of a number or an array: how fast, per half dimension, the bound falls; its inverse is what the
     dimension that is needed grows with."""
@@ -39,6 +42,36 @@ def sufficient_dimension(margin: float, error: float) -> int:
     """
     margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
     return math.ceil(_finite(2 * _nats(error), rate(margin), margin))
+
+
+def recall_loss_bound(k: int, margin: float, documents: int, rank: int = 1) -> float:
+    """4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)): how often at most a projection ranks the best document behind `rank`
+    others or more (Lemma 2). No use from 1 on.
+
+    margin: ε, the rank-th smallest of the best document over the others, in (0, 1]; documents: |D|, how many others
+    there are; rank: r₀ ≤ |D|. Raises ParamError.
+    """
+    rank = _rank(rank, documents)
+    return (documents - rank + 1) * pair_error_bound(k, margin)
+
+
+def recall_dimension(margin: float, error: float, documents: int, rank: int = 1) -> int:
+    """The smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4 (|D| − r₀ + 1)/β): enough to keep the best document in the first
+    `rank` (eq. 3).
+
+    error: β, in (0, 1); the others as in `recall_loss_bound`. Raises ParamError.
+    """
+    rank = _rank(rank, documents)
+    margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
+    return math.ceil(_finite(2 * (_nats(error) + math.log(documents - rank + 1)), rate(margin), margin))
+
+
+def _rank(rank: int, documents: int) -> int:
+    """r₀, checked against |D|."""
+    documents = DOCUMENTS.check(documents)
+    if RANK.check(rank) > documents:
+        raise ParamError(f"rank (r₀) must be at most documents, {documents}; got {rank}")
+    return RANK.check(rank)
 
 
 def simple_dimension(margin: float, error: float) -> int:

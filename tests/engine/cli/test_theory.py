@@ -50,3 +50,14 @@ def test_nnn_says_how_often_a_relevant_set_is_recovered():
         assert row["both"] + row["second"] == row["recovered"] and row["way"] in output
         assert row["both"] + row["first"] == found["ways"][0]["recovered"] == len(found["witnesses"])
     assert "p: McNemar's exact test against dense" in output
+
+
+def test_recall_losses_beside_lemma_2():
+    asked = ("theory", "recall", "--count", "3", "--dimension", "16", "--dimension", "64", "--draws", "3")
+    output = run(*asked)
+    rows = [json.loads(line) for line in run(*asked, "--json").splitlines()]
+    assert [(row["k"], row["draws"]) for row in rows] == [(16, 3), (64, 3)] * 3
+    assert not any(row["violated"] for row in rows)
+    for k in (16, 64):
+        share = sum(row["share"] for row in rows if row["k"] == k) / 3
+        assert any(line.split()[:3] == [str(k), "3", f"{share:.4f}"] for line in output.splitlines())
