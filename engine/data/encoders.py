@@ -292,7 +292,7 @@ def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batc
         vectors = model.encode([texts[i] for i in batch], role, prompt)
         rows = rows if len(rows) else torch.empty(len(texts), vectors.shape[1])
         rows[batch] = vectors
-        run.tell(EMBEDDING, len(batch))
+        run.tell(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch))
     return rows
 
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
-from engine.data.models import hub
+from engine.data.models import hub, model_folder
 from engine.errors import DataError, FrontierError
 from engine.values import replace_surrogates
 
@@ -27,9 +29,14 @@ Role = Literal["document", "query"]
 Dtype = Literal["float32", "bfloat16"]
 K = TypeVar("K")
 M = TypeVar("M")
+T = TypeVar("T")
+D = TypeVar("D", bound="OnDevice")
 
 HARMLESS: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """Settings of a loader that neither asks the hub nor runs a model's own code."""
+SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True, "weights_only": True}
+"""Settings of a loader that reads weights and unpickles nothing."""
+_MOST_LAYERS, _SLACK = 2048, 1 << 24
 _MOST_LOADED = 2  # models in memory: one for the current corpus and one to compare it with
 _PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
@@ -85,32 +92,90 @@ class ModelSource:
         return content if isinstance(content, dict) else {}
 
 
-class Encoder:
-    """A loaded model. Several threads may share one: batches take turns."""
+class NoRoomError(FrontierError):
+    """A model that does not fit on its device."""
+
+
+class OnDevice:
+    """A loaded model, which several threads may share: batches take turns.
+
+    Where the device has no room for a batch it is halved, down to a single text, and then the CPU takes over; `retreat`
+    says so, as words to follow what the model does.
+    """
+
+    def __init__(self, model: Any, device: str, what: str) -> None:
+        self.model, self.device, self.what, self.retreat = model, device, what, ""
+        self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+        self._most: int | None = None  # the longest batch that the device has room for, None while none was too long
+
+    def in_batches(self, texts: Sequence[T], run: Callable[[Sequence[T]], Tensor]) -> Tensor:
+        """The rows that `run` gives for all texts, on the CPU. Raises FrontierError where even that has no room."""
+        done: list[Tensor] = []
+        with self._turn:
+            while len(texts) or not done:
+                batch = texts[: self._most]
+                try:
+                    done.append(run(batch).to("cpu"))
+                    texts = texts[len(batch) :]
+                    continue
+                except IndexError as error:
+                    raise FrontierError(
+                        f"the {self.what} cannot be used: its tokenizer knows words that its weights do not ({error})"
+                    ) from None
+                except torch.OutOfMemoryError:
+                    pass  # not in here, where the error holds what filled the device
+                self._give_way(len(batch))
+        return torch.cat(done)
+
+    def _give_way(self, size: int) -> None:
+        if size > 1:
+            self._most = size // 2
+            self.retreat = f"in batches of {self._most}, as {self.device} has no room for more"
+        elif self.device == "cpu":
+            raise NoRoomError(f"the {self.what} has no room for a single text: end other programs, or take another")
+        else:
+            self.model.to("cpu")
+            self.retreat = on_cpu(self.device)
+            self.device, self._most = "cpu", None
+        torch.cuda.empty_cache()
+        say_retreat(self.what, self.retreat)
+
+
+def on_cpu(device: str) -> str:
+    """Words on the CPU that takes over from a device."""
+    return f"on the CPU, as {device} has no room"
+
+
+def say_retreat(what: str, retreat: str) -> None:
+    """Tell the log that a model goes on otherwise than asked."""
+    logging.getLogger("frontier").warning("note: the %s works %s", what, retreat)
+
+
+class Encoder(OnDevice):
+    """An encoder in memory."""
 
     def __init__(self, model: Any, source: ModelSource, device: str, dtype: Dtype) -> None:
-        self.model, self.source, self.device, self.dtype = model, source, device, dtype
-        self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+        super().__init__(model, device, f"encoder {source.name!r}")
+        self.source, self.dtype = source, dtype
 
     def encode(self, texts: Sequence[str], role: Role = "query", prompt: str | None = None) -> Tensor:
         """One batch of texts as (n, d) float32 unit rows on the CPU; an all-zero row stays zero.
 
-        prompt: None for the model's prompt for that role. Raises FrontierError when the device runs out of memory,
+        prompt: None for the model's prompt for that role. Raises FrontierError when there is no room on the CPU either,
         DataError when a vector is not finite.
         """
         encode = self.model.encode_query if role == "query" else self.model.encode_document
         prompt = self.source.prompt(role) if prompt is None else prompt
         clean = [replace_surrogates(text) for text in texts]
-        try:
-            with self._turn:
-                raw = encode(
-                    clean, prompt=prompt, batch_size=max(1, len(clean)), convert_to_tensor=True, show_progress_bar=False
-                )
-        except torch.cuda.OutOfMemoryError:
-            raise FrontierError(
-                f"{self.device} has no room for {len(clean)} texts at once; use a smaller batch_size, or device='cpu'"
-            ) from None
-        vectors = raw.to("cpu", torch.float32)
+
+        def run(batch: Sequence[str]) -> Tensor:
+            rows: Tensor = encode(
+                list(batch), prompt=prompt, batch_size=max(1, len(batch)), convert_to_tensor=True,
+                show_progress_bar=False,
+            )  # fmt: skip
+            return rows
+
+        vectors = self.in_batches(clean, run).to(torch.float32)
         if not torch.isfinite(vectors).all():
             bad = int((~torch.isfinite(vectors)).any(1).nonzero()[0])
             raise DataError(
@@ -133,9 +198,29 @@ def find(name: str, memo: bool = True, on_download: Callable[[], None] = lambda:
 
 
 def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
-    """The model in memory, as `shared`; nothing is printed. Raises FrontierError when the files make no model."""
-    key = (source.digest, device, dtype)
-    return shared(_loaded, _lock, key, lambda: Encoder(_model(source, device, dtype), source, device, dtype))
+    """The model in memory, as `shared`: on the CPU where the device has no room for it.
+
+    Nothing is printed. Raises FrontierError when the files make no model.
+    """
+
+    def make(where: str) -> Encoder:
+        return Encoder(_model(source, where, dtype), source, where, dtype)
+
+    return shared(_loaded, _lock, (source.digest, device, dtype), lambda: placed(make, device))
+
+
+def placed(make: Callable[[str], D], device: str) -> D:
+    """A model made for a device, or for the CPU where that has no room, which it says."""
+    try:
+        return make(device)
+    except NoRoomError:
+        if device == "cpu":
+            raise
+    torch.cuda.empty_cache()
+    model = make("cpu")
+    model.retreat = on_cpu(device)
+    say_retreat(model.what, model.retreat)
+    return model
 
 
 def shared(loaded: OrderedDict[K, M], lock: threading.RLock, key: K, make: Callable[[], M]) -> M:
@@ -172,7 +257,9 @@ def _model(source: ModelSource, device: str, dtype: Dtype) -> Any:
     from sentence_transformers import SentenceTransformer
 
     with loading(f"encoder {source.name!r}", source.folder, "model that"):
-        model = SentenceTransformer(str(source.folder), device=device, model_kwargs={"dtype": dtype}, **HARMLESS)
+        weights = {"dtype": dtype, **SAFE_WEIGHTS}
+        model = SentenceTransformer(str(source.folder), device=device, model_kwargs=weights, **HARMLESS)
+        check_weights(model, source.folder)
         return model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
 
 
@@ -181,12 +268,53 @@ def loading(what: str, folder: Path, kind: str) -> Iterator[None]:
     """Load a model without a word; a FrontierError says which could not be loaded, and which kind it must be of."""
     try:
         with quiet():
+            _check_settings(folder)
             yield
+    except torch.OutOfMemoryError:
+        raise NoRoomError(f"the device has no room for the {what}; use device='cpu'") from None
     except Exception as error:  # a foreign folder can make the loader raise anything
         raise FrontierError(
             f"the {what} cannot be loaded from {folder}: {hub.first_line(error)}. It must be a sentence-transformers "
             f"{kind} needs no code of its own"
         ) from error
+
+
+def _check_settings(folder: Path) -> None:
+    """Raise a FrontierError where the settings tell of a model much larger than its weights: memory for all of it."""
+    from transformers import AutoConfig, AutoModel
+
+    for file in model_folder.files(folder):
+        part = (folder / file).parent
+        size = sum(weights.stat().st_size for weights in part.glob("*.safetensors"))
+        if PurePosixPath(file).name != "config.json" or not size:
+            continue
+        settings = json.loads((folder / file).read_text("utf-8"))
+        if "model_type" not in settings:
+            continue
+        for keys, value in model_folder.leaves(settings):
+            if isinstance(value, int) and value > _MOST_LAYERS and re.search("layers?$|blocks?$|depths?$", keys[-1]):
+                raise FrontierError(f"{file} declares {value:,} {keys[-1]}; {_MOST_LAYERS:,} are the most")
+        with torch.device("meta"):
+            empty = AutoModel.from_config(AutoConfig.from_pretrained(part, **HARMLESS))
+        if (declared := empty.num_parameters()) > _SLACK + 4 * size:
+            raise FrontierError(f"{file} declares {declared:,} numbers, and its weights have {size:,} bytes")
+
+
+def check_weights(model: Any, folder: Path) -> None:
+    """Raise a FrontierError where a good part of a model's numbers is in no file: the library draws them at random."""
+    from safetensors import safe_open
+
+    body = model.transformers_model
+    if body is None or getattr(body.config, "quantization_config", None) is not None:
+        return
+    there = 0
+    for file in model_folder.files(folder):
+        if file.endswith(".safetensors"):
+            with safe_open(folder / file, "pt") as weights:
+                names = weights.keys()  # it is no mapping
+                there += sum(math.prod(weights.get_slice(name).get_shape()) for name in names)
+    if (declared := body.num_parameters()) > 1.25 * there:
+        raise FrontierError(f"config.json declares {declared:,} numbers, and the weights hold {there:,} of them")
 
 
 @contextmanager

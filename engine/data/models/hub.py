@@ -4,26 +4,22 @@ Light on imports: a start in which every vector is cached needs nothing more of 
 """
 
 import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from engine.data import cache
+from engine.data.models import model_folder
 from engine.errors import FrontierError
 from engine.values import digest_of
 
 BUNDLED = "bundled"
 SECTION = "fingerprints"
-DEEPEST = 3
-"""Models keep their files so many folders deep at most."""
-PATIENCE = 10
+PATIENCE = 3
 """Seconds that the hub has for its answer."""
-
-# What the torch backend never reads: other backends' weights, and prose.
-_OTHER_FOLDERS = {"onnx", "openvino", "coreml"}
-_OTHER_SUFFIXES = {".md", ".h5", ".ot", ".msgpack", ".onnx", ".tflite", ".gguf"}
 
 
 def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path:
@@ -31,9 +27,12 @@ def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path
 
     name: "bundled", a folder, or a name on the Hugging Face hub, where a bare one means sentence-transformers'.
     A copy that is on this machine is never checked against the hub. on_download: called before a download.
-    Raises FrontierError saying what was tried.
+    Raises FrontierError saying what was tried, or why a folder is refused, see `model_folder.refusals`.
     """
-    return local(name) or _downloaded(name, on_download)
+    folder = local(name) or _downloaded(name, on_download)
+    if reason := next(model_folder.refusals(folder), None):
+        raise FrontierError(f"the encoder {name!r} is refused: {reason}")
+    return folder
 
 
 def local(name: str) -> Path | None:
@@ -44,11 +43,11 @@ def local(name: str) -> Path | None:
 
 
 def fingerprint(folder: Path, memo: bool = True) -> str:
-    """SHA-256 over the names and contents of the files that a model is made of, see `_relevant`, in whatever folder.
+    """SHA-256 over the names and contents of the files that a model is made of, in whatever folder.
 
     memo: remember it on disk by path, sizes and times, as hashing takes longer than all the rest of a start.
     """
-    files = _files(folder)
+    files = model_folder.files(folder)
     stats = {name: (folder / name).stat() for name in files}
     known = digest_of([str(folder.resolve()), *(f"{name}\0{s.st_size}\0{s.st_mtime_ns}" for name, s in stats.items())])
     if memo and (hit := cache.get(SECTION, known)):
@@ -72,7 +71,10 @@ def here() -> tuple[str, ...]:
     except (CacheNotFound, OSError, ValueError):
         return (BUNDLED,)
     models = (repo for repo in repos if repo.repo_type == "model")
-    return (BUNDLED, *sorted(r.repo_id for r in models if any(_complete(v.snapshot_path) for v in r.revisions)))
+    return (
+        BUNDLED,
+        *sorted(r.repo_id for r in models if any(model_folder.complete(v.snapshot_path) for v in r.revisions)),
+    )
 
 
 def _bundled() -> Path:
@@ -92,11 +94,12 @@ def _local(name: str) -> Path | None:
     path = Path(name).expanduser()
     try:
         if path.exists():
-            if path.is_dir() and _complete(path):
+            # One that is refused is found all the same, so that it is said why.
+            if path.is_dir() and (model_folder.complete(path) or model_folder.pickled(path)):
                 return path
             raise FrontierError(
                 f"the encoder {name!r} exists but is no model folder: it needs a config.json or modules.json, and "
-                "weights (*.safetensors or *.bin)"
+                "weights (*.safetensors)"
             )
     except OSError as error:
         raise FrontierError(f"the encoder {name!r} cannot be read ({error.strerror or error})") from None
@@ -114,13 +117,13 @@ def _local(name: str) -> Path | None:
             folder = getattr(error, "snapshot_path", None)
         except HFValidationError as error:
             raise _unknown(name, error) from None
-        if folder and _complete(Path(folder)):
+        if folder and model_folder.complete(Path(folder)):
             return Path(folder)
     return None
 
 
 def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import snapshot_download
     from huggingface_hub.utils.tqdm import tqdm
 
     class Silent(tqdm):
@@ -131,17 +134,40 @@ def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
     problem: Exception | None = None
     for candidate in _hub_names(name):
         try:
-            # Not list_repo_files, which tries for half a minute where there is no network.
-            files = HfApi().model_info(candidate, timeout=PATIENCE).siblings or []
-            needed = _relevant(file.rfilename for file in files)
+            names = _listed(candidate)
+            if pickles := model_folder.pickles(names):
+                raise FrontierError(f"{candidate} is refused: {model_folder.pickles_refused(pickles[0], candidate)}")
+            needed = model_folder.relevant(names)
             folder = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=needed, tqdm_class=Silent)
+        except TimeoutError:
+            problem = FrontierError(f"the hub did not answer within {PATIENCE} seconds")
+            break
         except Exception as error:  # a missing name, no network, no room, no permission: all end alike for the person
             problem = problem or error
             continue
-        if _complete(Path(folder)):
+        if model_folder.complete(Path(folder)):
             return Path(folder)
-        problem = FrontierError(f"{candidate} holds no torch weights")
+        problem = FrontierError(f"{candidate} holds no weights in safetensors")
     raise _unknown(name, problem) from problem
+
+
+def _listed(candidate: str) -> list[str]:
+    """The names of a model's files on the hub. Raises TimeoutError, whatever it is that hangs."""
+    from huggingface_hub import HfApi
+
+    answer: Future[list[str]] = Future()
+
+    def ask() -> None:
+        try:
+            # Not list_repo_files, which tries for half a minute where there is no network.
+            info = HfApi().model_info(candidate, timeout=2 * PATIENCE)
+            answer.set_result([file.rfilename for file in info.siblings or []])
+        except Exception as error:
+            answer.set_exception(error)
+
+    # A thread of its own, as no timeout of a request counts while its host's name is looked up.
+    Thread(target=ask, daemon=True).start()
+    return answer.result(PATIENCE)
 
 
 def first_line(problem: Exception | None) -> str:
@@ -151,9 +177,9 @@ def first_line(problem: Exception | None) -> str:
 
 def _unknown(name: str, problem: Exception | None) -> FrontierError:
     return FrontierError(
-        f"the encoder {name!r} is neither a folder, nor in the model cache of this machine, nor could it be downloaded "
-        f"({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path of a model folder "
-        "or use 'bundled'"
+        f"the encoder {name!r} is neither a folder, nor in the model cache of this machine as safetensors, nor could "
+        f"it be downloaded ({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path "
+        "of a model folder or use 'bundled'"
     )
 
 
@@ -163,46 +189,3 @@ def _hub_names(name: str) -> tuple[str, ...]:
 
 def _hub_cache() -> str | None:
     return os.environ.get("SENTENCE_TRANSFORMERS_HOME") or None
-
-
-def _files(folder: Path) -> list[str]:
-    return _relevant(path.relative_to(folder).as_posix() for path in walked(folder) if path.is_file())
-
-
-def walked(folder: Path, deep: int = DEEPEST) -> Iterator[Path]:
-    """What lies in a folder and, so deep, in the folders in it; links to folders are not followed."""
-    for path in folder.iterdir():
-        if not path.is_dir():
-            yield path
-        elif deep and not path.is_symlink():
-            yield from walked(path, deep - 1)
-
-
-def _relevant(names: Iterable[str]) -> list[str]:
-    """Which of a model's files the torch backend may read, sorted."""
-    paths = sorted(map(PurePosixPath, names))
-    safe = {path.parent for path in paths if path.suffix == ".safetensors"}
-    return [
-        str(path)
-        for path in paths
-        if not any(part.startswith((".", "__pycache__")) for part in path.parts)
-        and not _OTHER_FOLDERS.intersection(path.parts)
-        and path.suffix not in _OTHER_SUFFIXES
-        and not (path.suffix == ".bin" and path.parent in safe)
-    ]
-
-
-def _complete(folder: Path) -> bool:
-    """Whether a folder has what a model needs; an interrupted download has not."""
-    # First what says that it is a model at all: any folder may be named, a disk's first one too.
-    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
-        return False
-    names = set(_files(folder))
-    try:
-        for index in (PurePosixPath(name) for name in names if name.endswith(".index.json")):
-            shards = json.loads((folder / index).read_text("utf-8"))["weight_map"].values()
-            if not names.issuperset(str(index.parent / shard) for shard in shards):
-                return False
-    except (ValueError, KeyError, AttributeError):
-        return False
-    return any(n.endswith((".safetensors", ".bin")) for n in names)

