@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -14,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from engine.data.stores import StoreRef
-from engine.errors import DataError
+from engine.errors import DataError, FrontierError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
@@ -95,8 +96,7 @@ class Space:
         self.corpus = corpus
         self.embeddings = embeddings
         self.adapt = adapt
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.matrix = Matrix(embeddings.vectors.to(self.device), cached=True, file=embeddings.file)
+        self.device, self.matrix = _placed(embeddings, device)
         self.parts = None if parts is None else _parts(parts, corpus, self.vectors)
         self.given_parts = parts
         self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -266,6 +266,19 @@ class _Entry:
     def __init__(self) -> None:
         self.lock, self.ready = threading.RLock(), False
         self.value: Any = None
+
+
+def _placed(embeddings: Embeddings, device: str | torch.device | None) -> tuple[torch.device, Matrix]:
+    """A device and the vectors on it: on the CPU where a GPU that nobody asked for has no room, which the log says."""
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        return place, Matrix(embeddings.vectors.to(place), cached=True, file=embeddings.file)
+    except torch.OutOfMemoryError:
+        short = f"{place} has no room for {len(embeddings.vectors):,} vectors"
+    if device is not None:
+        raise FrontierError(f"{short}: take device='cpu'")
+    logging.getLogger("frontier").warning("note: %s, so the CPU searches them", short)
+    return torch.device("cpu"), Matrix(embeddings.vectors, cached=True, file=embeddings.file)
 
 
 def _parts(parts: Embeddings, corpus: Corpus, vectors: Tensor) -> Parts:

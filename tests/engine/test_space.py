@@ -116,3 +116,25 @@ def test_words_alone_need_no_encoder(select):
 def test_whatever_reads_vectors_asks_for_them(decoder):
     with pytest.raises(engine.DataError, match="came with its own vectors and no encoder"):
         engine.decode(decoder, engine.Space.of(TEXTS, ROWS), ["red car"], k=2)
+
+
+@pytest.mark.threat(
+    "CUDA has no room for the vectors", "the CPU searches them, and it is said; an error where CUDA was asked for"
+)
+def test_vectors_that_a_gpu_has_no_room_for_are_searched_on_the_cpu(monkeypatch, caplog):
+    corpus = engine.Corpus(("a", "b"), ("one", "two"))
+    embeddings = engine.Embeddings(corpus.ids, torch.eye(2))
+    real = torch.Tensor.to
+
+    def to(self, place, *more, **settings):
+        if str(place) == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(self, place, *more, **settings)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    space = engine.Space(corpus, embeddings)
+    assert space.device.type == "cpu" and space.vectors.equal(embeddings.vectors)
+    assert "cuda has no room for 2 vectors, so the CPU searches them" in caplog.text
+    with pytest.raises(engine.FrontierError, match="cuda has no room for 2 vectors: take device='cpu'"):
+        engine.Space(corpus, embeddings, "cuda")
