@@ -44,7 +44,8 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
     """
     import engine
     from engine.data.beir import write_beir
-    from engine.data.cloze import PARAMS, SPLIT
+    from engine.data.cloze import LENGTH, PARAMS, SPLIT
+    from engine.data.passages import counted
 
     values = flag_values(texts, "", PARAMS, "passages")
     with Meter() as meter:
@@ -52,7 +53,9 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
         task = engine.containing_passages(dataset.corpus, **values, progress=meter)
         folder = write_beir(task, out)
     echo_notices(task.notices)
-    distractors = len(task.corpus) - len(dataset.corpus)
+    length = values.get(LENGTH.name)
+    documents = len(dataset.corpus) if length is None else counted(dataset.corpus, length, 0.0)
+    distractors = len(task.corpus) - documents
     echo(
         f"{len(task.queries):,} queries and {len(task.corpus):,} documents in {folder}, of which {distractors:,} are "
         f"distractors made for the task; split {SPLIT}"

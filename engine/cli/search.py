@@ -47,6 +47,8 @@ LINES = json_option("One JSON object a line.")
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("select", "selectors", "Default: the first one.")
 @click.option("--depth", "depths", multiple=True, metavar="N", help="How many are reranked. Default: 10 to 1000.")
+@click.option("--random", type=int, help="So many others, at random, are reranked too; nothing is kept.")
+@seed_option("Of those.")
 @SIZE
 @metrics_option("What is measured.", default=("mrr",))
 @execution_options("depths.db")
@@ -58,6 +60,8 @@ def depths(
     retrieves: tuple[str, ...],
     selectors: tuple[str, ...],
     depths: tuple[str, ...],
+    random: int | None,
+    seed: int,
     k: int,
     metrics: tuple[str, ...],
     execution: Execution,
@@ -78,15 +82,40 @@ def depths(
     decoders = [engine.Decoder(select, first, second) for select, first, second in chains]
     with Meter() as meter:
         dataset, space, queries = source.load_judged(split, meter)
-        stop = threading.Event()
+        sizes, stop = [DEPTH.parse(depth) for depth in depths] or list(DEPTHS), threading.Event()
+        if random is not None:
+            mixed = {"random": random, "seed": seed, "k": k, "metrics": metrics}
+            return _echo_mixed(decoders, (space, queries, dataset.qrels[split]), sizes, mixed, as_json)
         results = engine.rerank_depths(
-            decoders, space, queries, dataset.qrels[split], depths=[DEPTH.parse(depth) for depth in depths] or DEPTHS,
-            k=k, metrics=metrics, split=split, aspects=dataset.aspects, progress=meter, stop=stop, **vars(execution),
+            decoders, space, queries, dataset.qrels[split], depths=sizes, k=k, metrics=metrics,
+            split=split, aspects=dataset.aspects, progress=meter, stop=stop, **vars(execution),
         )  # fmt: skip
         cells = collect_cells(results, stop, lambda _: f"what is finished is in {execution.store}")
     if not as_json:
         _echo_depths(cells, decoders, metrics)
     echo_cells(cells, len(queries), execution.store, as_json)
+
+
+def _echo_mixed(
+    decoders: Sequence[Decoder],
+    data: tuple[Any, ...],
+    sizes: Sequence[int | None],
+    mixed: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Means of reranked pools of the best and of others at random: decoders and sizes as rows, metrics as columns."""
+    from engine.evaluation.metrics import METRICS
+    from engine.evaluation.studies.rerank_depth import rerank_mixed
+
+    names = list(dict.fromkeys(mixed["metrics"]))
+    lines = [("", "best", "random", *(f"{METRICS[m].title}@{mixed['k']}" for m in names))]
+    for decoder, best in product(decoders, sizes):
+        mean = rerank_mixed(decoder, *data, best=best, **mixed).mean
+        if as_json:
+            echo_json({"decoder": decoder.label, "best": best, **mixed, "mean": mean})
+        lines.append((decoder.label, f"{best}", f"{mixed['random']}", *(f"{mean[m]:.4f}" for m in names)))
+    if not as_json:
+        echo(aligned(lines))
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
+from engine.data.passages import cut
 from engine.data.textfiles import STOPPED
 from engine.errors import DataError, ParamError
 from engine.params import Whole
@@ -24,7 +25,17 @@ LONGEST = Whole(25, "longest", 1, name="longest", help="Words of a query, at mos
 DISTRACTORS = Whole(2, "distractors", 0, 100, name="distractors", help="Documents made for each query.")
 CHANGED = Whole(2, "changed", 1, name="changed", help="Words of the span changed, at most.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same task.")
-PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED)
+LENGTH = Whole(
+    default=None,
+    low=1,
+    comfortable=(25, 400),
+    unset="documents as they are",
+    symbol="l",
+    name="length",
+    help="Documents are first cut into passages of so many words, which are then found in place of documents.",
+    source="sparse-dense §5",
+)
+PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED, LENGTH)
 SPLIT = "test"
 STRIDE = 256
 """Documents between two progress reports."""
@@ -46,16 +57,18 @@ def containing_passages(
     seed: int = SEED.default,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    length: int | None = LENGTH.default,
 ) -> Dataset:
     """A judged data set from a corpus alone: queries are passages of documents, to be retrieved by them.
 
     count: most queries, one per document; shortest, longest: range of their words, uniformly drawn; distractors: number
     of copies of a query's document in which words of the passage are replaced by others of the corpus, one in the first
-    copy, two in the second, and so on up to `changed`, then again from one. Every document that contains a query word
-    for word, ignoring case and punctuation, is relevant to it. A document's query depends on the seed, its id and text
-    only; the queries of a smaller count are a subset of those of a larger. Returns the corpus with the distractors
-    after it, ids "<document>~<number>"; queries "<document>?"; the split "test". Raises ParamError, DataError when no
-    document has `shortest` words, and Cancelled.
+    copy, two in the second, and so on up to `changed`, then again from one; length: l of the paper, 50 to 400: passages
+    of so many words without overlap, ids "<document>#<number>", take the documents' place. Every document that contains
+    a query word for word, ignoring case and punctuation, is relevant to it. A document's query depends on the seed, its
+    id and text only; the queries of a smaller count are a subset of those of a larger. Returns the corpus with the
+    distractors after it, ids "<document>~<number>"; queries "<document>?"; the split "test". Raises ParamError,
+    DataError when no document has `shortest` words, and Cancelled.
     """
     count, distractors, seed = COUNT.check(count), DISTRACTORS.check(distractors), SEED.check(seed)
     shortest, longest, changed = SHORTEST.check(shortest), LONGEST.check(longest), CHANGED.check(changed)
@@ -63,6 +76,8 @@ def containing_passages(
         raise ParamError(f"longest must be a whole number in [{shortest}, ∞), shortest being {shortest}; got {longest}")
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
+    if (length := LENGTH.check(length)) is not None:
+        corpus = cut(corpus, length, 0.0).corpus
     watch = partial(_watched, watch=stoppable(progress, stop, STOPPED))
     words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
     rows = _sampled_rows(corpus, words, count, shortest, seed)
@@ -86,14 +101,18 @@ def containing_passages(
     }
     short = [name for name, places in zip(corpus.ids, words, strict=True) if len(places) < shortest]
     several = [query for query, docs in grades.items() if len(docs) > 1]
+    queries = Queries(tuple(made.queries), tuple(made.spans))
+    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=_remarks(shortest, short, several, missing))
+
+
+def _remarks(shortest: int, short: list[str], several: list[str], missing: list[str]) -> tuple[Notice, ...]:
+    """What is said of documents without a query, of queries with several documents, of distractors that are missing."""
     notices = {
         f"documents have fewer than {shortest} words and gave no query": short,
         "passages occur in several documents, all of which are relevant": several,
         "distractors could not be made: no other words, or the passage occurs again and again": missing,
     }
-    queries = Queries(tuple(made.queries), tuple(made.spans))
-    remarks = tuple(notice for what, ids in notices.items() for notice in Notice.of(what, ids))
-    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=remarks)
+    return tuple(notice for what, ids in notices.items() for notice in Notice.of(what, ids))
 
 
 class _Made:

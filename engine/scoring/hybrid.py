@@ -16,6 +16,15 @@ from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 from engine.text.bm25_index import K1, NGRAMS, B, Bm25Index
 
+WEIGHT = Real(0.5, "λ", 0.0, 1.0, name="dense_weight", source="sparse-dense §4.1")
+RAW = replace(
+    WEIGHT,
+    comfortable=(0.5, 1.0),
+    swept=(0.0, 0.5, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 1.0),
+    help="1 is dense alone, 0 BM25 alone; raw scores of BM25 are tens of times cosines, and weigh alike at about 0.98.",
+)
+"""λ of raw scores, as the paper adds them: an even grid would have nothing between BM25 alone and dense alone."""
+
 
 @register(
     "hybrid",
@@ -31,9 +40,7 @@ class Hybrid(Scorer):
 
     words: ClassVar[bool] = True
 
-    dense_weight: float = declare(
-        Real(0.5, "λ", 0.0, 1.0, source="sparse-dense §4.1"), "1 is dense alone, 0 BM25 alone."
-    )
+    dense_weight: float = declare(WEIGHT, "1 is dense alone, 0 BM25 alone.", variants=(("normalisation", "none", RAW),))
     combination: str = declare(
         Choice("linear", "combination", ("linear", "rrf"), swept=("linear",)),
         "linear adds scores; rrf adds 1/(constant + rank).",
@@ -42,7 +49,7 @@ class Hybrid(Scorer):
         Choice(
             "min-max", "norm", ("min-max", "z-score", "none"), requires=("combination", "linear"), swept=("min-max",)
         ),
-        "How the scores of either are brought to one scale, over the union of one query.",
+        "How the scores of either are brought to one scale, over the union of one query; none: as in the paper.",
     )
     rrf_constant: float = declare(
         Real(

@@ -2,21 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import numpy as np
+import torch
 
-from engine.decoder import DEPTH, SET_SIZE, Decoder
+from engine.candidates import Candidates, without_autocast
+from engine.decoder import DEPTH, SET_SIZE, Decoder, ScoredCandidates, decode, query_batch, select_from
 from engine.errors import ParamError
 from engine.evaluation.frontier import BAND_RESAMPLES
+from engine.evaluation.metrics import Measures, measure
 from engine.evaluation.paired import shared
-from engine.evaluation.statistics import compare, intervals
+from engine.evaluation.statistics import SEED, compare, intervals
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import several, sweep
+from engine.params import Whole
 from engine.space import Space
-from engine.values import Embeddings, Qrels, Queries
+from engine.stages import make_selector
+from engine.values import Embeddings, Qrels, Queries, Ranking
 
 DEPTHS = (10, 20, 50, 100, 200, 500, 1000)
+RANDOM = Whole(100, "random", 0, name="random", help="How many other documents, at random, are reranked too.")
 
 
 def rerank_depths(
@@ -51,6 +58,44 @@ def rerank_depths(
         raise ParamError(f"depths must be whole numbers in [{k}, ∞), k being {k}; got {sizes[0]!r} among them")
     cells = [replace(decoder, depth=depth) for decoder in chosen for depth in sizes]
     return sweep(cells, space, queries, qrels, k, metrics, **options)
+
+
+@without_autocast
+def rerank_mixed(
+    decoder: Decoder,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Qrels,
+    *,
+    best: int = 100,
+    random: int = 100,
+    k: int = 10,
+    metrics: Sequence[str] = ("mrr",),
+    seed: int = 0,
+) -> Measures:
+    """What a reranker makes of the best retrieved documents with others at random among them (sparse-dense §5, Fig. 4).
+
+    decoder: with a rerank stage, its depth passed over; best: how many of the retrieved ones, k at least; random: how
+    many of the rest, drawn by seed and query id, all where there are no more; metrics: of `measure` that need
+    judgements or nothing. A relevant document that neither brings cannot be found. Raises ParamError or DataError.
+    """
+    if decoder.rerank is None:
+        raise ParamError(f"decoder must have a rerank stage, engine.Decoder(rerank=…); {decoder.label} has none")
+    k, seed, others = SET_SIZE.check(k), SEED.check(seed), RANDOM.check(random)
+    if (depth := DEPTH.check(best) or len(space)) < k:
+        raise ParamError(f"best must be a whole number in [{k}, ∞), k being {k}; got {best}")
+    batch, n = query_batch(space, queries), len(space)
+    first = decode(Decoder(make_selector("top_k"), decoder.retrieve), space, queries, min(depth, n)).index
+    answers = []
+    for at, name in enumerate(batch.ids):
+        one = batch.block(at, at + 1)
+        rest = np.setdiff1d(np.arange(n), first[at].cpu().numpy())
+        drawn = Random(f"{seed} {name}".encode(errors="surrogatepass")).sample(rest.tolist(), min(others, len(rest)))
+        pool = torch.tensor(sorted([*first[at].tolist(), *drawn]), device=space.device)[None]
+        scores = decoder.rerank.score(space, one, pool)
+        c = Candidates(space.vectors[pool], scores, one.vectors, space.matrix, decoder.rerank.inner_product, pool)
+        answers.append(select_from(decoder.select, ScoredCandidates(c, scores[0], True), k))
+    return measure(Ranking.joined(answers), space, batch.ids, qrels, k, metrics)
 
 
 @dataclass(frozen=True, slots=True)

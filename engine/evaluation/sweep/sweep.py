@@ -18,7 +18,7 @@ from engine.evaluation.sweep.cell import Cell, key_of
 from engine.evaluation.sweep.compute import Task, Unit, digests_of, embedded
 from engine.evaluation.sweep.executors import on_cluster, on_processes, run_serial
 from engine.evaluation.sweep.store import Store
-from engine.params import checked, sweep_values
+from engine.params import checked, form_of, sweep_values
 from engine.progress import Progress, Stop
 from engine.space import Elsewhere, Space
 from engine.stages import Selector, make, methods, spec_of
@@ -55,7 +55,9 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     listed = {n: [checked(spec.params, {n: v}, name)[n] for v in several(vs, n, "values")] for n, vs in given.items()}
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise ParamError(f"points must be a whole number in [1, ∞); got {points!r}")
-    choices = [listed[p.name] if p.name in listed else sweep_values(p, points) for p in spec.params]
+    single = {n: vs[0] for n, vs in listed.items() if len(vs) == 1}
+    forms = [form if (form := form_of(p, single)[1]).swept is not None else p for p in spec.params]
+    choices = [listed.get(p.name) or sweep_values(p, points) for p in forms]
     stages = [make(name, **dict(zip([p.name for p in spec.params], c, strict=True))) for c in product(*choices)]
     if spec.kind == "selector":
         return [Decoder(stage) for stage in stages]

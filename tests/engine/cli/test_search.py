@@ -24,6 +24,19 @@ def test_depths_are_a_table_and_are_kept(tmp_path):
         assert f"{cell['mean']['mrr']:.4f}" in output and cell["decoder"]["rerank"]["name"] == "bm25"
 
 
+def test_others_at_random_are_reranked_too():
+    asked = ("depths", "--rerank", "bm25", "--depth", "10", "--random", "20", "--seed", "1", "--metric", "recall")
+    found = json.loads(run(*asked, "--json"))
+    assert (found["best"], found["random"], found["seed"]) == (10, 20, 1)
+    assert f"{found['mean']['recall']:.4f}" in run(*asked) and "Recall@10" in run(*asked)
+
+
+def test_passages_of_a_length_are_written(tmp_path):
+    folder = str(tmp_path / "task")
+    assert "of which 20 are distractors" in run("passages", "--count", "10", "--length", "40", "--out", folder)
+    assert all(len(text.split()) <= 40 for text in engine.load_dataset(folder).corpus.texts)
+
+
 def test_approximate_search_is_a_table_with_its_conclusion():
     pytest.importorskip("faiss")
     asked = ("ann", "-k", "5", "--share", "0.9")

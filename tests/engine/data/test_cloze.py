@@ -94,6 +94,28 @@ def test_distractors_that_cannot_be_made_are_left_out_and_said():
     assert any("could not be made" in notice.what and notice.count == 2 for notice in data.notices)
 
 
+def test_passages_of_a_length_are_the_documents():
+    """Sparse-dense §5: l words each, none of them twice, whatever the documents' own lengths."""
+    corpus = corpus_of([f"{TEXT[0]} {TEXT[1]}", TEXT[2]], ["one", "two"])
+    data = engine.containing_passages(corpus, distractors=1, shortest=3, longest=5, length=12)
+    n = sum(-(-len(text.split()) // 12) for text in corpus.texts)
+    assert data.corpus.ids[:3] == ("d0#0", "d0#1", "d0#2") and len(data.queries) <= n == len(data.corpus) - len(
+        data.queries
+    )
+    assert {len(text.split()) for text in data.corpus.texts[:2]} == {12}
+    joined = " ".join(t for name, t in zip(data.corpus.ids[:n], data.corpus.texts, strict=False) if name < "d1")
+    assert joined.split() == corpus.texts[0].split()
+    for query, span in zip(data.queries.ids, data.queries.texts, strict=True):
+        assert query.removesuffix("?") in data.qrels["test"].grades[query] and len(plain(span).split()) <= 5
+    whole = engine.containing_passages(corpus, distractors=1, shortest=3, longest=5)
+    assert (
+        whole.corpus.digest
+        == engine.containing_passages(corpus, distractors=1, shortest=3, longest=5, length=None).corpus.digest
+    )
+    with pytest.raises(engine.ParamError, match=r"length \(l\) must be a whole number in \[1, ∞\) or none"):
+        engine.containing_passages(corpus, length=0)
+
+
 def test_ids_stay_their_own():
     corpus = engine.Corpus(("a", "a~1"), TEXT[:2])
     data = engine.containing_passages(corpus, distractors=1)

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import engine
+from engine.evaluation.sweep.sweep import grid
 from engine.space import QueryBatch
 from engine.values import Embeddings
 from support.bm25_cases import made
 from support.bm25_oracle import bm25
-from support.instances import problem
+from support.instances import problem, unit
 from support.rankings import space_of
 
 
@@ -105,3 +106,24 @@ def test_one_query_scores_as_it_does_among_others():
     (space, batch), stage = setting(4), engine.make("hybrid", union=9)
     alone = [stage.score(space, batch.block(b, b + 1)) for b in range(len(batch))]
     assert torch.equal(torch.cat(alone), stage.score(space, batch))
+
+
+def test_raw_scores_have_a_grid_of_their_own():
+    """With raw scores an even grid has nothing between BM25 alone and dense alone."""
+    raw = [d.retrieve.dense_weight for d in grid("hybrid", normalisation="none")]
+    assert raw[0] == 0 and raw[-1] == 1 and len(raw) == 11 and sum(0.9 <= w < 1 for w in raw) >= 6
+    assert [d.retrieve.dense_weight for d in grid("hybrid")] == [round(i / 10, 1) for i in range(11)]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, 30)) for _ in range(60)]
+    space = space_of(unit(rng.standard_normal((60, 24)) + 2), texts)
+    points = torch.from_numpy(unit(rng.standard_normal((5, 24)) + 2))
+    queries = engine.Embeddings(tuple("abcde"), points, texts=tuple(f"w{i} w{i + 1} w{i + 7}" for i in range(5)))
+
+    def answers(decoders):
+        return {tuple(engine.decode(d, space, queries, 5).index.flatten().tolist()) for d in decoders}
+
+    even = [
+        engine.Decoder(engine.make("top_k"), engine.make("hybrid", normalisation="none", dense_weight=i / 10))
+        for i in range(11)
+    ]
+    assert len(answers(grid("hybrid", normalisation="none"))) > len(answers(even))

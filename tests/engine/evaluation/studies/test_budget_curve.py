@@ -62,5 +62,5 @@ def test_at_the_usual_budget_it_is_the_metric(judged):
     for row in budget_curve([decoder], space, queries, qrels, answers, (400,), k=20):
         assert row.mean == pytest.approx(means[row.metric])
     assert [row.metric for row in budget_curve([decoder], space, queries, None, answers, (400,))] == ["answer_coverage"]
-    with pytest.raises(engine.ParamError, match="budgets .words. must be a whole number"):
+    with pytest.raises(engine.ParamError, match=r"budgets \(words\) must be a whole number"):
         list(budget_curve([decoder], space, queries, qrels, budgets=(0,)))

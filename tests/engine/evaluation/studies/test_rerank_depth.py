@@ -1,6 +1,7 @@
 """Quality against rerank depth, and against the length of what is relevant."""
 
 from dataclasses import dataclass, replace
+from random import Random
 from types import MappingProxyType
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 import engine
 from engine import stages
 from engine.evaluation.stratification import relevant_lengths, stratify
-from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth
+from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth, rerank_mixed
 from support.rankings import queries_of, space_of
 
 N = 40
@@ -60,6 +61,30 @@ def test_points_are_the_reranked_pools(backwards, data):
     same = engine.Decoder(engine.make("top_k"), rerank=engine.make("dense"))
     assert len({p.mean["mrr"] for p in engine.rerank_depths(same, *data)}) == 1
     assert DEPTHS[0] == 10 and DEPTHS[-1] == 1000
+
+
+def test_the_best_with_others_at_random_among_them(backwards, data):
+    """Reranked backwards the highest row of the pool is first; the draw is of the query and the seed alone."""
+    space, queries, qrels = data
+    decoder = engine.Decoder(engine.make("top_k"), rerank=backwards)
+    plain = next(engine.rerank_depths([decoder], *data, depths=(12,)))
+    assert rerank_mixed(decoder, *data, best=12, random=0).values["mrr"] == pytest.approx(plain.values["mrr"])
+    everything = rerank_mixed(decoder, *data, best=10, random=1000, k=10)
+    whole = next(engine.rerank_depths([decoder], *data, depths=(N,)))
+    assert everything.values["mrr"] == pytest.approx(whole.values["mrr"])
+    some = rerank_mixed(decoder, *data, best=10, random=5, metrics=("recall", "mrr"), seed=3)
+    for b in range(5):
+        drawn = Random(f"3 q{b}".encode()).sample(range(10, N), 5)
+        order = sorted([*range(10), *drawn], reverse=True)[:10]
+        assert some.per_query["recall"][f"q{b}"] == float(3 * b in order)
+        assert some.per_query["mrr"][f"q{b}"] == (1 / (order.index(3 * b) + 1) if 3 * b in order else 0)
+    alone = rerank_mixed(decoder, space, queries.take([3]), qrels, best=10, random=5, metrics="mrr", seed=3)
+    assert alone.per_query["mrr"]["q3"] == some.per_query["mrr"]["q3"]
+    for change, message in (({"best": 9}, r"best must be a whole number in \[10"), ({"random": -1}, "random must be")):
+        with pytest.raises(engine.ParamError, match=message):
+            rerank_mixed(decoder, *data, **change)
+    with pytest.raises(engine.ParamError, match="decoder must have a rerank stage"):
+        rerank_mixed(engine.Decoder(engine.make("top_k")), *data)
 
 
 def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
