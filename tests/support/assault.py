@@ -321,8 +321,11 @@ def main(mounted: str = "") -> None:
     import sentence_transformers  # noqa: F401, for the children
     import torch
 
+    import engine
     from support import durable  # noqa: F401
 
+    for public in ("embed", "sweep", "tune", "train"):
+        getattr(engine, public)
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what children print is no answer
