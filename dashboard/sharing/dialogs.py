@@ -25,6 +25,7 @@ from engine.errors import FrontierError
 from engine.evaluation.export import exports
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
+from engine.wording import visible
 
 OTHER, PICKED, NAME, RENAMED = "snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename"
 MESSAGE = "snapshot.said"
@@ -115,14 +116,15 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
         st.text_input("Name", key=NAME, placeholder="For example: before tuning", disabled=question is None)
         how: dict[str, Any] = {"type": "primary", "disabled": question is None, "help": _missing(question)}
         step_button("Save view", "snapshot.save", _save, loaded, question, **how)
+    st.caption("Everybody on this server sees saved views, with the corpus's path, and can rename and delete them.")
     saved, broken = snapshots.read_all()
     for file in broken:
-        st.text(f"Cannot be read: {file}")
+        st.text(visible(f"Cannot be read: {file}"))
     success, message = st.session_state.get(MESSAGE, (True, None))
     if not success:
         st.error("This was not done.", icon=":material/error:")
     if message is not None:
-        st.text(message)
+        st.text(visible(message))
     if not saved:
         st.info("No saved views yet. One keeps settings, results and metrics, to open or compare later.")
         return
@@ -130,7 +132,7 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     for key in (PICKED, OTHER):
         if st.session_state.get(key) not in (*by_id, None):
             del st.session_state[key]  # somebody deleted it
-    labels = {ident: f"{s.name} · {s.corpus} · {s.when}" for ident, s in by_id.items()}
+    labels = {ident: visible(f"{s.name} · {s.corpus} · {s.when}") for ident, s in by_id.items()}
     snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
     if others := [ident for ident in by_id if ident != snapshot.id]:
@@ -146,12 +148,10 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
 
 def _show(snapshot: PageSnapshot) -> None:
     """A saved view's content, and the buttons that open, rename and delete it."""
-    st.text(shorten(snapshot.query, 300))
+    st.text(visible(shorten(snapshot.query, 300)))
     words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
-    st.text(
-        f"{words} · k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings "
-        f"{snapshot.vectors[:8]} · Frontier {snapshot.frontier}"
-    )
+    about = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
+    st.text(visible(f"{words} · {about} {snapshot.vectors[:8]} · Frontier {snapshot.frontier}"))
     rows = [(answer.title, *row) for answer in snapshot.answers.values() for row in answer.parameters]
     if rows:
         with st.expander("Parameters"):
@@ -165,7 +165,7 @@ def _show(snapshot: PageSnapshot) -> None:
             reopen(dict(snapshot.state))
             st.rerun()
         with st.popover("Rename"):
-            st.text_input("New name", key=RENAMED, placeholder=replace_surrogates(snapshot.name))
+            st.text_input("New name", key=RENAMED, placeholder=visible(snapshot.name))
             step_button("Rename", "snapshot.renamed", _rename, snapshot.id)
         with st.popover("Delete"):
             st.text("This deletes it for everybody on this server.")

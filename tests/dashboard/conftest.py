@@ -1,12 +1,10 @@
 """What the pages' tests share."""
 
 import gc
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from dashboard.services import corpora, roots
+from dashboard.services import corpora
 from support.pages import fresh_corpora
 
 
@@ -17,13 +15,6 @@ def light_settle():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpora, "settle", lambda: (gc.collect(), gc.freeze()))
         yield real
-
-
-@pytest.fixture(scope="session", autouse=True)
-def open_roots(tmp_path_factory):
-    """Typed paths may lie where the tests' files do."""
-    places = tmp_path_factory.getbasetemp(), Path(tempfile.gettempdir())
-    roots.set_rules(roots.Rules(roots=places))
 
 
 @pytest.fixture

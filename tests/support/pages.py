@@ -1,6 +1,7 @@
 """Pages without a browser: a screen as a session sees it, what it shows, and corpora for it."""
 
 import json
+import tempfile
 from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -9,11 +10,12 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import dashboard
-from dashboard.services import corpora, jobs
+from dashboard.services import corpora, jobs, roots
 from dashboard.services.source import Source
 from dashboard.sharing.dialogs import LINK
 from support import datafiles
 from support.packed import Packed
+from support.paths import TESTS
 from support.patience import patient
 
 SCREENS = Path(dashboard.__file__).parent / "screens"
@@ -23,6 +25,8 @@ POPOVERS = ("explore.settings", "header.kind", "header.k")
 """What is drawn while it is open only: open, for tests."""
 PATIENCE = 300
 """Seconds for the longest job of a test."""
+# Typed paths may lie where the tests' files do.
+roots.set_rules(roots.Rules(roots=(Path(tempfile.gettempdir()), TESTS)))
 # Each AppTest looks for components in every installed package, half a second each time.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
