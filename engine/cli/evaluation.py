@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -36,6 +35,7 @@ from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_written
 from engine.cli.runs import RUNS, OtherSystems
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, plain_strata
 from engine.errors import Cancelled, DataError
+from engine.wording import command_line
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
@@ -292,7 +292,7 @@ def compare(
         base = meant(at_k, table.rows[0][0], k).label
         head = {"k": k, "queries": curve.queries, "baseline": written[base], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
-        groups = {"by": strata.as_json()} if strata else {}
+        groups: dict[str, Any] = {"by": strata.as_json()} if strata else {}
         groups |= {"wins": [{**asdict(row), "wins": row.wins._asdict()} for row in rows]} if wins else {}
         groups |= {"oracle": [asdict(row) for row in headroom]} if oracle else {}
         echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
@@ -444,7 +444,7 @@ def tune(
         echo("\n" + aligned(tuned.table))
     if (reported := roles["test"]) is not None:
         words = ["frontier", "report", execution.store, "--split", reported, "-k", str(tuned.k)]
-        echo(f"With charts: {shlex.join(words)}", err=True)
+        echo(f"With charts: {command_line(words)}", err=True)
     if target:
         _echo_export(tuned.decoder, target, source, space, vectors, tuned.k)
 

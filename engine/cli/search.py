@@ -110,7 +110,7 @@ def _echo_mixed(
     names = list(dict.fromkeys(mixed["metrics"]))
     lines = [("", "best", "random", *(f"{METRICS[m].title}@{mixed['k']}" for m in names))]
     for decoder, best in product(decoders, sizes):
-        mean = rerank_mixed(decoder, *data, best=best, **mixed).mean
+        mean = rerank_mixed(decoder, *data, best=best or len(data[0]), **mixed).mean
         if as_json:
             echo_json({"decoder": decoder.label, "best": best, **mixed, "mean": mean})
         lines.append((decoder.label, f"{best}", f"{mixed['random']}", *(f"{mean[m]:.4f}" for m in names)))

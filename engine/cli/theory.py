@@ -56,8 +56,8 @@ def vrsd(source: CorpusOptions, split: str, count: int, seed: int, k: int, pool:
     rows = list(on_pools(space, queries, k, pool))
     if as_json:
         for row in rows:
-            same = {"same": row.equivalence.same, "share": row.gap.share}
-            echo_json({"query": row.query, "equivalence": asdict(row.equivalence), "gap": asdict(row.gap)} | same)
+            told = {"same": row.equivalence.same, "share": row.gap.share}
+            echo_json({"query": row.query, "equivalence": asdict(row.equivalence), "gap": asdict(row.gap)} | told)
         return
     same = sum(row.equivalence.same for row in rows)
     echo_lines(
@@ -171,9 +171,9 @@ def gap(
     space, queries = _sampled(source, split, count, seed)
     lines = []
     for stage in make_stages(selectors or HEURISTICS, "select"):
-        values, fixed = stage.as_json(), {"fix_first": True} if fix_first and stage.spec.name == "vrsd" else {}
+        fixed = fix_first and stage.spec.name == "vrsd"
         rows = [
-            (name, optimum_gap(vectors=v, query=q, k=k, **values, **fixed))
+            (name, optimum_gap(vectors=v, query=q, k=k, fix_first=fixed, **stage.as_json()))
             for name, v, q in pools(space, queries, pool)
         ]
         if as_json:

@@ -5,7 +5,7 @@ cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the s
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import compress
 from typing import Literal
@@ -104,6 +104,7 @@ class Metric:
     needs: Need | None
     compute: Callable[[RetrievedSets], np.ndarray]
     lower_is_better: bool = False
+    _: KW_ONLY
     on_request: bool = False
 
     def values(self, sets: RetrievedSets) -> np.ndarray:

@@ -30,7 +30,11 @@ class MMR(Selector):
     nested = True
 
     relevance_weight: float = declare(
-        replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure novelty.", source="eq. 1")
+        replace(
+            RELEVANCE_WEIGHT,
+            help="1 is pure relevance, 0 pure novelty, as in the formula; the NNN paper's prose (B.3) has it reversed.",
+            source="eq. 1",
+        )
     )
     window: int | None = declare(WINDOW)
 

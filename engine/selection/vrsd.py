@@ -33,6 +33,10 @@ class VRSD(Selector):
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """First the most relevant, then whatever brings the chosen documents' sum closest to the query's direction.
 
+        The paper's Algorithm 1 says that the set's cosine "is maximized"; it is a greedy choice, and need not be:
+        `engine.optimum("vrsd", …, fix_first=True)` is the set that Definition 2 asks for, with the same first
+        document, and without fix_first the best of all sets. No parameter: one point on every frontier.
+
         gain: the cosine of sum and query that the pick reached; 0 where the sum, or the query, has length 0.
         info: objective is the cosine of the whole sum, close_calls how many picks the vectors' precision left
         open (none where all is computed in float64: small corpora and pools).

@@ -82,7 +82,7 @@ def recall_losses(
     below, own, rng = below[asked], best[asked], np.random.default_rng(seed)
     lost = np.zeros((len(asked), len(ks)), dtype=int)
     documents, points = data.documents, data.queries[asked]
-    if sparse.issparse(documents):
+    if sparse.issparse(documents) and sparse.issparse(points):
         used = np.union1d(documents.indices, points.indices)
         documents, points = documents[:, used].astype(np.float32), points[:, used].astype(np.float32)
     for draw in range(draws):

@@ -50,7 +50,7 @@ class Relaxation:
         return self.value <= self.integral + CLOSE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ends:
     """Where Algorithm 1 ended, at one θ and k."""
 
@@ -96,7 +96,8 @@ def relaxation(
     curved = (1 + load) * np.eye(len(rows)) - rows @ rows.T
     quadric = _Quadric(weight * (k - 1) * (rows @ point), 2 * (1 - weight), curved)
     scale, shift = k * (k - 1), (1 - weight) * load * k
-    best, value, local = (), -math.inf, set()
+    best: tuple[int, ...] = ()
+    value, local = -math.inf, set()
     for chosen in combinations(range(len(rows)), k):
         x = np.zeros(len(rows))
         x[list(chosen)] = 1
@@ -200,7 +201,10 @@ def ends(
             steps = np.array([info["iterations"] for info in answer.info])
             fractional = sum(not info["integral"] for info in answer.info)
             capped = sum(info["capped"] for info in answer.info)
-            yield Ends(weight, k, len(steps), fractional, capped, float(np.median(steps)), int(steps.max()))
+            yield Ends(
+                weight=weight, k=k, runs=len(steps), fractional=fractional, capped=capped,
+                steps=float(np.median(steps)), most=int(steps.max()),
+            )  # fmt: skip
 
 
 @without_autocast

@@ -61,14 +61,12 @@ class SuccessSets:
     @property
     def by_grid(self) -> np.ndarray:
         """(B,) whether some cell recovers S."""
-        found: np.ndarray = self.cells.any(1)
-        return found
+        return np.asarray(self.cells.any(1))
 
     @property
     def by_path(self) -> np.ndarray:
         """(B,) whether some λ₁ on some path does."""
-        found: np.ndarray = self.paths.any(1)
-        return found
+        return np.asarray(self.paths.any(1))
 
     @property
     def best_cell(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.decoder import QueryLike
 from engine.errors import ParamError
-from engine.evaluation.studies.brute_force import ENUMERATED, MOST_SETS, Gap, optimum, optimum_gap, pools
+from engine.evaluation.studies.brute_force import ENUMERATED, MOST_SETS, OptimumGap, optimum, optimum_gap, pools
 from engine.params import Whole
 from engine.space import Space
 from engine.values import real_tensor
@@ -56,7 +56,7 @@ class OnPool:
 
     query: str
     equivalence: Equivalence
-    gap: Gap
+    gap: OptimumGap
 
 
 def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:

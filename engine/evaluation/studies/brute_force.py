@@ -56,7 +56,7 @@ class Optimum:
 
 
 @dataclass(frozen=True)
-class Gap:
+class OptimumGap:
     """A selector's set beside the best one."""
 
     index: tuple[int, ...]  # its rows, ascending
@@ -108,7 +108,9 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     return _enumerated(relevance, rows @ rows.T, (fixed, free), k, value)
 
 
-def optimum_gap(name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: bool = False, **params: Any) -> Gap:
+def optimum_gap(
+    name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: bool = False, **params: Any
+) -> OptimumGap:
     """How far a selector's set is from the best by its own objective: one that `optimum` enumerates.
 
     name, params: the selector and its parameters; vectors, query, fix_first: as `optimum` takes them. Raises ParamError
@@ -123,7 +125,7 @@ def optimum_gap(name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: b
     rows, point = (real_tensor(given, "vectors").double().cpu() for given in (vectors, query))
     some = rows[index]
     value = _value(name, own.get(WEIGHT.name, WEIGHT.default), len(index), point)
-    return Gap(tuple(index), float(value((some @ point)[None], (some @ some.T)[None])), best)
+    return OptimumGap(tuple(index), float(value((some @ point)[None], (some @ some.T)[None])), best)
 
 
 def pools(space: Space, queries: QueryLike, pool: int = ENUMERATED) -> Iterator[tuple[str, Tensor, Tensor]]:
