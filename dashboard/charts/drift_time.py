@@ -43,6 +43,16 @@ def sparklines_figure(lines: Sequence[Sparkline], steps: Sequence[int], place: i
             hovertemplate=VALUE,
             **at,
         )
+        if line.unexplored:
+            figure.add_scatter(
+                x=list(steps),
+                y=list(line.unexplored),
+                mode="lines",
+                line={"color": colour, "width": 1.5, "dash": "dot"},
+                hovertext=[f"without exploring, {counted} {step:,}" for step in steps],
+                hovertemplate=VALUE,
+                **at,
+            )
         if line.alarm is not None:
             figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **at)
         figure.add_vline(x=last, line=guide(ink), **at)

@@ -29,7 +29,6 @@ HEIGHT = 520
 TOP, BOTTOM = 34, 30
 """Pixels above the plot for its legend, and below it for that of the colours."""
 LEVELS = 8
-ARROW = series_style(0)
 
 
 @dataclass(frozen=True)
@@ -213,14 +212,18 @@ def arrows_figure(
     xy: np.ndarray,
     query: np.ndarray | None,
     dark: bool,
+    series: int = 0,
+    name: str = "from the start to here",
 ) -> dict[str, Any]:
     """Arrows over the map, as plain values.
+
+    series: which colour they have; name: what they are.
 
     arrows: columns row, x0, y0, x1, y1; hover: what the mouse shows of each; xy: all points of the map, for the axes;
     query: (2,) the place of the header's query.
     """
     rows, texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
-    colour = ARROW.colour(dark)
+    colour = series_style(series).colour(dark)
     heads = {"symbol": ["circle", "arrow", "circle"] * len(rows), "size": [3, 9, 0] * len(rows), "color": colour}
     line: dict[str, Any] = {
         "type": "scatter",
@@ -232,7 +235,7 @@ def arrows_figure(
         "customdata": [row for row in rows for _ in range(3)],
         "hovertext": [text for text in texts for _ in range(3)],
         "hoverinfo": "text",
-        "name": "from the start to here",
+        "name": escape(name),
         "unselected": {"marker": {"opacity": 1}},
     }
     traces = [line] if rows else []

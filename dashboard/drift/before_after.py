@@ -54,7 +54,9 @@ def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question
     key = ("then and now", history.key, decoder.label, query.digest, judged, question.k, step)
 
     def make() -> ThenNow:
-        return then_and_now(history.space, history.space_at(step), [decoder], query, question.k, question.qrels)[0]
+        return then_and_now(
+            history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
+        )[0]
 
     return remembered("drift.answers", key, make, ENTRIES)
 

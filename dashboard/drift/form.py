@@ -13,11 +13,14 @@ from dashboard.session.query import corpus_key, first_split, judged_splits, larg
 from dashboard.widgets.choices import select
 from dashboard.widgets.parameters import control
 from engine.data.degrade import WORDS
+from engine.data.plans import has_plans
 from engine.decoder import SET_SIZE, Decoder
 from engine.feedback.presets import NOTES, PRESETS, Preset
 from engine.params import Param, params_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
+from engine.simulation.variants import AFTER as AFTER_ROUND
+from engine.simulation.variants import CANDIDATES, NEWCOMERS, RERANKERS, SHARE, UPDATES
 from engine.stages import methods
 
 PREFIX = "drift.simulate"
@@ -26,6 +29,12 @@ OWN = ""
 PLAIN = ("rate", "exposure", "seed")
 """Parameters beside the preset; its others are behind a button."""
 A_ROW = 4
+NOBODY = "none"
+ARRIVING = replace(
+    SHARE, default=0.0, high=0.9, name="arriving", symbol="arriving",
+    help="A share of them is neither shown, moved nor found before they come (Algorithm 3).",
+)  # fmt: skip
+AFTER = replace(AFTER_ROUND, default=100, comfortable=(1, 5000))
 LABELS = {
     "order": "Order of queries",
     "rounds": "Rounds",
@@ -34,6 +43,11 @@ LABELS = {
     "popularity": "Popularity skew",
     "words": "Document length",
     "exposure": "Passes over the queries",
+    "candidates": "Documents drawn",
+    "arriving": "Documents that come later",
+    "round": "They come after round",
+    "newcomers": "They start",
+    "updates": "Updates",
 }
 """What parameters of a simulation are called, where the paper's symbol says little."""
 
@@ -66,6 +80,8 @@ def ask(loaded: Loaded) -> SimulationRequest:
     streamed = {name: _control(stream[name], place) for name, place in asked.items()}
     words = _control(WORDS, below[3]) if splits else None
     preset = _preset()
+    with st.expander("Reranker, new documents, hops"):
+        variant = _variant(loaded, bool(learn))
     with st.expander("What is measured"):
         more = _several([param for param in params_of(Plan) if not (report and param.name == "held_out")])
     return SimulationRequest(
@@ -77,6 +93,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
         decoders=chosen_decoders(),
         k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
         words=words,
+        **variant,
     )
 
 
@@ -89,6 +106,30 @@ def chosen_decoders() -> tuple[Decoder, ...]:
     """The decoders that Explore shows; the baseline where none is chosen there."""
     first = next(iter(methods("selector").values())).cls
     return tuple(decoders.decoders().values()) or (Decoder(first()),)
+
+
+def _variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
+    """Draw what is shown, and when documents come; returns fields of a request."""
+    places = st.columns(A_ROW, vertical_alignment="bottom")
+    values: dict[str, Any] = {}
+    rerankers = [NOBODY, *RERANKERS, *(methods("scorer") if judged else ())]
+    described = "; ".join(f"{name}: {what}" for name, what in RERANKERS.items())
+    picked = select(
+        "Reranker", rerankers, _key("reranker"), place=places[0],
+        help=f"Picks what is shown among several drawn (Algorithm 2). {described}; or any scorer.",
+    )  # fmt: skip
+    if picked != NOBODY:
+        values |= {"reranker": picked, "candidates": _control(CANDIDATES, places[1])}
+    share = _control(ARRIVING, places[2])
+    values["updates"] = _control(UPDATES, places[3])
+    if share:
+        below = st.columns(A_ROW, vertical_alignment="bottom")
+        values["arrivals"] = ((share, _control(AFTER, below[0])),)
+        values["newcomers"] = _control(NEWCOMERS, below[1])
+    if judged and has_plans(loaded.source.path):
+        why = "Every step of a question's plan is a query of its own, one after the other (Algorithm 4)."
+        values["by_hops"] = st.toggle("Questions by hops", key=_key("hops"), help=why, persist_state="session")
+    return values
 
 
 def _preset() -> Preset:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import streamlit as st
 
-from dashboard.drift.request import SimulationOutcome
+from dashboard.drift.request import SimulationOutcome, SimulationRequest
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -20,6 +20,7 @@ from engine.drift.round_metrics import RoundMetrics, adapted, right_rows
 from engine.simulation.simulate import Simulated
 from engine.space import Space
 from engine.values import Embeddings, Qrels
+from engine.views.exploration import exploration, top_success
 
 T = TypeVar("T")
 MEMORY, SPACES_TABLE = "drift.memory", "drift.spaces"
@@ -57,6 +58,7 @@ class DriftHistory:
     known_origin: DriftBaseline | None = None  # what drift is measured against, where it is known
     log_digests: Mapping[int, str] = field(default_factory=dict)  # step → what names the log up to there
     note: str = ""  # what to know of it first
+    request: SimulationRequest | None = None  # what was simulated, None for people's feedback
 
     @property
     def space(self) -> Space:
@@ -88,10 +90,31 @@ class DriftHistory:
         """The drift at a step; None where it is not measured yet."""
         return next((drift for drift in self.drifts if drift.step == step), None)
 
+    def start_at(self, step: int) -> Space:
+        """The documents that are there at a step, with their first vectors."""
+        return self.space if self.simulated is None else self.simulated.stock(step).space
+
     def space_at(self, step: int) -> Space:
-        """The corpus at a step."""
-        key = ("space", self.key, step)
-        return remembered(SPACES_TABLE, key, lambda: adapted(self.space, self.vectors(step)), SPACES)
+        """The documents that are there at a step, as they are then."""
+
+        def make() -> Space:
+            rows = None if self.simulated is None else self.simulated.stock(step).rows
+            vectors = self.vectors(step)
+            return adapted(self.start_at(step), vectors if rows is None else vectors[rows])
+
+        return remembered(SPACES_TABLE, ("space", self.key, step), make, SPACES)
+
+    @cached_property
+    def unexplored(self) -> Mapping[str, tuple[float | None, ...]]:
+        """Measures as they would be were nothing explored, one value a measured step."""
+        if self.simulated is None:
+            return {}
+        return {"success": top_success(self.simulated, [drift.step for drift in self.drifts])}
+
+    @cached_property
+    def price(self) -> tuple[str, ...]:
+        """What exploring costs, in sentences."""
+        return () if self.simulated is None else exploration(self.simulated).sentences
 
     @cached_property
     def origin(self) -> DriftBaseline:
@@ -123,7 +146,7 @@ def of_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
     simulated, request = outcome.simulated, outcome.request
     snapshots = {snapshot.step: snapshot for snapshot in simulated.snapshots}
     start = simulated.begun
-    replayable = simulated.plan.learner == "feedback" and start.preset.mode == "chosen"
+    replayable = simulated.replayable
     return DriftHistory(
         key=outcome.key,
         loaded=outcome.loaded,
@@ -140,6 +163,7 @@ def of_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
         session=remembered(MEMORY, ("session", outcome.key), simulated.session) if replayable else None,
         simulated=simulated,
         note=note,
+        request=request,
     )
 
 

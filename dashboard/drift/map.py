@@ -18,6 +18,7 @@ from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_
 from engine.maps import layout as maps
 from engine.values import replace_surrogates
 from engine.views.drift_map import Trajectories, trajectories
+from engine.wording import visible
 
 WAY, LONGER = "drift.map.way", "drift.map.longer"
 PLAYING, TURNED, FRESH = "drift.map.playing", "drift.map.turned", "drift.map.fresh"
@@ -50,7 +51,9 @@ def _drawn(history: DriftHistory, question: Question | None) -> None:
             picked = _chart(history, question, found, paths[0], step)
             st.caption(_caption(found.layout, *paths))
     with right:
-        timeline.sparklines(history.drifts, history.unit, step)
+        timeline.sparklines(history.drifts, history.unit, step, history.unexplored)
+        if history.price:
+            st.caption(" ".join(history.price))
     if picked is not None and paths is not None:
         _read(history.loaded, paths[0], picked)
 
@@ -141,7 +144,7 @@ def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
         return
     corpus = loaded.space.corpus
     with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
-        st.text(replace_surrogates(corpus.ids[row]))
+        st.text(visible(corpus.ids[row]))
         if row in paths.rows:
             st.text(f"moved by {paths.distance[paths.rows == row][0]:.3f} at the last step")
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")

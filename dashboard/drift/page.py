@@ -16,6 +16,7 @@ from dashboard.drift import (
     simulation,
     snapshots,
     timeline,
+    two_encoders,
     user_feedback,
 )
 from dashboard.drift.history import DriftHistory, names
@@ -120,6 +121,7 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         "Decoders": quality,
         "Votes": votes,
         **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
+        **({"Two encoders": lambda: two_encoders.show(history)} if two_encoders.others(history) else {}),
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from engine.data import cache
 from engine.data.degrade import shortened
+from engine.data.plans import planned
 from engine.decoder import Decoder
 from engine.feedback.presets import Preset
 from engine.params import values_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.self_queries import own_queries
 from engine.simulation.simulate import Forecast, Plan, Simulated, forecast, simulate
+from engine.simulation.variants import NEWCOMERS, Variant
 from engine.values import Embeddings, Qrels, digest_of
 
 SECTION = "simulations"
@@ -38,6 +41,29 @@ class SimulationRequest:
     decoders: tuple[Decoder, ...]
     k: int
     words: int | None = None  # the number to which documents are cut first, None for whole ones
+    reranker: str | None = None
+    candidates: int | None = None
+    arrivals: tuple[tuple[float, int], ...] = ()
+    newcomers: str = NEWCOMERS.default
+    by_hops: bool = False  # whether questions come by the steps of their plans
+    updates: int | None = None
+
+    @property
+    def variant(self) -> dict[str, Any]:
+        """What `simulate` is told beyond Algorithm 1, the hops left out."""
+        names = ("reranker", "candidates", "arrivals", "newcomers", "updates")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def _shown(self) -> Variant:
+        return Variant.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
+
+    def planned(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
+        """The corpus with the queries that come, and the hops of each question. Raises DataError."""
+        if not self.by_hops:
+            return loaded, None
+        found = planned(loaded.dataset, loaded.source.path)
+        return replace(loaded, dataset=found.dataset, queries=None), found.hops
 
     def digest(self, loaded: Loaded) -> str:
         """Names the result on a corpus."""
@@ -45,15 +71,22 @@ class SimulationRequest:
         params = [values_of(value) for value in (self.stream, self.plan, self.preset)]
         plain = json.dumps([*params, self.learn, self.report, self.k, self.words])
         labels = [decoder.label for decoder in self.decoders]
+        # Not named where it is Algorithm 1, whose stopped runs are there under the names that older versions gave.
+        more = self._shown.settings()
+        if more or self.by_hops or self.updates:
+            labels.append(json.dumps([more, self.by_hops, self.updates]))
         return digest_of([loaded.space.corpus.digest, loaded.space.embeddings.digest, *judged, plain, *labels])
 
     def forecast(self, loaded: Loaded) -> Forecast:
         """The work that it will take. Raises DataError, also where the splits share a query."""
+        loaded, hops = self.planned(loaded)
+        self._shown.inventory(len(loaded.space), self.preset.seed)
         ids, (qrels, held_out) = loaded.dataset.queries.ids, self.judged(loaded)
         if not self.learn:
             queries, qrels = own_queries(loaded.space, PROBES)
             ids = queries.ids
         given: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan, "held_out": held_out}
+        given |= {"hops": hops, "updates": self.updates}
         return forecast(ids, loaded.space.corpus.position, qrels, decoders=len(self.decoders), **given)
 
     def judged(self, loaded: Loaded) -> tuple[Qrels, Qrels | None]:
@@ -83,7 +116,7 @@ class SimulationOutcome:
 def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
     """Simulate, from where a file has it; checkpoints go to job.partial."""
     key, file, whole = request.digest(loaded), request.file(loaded), loaded
-    loaded = _cut(loaded, request.words, job)
+    loaded, hops = request.planned(_cut(loaded, request.words, job))
     queries, qrels, held_out = _task(request, loaded, job)
     fresh, started = not file.exists(), time.monotonic()
     simulated = simulate(
@@ -100,6 +133,8 @@ def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutco
         progress=job.report,
         stop=job.stop,
         seen=job.collect,
+        hops=hops,
+        **request.variant,
     )
     seconds = time.monotonic() - started
     file.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -25,12 +26,20 @@ PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Judged que
 GOOD = {"up": "up is good", "down": "down is good"}
 
 
-def sparklines(drifts: Sequence[Drift], counted: str, step: int | None = None) -> None:
-    """The measures that were chosen, with their values at a step, by default the last one."""
-    drifts = sorted(drifts, key=lambda drift: drift.step)
+def sparklines(
+    drifts: Sequence[Drift],
+    counted: str,
+    step: int | None = None,
+    unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({}),
+) -> None:
+    """The measures that were chosen, with their values at a step, by default the last one.
+
+    unexplored: measure → what it would be were nothing explored, one value a step.
+    """
     if not drifts:
         return
-    lines = views.sparklines(drifts)
+    drifts = sorted(drifts, key=lambda drift: drift.step)
+    lines = views.sparklines(drifts, unexplored)
     steps = [drift.step for drift in drifts]
     place = len(steps) - 1 if step is None else max(bisect_right(steps, step) - 1, 0)
     figure = st.container()
@@ -41,7 +50,8 @@ def sparklines(drifts: Sequence[Drift], counted: str, step: int | None = None) -
             for measure in MEASURES.values():
                 good = f" ({GOOD[measure.better]})" if measure.better else ""
                 st.markdown(f"**{measure.title}**: {measure.meaning}{good}")
-        st.caption(f"Grey: change below {views.NOISE:g} · dashed: alarm")
+        dotted = " · dotted: without exploring" if any(line.unexplored for line in lines) else ""
+        st.caption(f"Grey: change below {views.NOISE:g} · dashed: alarm{dotted}")
     if shown := [line for line in lines if line.measure.name in chosen]:
         drawn = sparklines_figure(shown, steps, place, counted.removesuffix("s"), is_dark())
         with figure:

@@ -66,7 +66,7 @@ def search(
     for name, given in (("rate", rates), ("batch", batches)):
         if name in values["preset"] and given is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
-    tried = {
+    tried: dict[str, Any] = {
         "rates": rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
         "batches": batches or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ TEMPLATE = (
     'substep: "{step}".'
 )
 FILE = "queries.jsonl"
+LOOKED_AT = 100
+"""Questions that are looked at for a plan."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,9 @@ class Planned:
 
 
 def has_plans(folder: str | Path) -> bool:
-    """Whether any question of a BEIR folder has a plan."""
+    """Whether any of the first questions of a BEIR folder has a plan."""
     try:
-        return any(_steps(line) for _, line in _lines(Path(folder) / FILE))
+        return any(_steps(line) for _, line in islice(_lines(Path(folder) / FILE), LOOKED_AT))
     except (DataError, OSError):
         return False
 

@@ -16,7 +16,7 @@ from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Preset
 from engine.feedback.presets import preset_of
-from engine.params import Param, params_of
+from engine.params import checked, params_of
 from engine.progress import Progress, Stop
 from engine.simulation.feedback_model import Stream, arrivals, divided
 from engine.simulation.simulate import Plan, Simulated, forecast, simulate
@@ -176,11 +176,9 @@ def _grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> lis
     """The presets to try. Raises ParamError."""
     if not rates or not batches:
         raise ParamError(f"rates and batches must each hold a value; got {tuple(rates)}, {tuple(batches)}")
-    params: dict[str, Param] = {param.name: param for param in params_of(Preset)}
-    checked = (
-        [params[name].check(value) for value in values] for name, values in (("rate", rates), ("batch", batches))
-    )
-    return [replace(preset, rate=rate, batch=batch) for rate, batch in product(*map(dict.fromkeys, checked))]
+    known = params_of(Preset)
+    pairs = product(dict.fromkeys(rates), dict.fromkeys(batches))
+    return [replace(preset, **checked(known, {"rate": rate, "batch": batch}, "a search")) for rate, batch in pairs]
 
 
 def _setting(preset: Preset, found: Simulated, part: str) -> Setting:

@@ -1,7 +1,8 @@
 """Drift views: measures over time, answers then and now, documents that moved, the log, regret."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ class Sparkline:
     low: float  # end of the axis
     high: float  # end of the axis
     alarm: float | None  # the value from which on it is an alarm
+    unexplored: tuple[float | None, ...] = ()  # the values were nothing explored, () where nobody knows
 
     def value_and_change(self, place: int) -> tuple[str, str, bool]:
         """The value at a place, its change since the start, both in words, and whether the change is only noise."""
@@ -82,9 +84,18 @@ class Sparkline:
         return decimal(known[-1]), signed(change), abs(change) < NOISE
 
 
-def sparklines(drifts: Sequence[Drift]) -> tuple[Sparkline, ...]:
-    """The measures of `timeline` on their axes: 0 to 1, the hubs as far about their start as twice their alarm."""
-    return tuple(_sparkline(drifts, name, tuple(d.figures[name] for d in drifts)) for name in timeline(drifts).columns)
+def sparklines(
+    drifts: Sequence[Drift], unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({})
+) -> tuple[Sparkline, ...]:
+    """The measures of `timeline` on their axes: 0 to 1, the hubs as far about their start as twice their alarm.
+
+    unexplored: measure → its values were nothing explored.
+    """
+    lines = [_sparkline(drifts, name, tuple(d.figures[name] for d in drifts)) for name in timeline(drifts).columns]
+    others = ((line, tuple(unexplored.get(line.measure.name, ()))) for line in lines)
+    return tuple(
+        replace(line, unexplored=values) if any(v is not None for v in values) else line for line, values in others
+    )
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
@@ -95,8 +106,8 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
         low, high, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
     elif name == "longest":
         high, alarm = RED + 0.25, RED if all(d.ball for d in drifts) else AMBER
-    ends = {"low": min(low, *known), "high": max(high, *known)}
-    return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, **ends)
+    low, high = min(low, *known), max(high, *known)
+    return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=low, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,3 +133,67 @@ def _directions(rows: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     directions: np.ndarray = rows / np.where(length == 0, 1, length)
     return directions
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The same documents as two encoders have them, before and after feedback, on the map of the first."""
+
+    rows: np.ndarray  # (m,) those that moved most in either, farthest first
+    points: np.ndarray  # (2, 2, m, 2) by encoder, by before and after: places on the map
+    agreement: tuple[float, float]  # mean cosine of a document's two vectors, before and after, once they are turned
+
+    def arrows(self, encoder: int) -> dict[str, list[float]]:
+        """Columns row, x0, y0, x1, y1 of the arrows of an encoder, 0 or 1."""
+        columns = np.column_stack([self.points[encoder, 0], self.points[encoder, 1]]).T.tolist()
+        return {"row": self.rows.tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
+
+
+def turned(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """(d₂, d₁) the rotation that brings (n, d₂) documents nearest to the same ones in (n, d₁): orthogonal Procrustes.
+
+    Two encoders share no axes, so a common map needs a common frame; a rotation is one that leaves every inner product
+    of an encoder as it is (Schönemann 1966). Where d₂ > d₁, what it keeps are the d₁ directions that agree best.
+    """
+    left, _, right = np.linalg.svd(other.T @ one, full_matrices=False)
+    rotation: np.ndarray = left @ right
+    return rotation
+
+
+def beside(
+    layout: Layout,
+    start: Space,
+    now: np.ndarray,
+    other_start: np.ndarray,
+    other_now: np.ndarray,
+    most: int = 60,
+) -> Beside:
+    """Two encoders' drift on one map (Online-Optimized RAG, Fig. 1b).
+
+    layout: of `start`; now: (n, d₁) its documents after feedback; other_start, other_now: (n, d₂) the same documents of
+    another encoder. The frame is set by the vectors before feedback alone, so that nothing of the drift is turned
+    away. What all moved together is taken off. Raises DataError.
+    """
+    if len(other_start) != len(start) or other_now.shape != other_start.shape:
+        raise DataError(
+            f"both encoders must have the same {len(start)} documents; got {other_start.shape} and {other_now.shape}"
+        )
+    origin = start.matrix.on_cpu.numpy()
+    moved = [now - origin.astype(np.float64), other_now.astype(np.float64) - other_start]
+    moved = [each - each.mean(0) for each in moved]
+    far = np.max([np.linalg.norm(each, axis=1) for each in moved], axis=0)
+    rows = np.lexsort((np.arange(len(far)), -far))[: min(most, int((far > 0).sum()))]
+    firsts = [origin.astype(np.float64), other_start.astype(np.float64)]
+    frame = turned(_directions(firsts[0]), _directions(firsts[1]))
+    firsts[1], moved[1] = firsts[1] @ frame, moved[1] @ frame
+    points = np.empty((2, 2, len(rows), 2), np.float32)
+    for number, (first, drift) in enumerate(zip(firsts, moved, strict=True)):
+        if len(rows):
+            own = first[rows]
+            begin = place(layout, start, own) if number else positions(layout, start, rows.tolist())
+            points[number] = begin, _placed(layout, start, rows, own, [own + drift[rows]], begin)[0]
+    cosines = [
+        float((_directions(a) * _directions(b)).sum(1).mean())
+        for a, b in (firsts, [first + drift for first, drift in zip(firsts, moved, strict=True)])
+    ]
+    return Beside(rows, points, (cosines[0], cosines[1]))

@@ -2,12 +2,13 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import example, history, import_export
+from dashboard.drift import example, history, import_export, two_encoders
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
 from dashboard.services import feedback as live
@@ -125,6 +126,70 @@ def test_a_simulation_is_what_the_engine_finds(shown):
     assert result.forecast.rounds == len(again.trail) and result.forecast.checkpoints == len(again.checkpoints)
     (kept, not_kept) = (again.checkpoints[-1].cell(part=part).queries for part in ("stream", "held-out"))
     assert kept == not_kept == 20 and (result.forecast.learned, result.forecast.held_out) == (126, 31)
+
+
+def test_a_reranker_and_documents_that_come_later():
+    later = {f"{PREFIX}.reranker": "judgements", f"{PREFIX}.candidates": 5, f"{PREFIX}.arriving": 0.3}
+    app = simulated(**later, **{f"{PREFIX}.round": 20, f"{PREFIX}.newcomers": "printed"})
+    (result,) = app.session_state["drift.outcomes"].values()
+    request, found = result.request, result.simulated
+    assert (request.reranker, request.candidates, request.newcomers) == ("judgements", 5, "printed")
+    assert request.arrivals == ((0.3, 20),) and found.inventory.waves[0][0] == 20
+    assert any("the reranker's pick of the best" in line.value for line in app.caption)
+    away = {load().space.corpus.ids[row] for row in found.inventory.coming(20)}
+    then = history.of_simulation(result).start_at(0)
+    assert away and not away & set(then.corpus.ids)
+    for view in ("Then and now", "Votes"):
+        assert not looking_at(app, view).exception, "its rounds are no votes that can be replayed"
+
+
+def test_the_timeline_has_success_without_exploring(shown):
+    (result,) = shown.session_state["drift.outcomes"].values()
+    found = history.of_simulation(result)
+    assert len(found.unexplored["success"]) == len(found.drifts)
+    assert any(line.value == " ".join(found.price) for line in shown.caption)
+    assert any("dotted: without exploring" in line.value for line in shown.caption)
+
+
+def test_requests_of_algorithm_1_keep_the_names_of_their_files(shown):
+    (result,) = shown.session_state["drift.outcomes"].values()
+    loaded, request = load(), result.request
+    plain = request.digest(loaded)
+    assert replace(request, arrivals=((0.5, 0),), newcomers="printed").digest(loaded) == plain
+    others = [{"reranker": "cosine"}, {"arrivals": ((0.5, 9),)}, {"updates": 40}, {"by_hops": True}]
+    assert len({plain, *(replace(request, **other).digest(loaded) for other in others)}) == 5
+
+
+def test_hops_are_offered_where_questions_have_plans(tmp_path):
+    documents = [(f"d{i}", f"tool number {i}") for i in range(12)]
+    questions = [(f"q{i}", f"task {i}") for i in range(10)]
+    where = tmp_path / "planned"
+    beir(where, documents, questions, dev=[(f"q{i}", f"d{i}") for i in range(10)])
+    assert f"{PREFIX}.hops" not in keys(drift(Source(str(where))))
+    lines = [json.loads(line) for line in (where / "queries.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line["metadata"] = {"plan": [{"step": f"step {n}", "tool": f"d{number + n}"} for n in range(2)]}
+    (where / "queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    app = simulated(Source(str(where)), **{f"{PREFIX}.hops": True})
+    (result,) = app.session_state["drift.outcomes"].values()
+    assert result.request.by_hops and result.forecast.rounds == len(result.simulated.trail) == 16
+    assert any("Questions with every hop are right" in line.value for line in app.caption)
+
+
+def test_two_encoders_on_one_map(shown, monkeypatch):
+    (result,) = shown.session_state["drift.outcomes"].values()
+    assert two_encoders.others(history.of_simulation(result)) == {}
+    loaded = load()
+    vectors = loaded.space.embeddings.vectors[:, :48]
+    ref = replace(loaded.space.embeddings.encoder, name="shorter", digest="cd" * 32)
+    short = engine.Embeddings(loaded.space.corpus.ids, vectors / vectors.norm(dim=1, keepdim=True), ref)
+    other = replace(loaded, space=engine.Space(loaded.space.corpus, short, "cpu"), queries=loaded.queries[:, :48])
+    monkeypatch.setattr(two_encoders.corpora, "variants", lambda _: [loaded, other])
+    assert list(two_encoders.others(history.of_simulation(result)).values()) == [other]
+    app = looking_at(run(shown), "Two encoders")
+    app = looking_at(worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
+    assert any("agree to 0." in line.value and "nDCG of shorter" in line.value for line in app.text)
+    assert any("turned onto it by the rotation" in line.value for line in app.caption)
 
 
 def test_every_view_of_a_simulation(shown):
