@@ -1,0 +1,287 @@
+"""Data files that would harm their reader: refused as a DataError or read rightly, within 512 MB, without waiting."""
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.data import files, textfiles
+from engine.data.files import check_growth, opened, present, readable
+from engine.data.readers import load_dataset
+from engine.data.tables import preview
+from engine.errors import DataError
+from support.datafiles import beir, written
+from support.hostile_files import HOSTILE
+from support.processes import environment, started
+
+MOST = 512
+"""MB that the process which reads a hostile file may have, with all that it has imported."""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="FIFOs, sockets and limits of memory")
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Asks a process how a hostile file is read, by a child of its own."""
+    asked = subprocess.Popen(
+        [sys.executable, "-m", "support.hostile_files"],
+        env=environment(OMP_NUM_THREADS="1"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def answer(name, folder):
+        print(json.dumps([name, str(folder)]), file=asked.stdin, flush=True)
+        return json.loads(asked.stdout.readline())
+
+    with asked:
+        yield answer
+        asked.stdin.close()
+
+
+@pytest.mark.threat(
+    "a data file that never ends, waits for ever or unpacks to gigabytes", "refused or read, under 512 MB"
+)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused_or_read_within_its_memory(measured, tmp_path, name):
+    answer = measured(name, tmp_path)
+    assert "failed" not in answer, answer
+    for reader, (outcome, seconds) in answer["said"].items():
+        print(f"{name} {reader}: {answer['peak']:.0f} MB, {seconds:.2f} s: {outcome}")
+        assert HOSTILE[name].stands(reader, outcome), outcome
+    assert answer["peak"] < MOST
+    for file in tmp_path.rglob("*"):  # gigabytes of holes, which a copy of the folder would fill
+        file.unlink() if not file.is_dir() else None
+
+
+# Damage
+
+
+def valid(folder, suffix):
+    """A small data file, whole."""
+    path = Path(folder) / f"a{suffix}"
+    rows = [{"id": f"d{row}", "text": f'text {row % 3} é, "quoted"', "n": row} for row in range(40)]
+    match suffix:
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path, compression="zstd")
+        case ".npy":
+            np.save(path, np.arange(12, dtype=np.float32).reshape(4, 3))
+        case ".npz":
+            np.savez_compressed(path, vectors=np.eye(4), ids=np.array(["a", "b", "c", "d"]))
+        case ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case _:
+            mark = "," if suffix == ".csv" else "\t"
+            quoted = [
+                mark.join((row["id"], row["text"].replace('"', "").replace(",", ""), str(row["n"]))) for row in rows
+            ]
+            path.write_text("\n".join((mark.join(rows[0]), *quoted)))
+    return path
+
+
+@st.composite
+def damages(draw):
+    """What is done to the bytes of a file: some changed, cut out or put in."""
+    return draw(
+        st.lists(
+            st.tuples(
+                st.floats(0, 1, exclude_max=True),
+                st.sampled_from(["flip", "set", "cut", "end", "add"]),
+                st.binary(min_size=1, max_size=8),
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+
+
+def damaged(content, damage):
+    for place, how, more in damage:
+        at = int(place * len(content))
+        match how:
+            case "flip" if content:
+                content = content[:at] + bytes([content[at] ^ 1 << more[0] % 8]) + content[at + 1 :]
+            case "set":
+                content = content[:at] + more + content[at + len(more) :]
+            case "cut":
+                content = content[:at] + content[at + len(more) :]
+            case "end":
+                content = content[:at]
+            case "add":
+                content = content[:at] + more + content[at:]
+    return content
+
+
+def read_damaged(suffix, damage):
+    with tempfile.TemporaryDirectory() as folder:
+        path = valid(folder, suffix)
+        path.write_bytes(damaged(path.read_bytes(), damage))
+        for read in (load_dataset, preview) if suffix not in (".npy", ".npz") else (load_dataset,):
+            try:
+                read(path)
+            except DataError as error:
+                assert path.name in str(error)
+
+
+DAMAGE = ("flipped, cut and truncated bytes of a data file", "a DataError that names the file, or data")
+
+
+@pytest.mark.threat(*DAMAGE)
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".jsonl", ".csv", ".tsv"])
+@given(damage=damages())
+def test_a_damaged_file_is_refused_or_read(suffix, damage):
+    read_damaged(suffix, damage)
+
+
+@pytest.mark.threat(*DAMAGE)
+@settings(max_examples=8)  # each starts two processes
+@given(damage=damages())
+def test_a_damaged_parquet_file_is_refused_or_read(damage):
+    read_damaged(".parquet", damage)
+
+
+@pytest.mark.slow
+@pytest.mark.threat(*DAMAGE)
+@settings(max_examples=500)
+@given(damage=damages())
+def test_many_damaged_parquet_files_are_refused_or_read(damage):
+    read_damaged(".parquet", damage)
+
+
+# The disk
+
+
+class Failing:
+    """A file of which reading fails after some bytes."""
+
+    def __init__(self, file, good):
+        self.file, self.good = file, good
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def readline(self, size=-1):
+        if self.file.tell() >= self.good:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return self.file.readline(size)
+
+
+@pytest.mark.threat("the disk fails in the middle of a file", "a DataError that names the file")
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
+def test_an_error_in_mid_file_names_the_file(tmp_path, monkeypatch, name):
+    path = valid(tmp_path, Path(name).suffix)
+    monkeypatch.setattr(textfiles, "opened", lambda path: Failing(opened(path), 200))
+    for read in (load_dataset, preview):
+        with pytest.raises(DataError, match=rf"cannot read .*{name}: Input/output error"):
+            read(path) if read is load_dataset else read(path, rows=1000)
+
+
+@pytest.mark.threat("a file grows or shrinks while it is read", "a DataError that names the file")
+@pytest.mark.parametrize("change", [10, -10])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, change):
+    path = written(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 20_000)
+    numbered = textfiles.lines(path)
+    next(numbered)
+    os.truncate(path, path.stat().st_size + change)
+    with pytest.raises(DataError, match=r"a\.jsonl changed while it was read: it had 500,000 bytes at first"):
+        for _ in numbered:
+            pass
+
+
+UNREADABLE = """
+import os, pathlib, sys
+from engine.data.readers import load_dataset
+from engine.errors import DataError
+if os.getuid() == 0:
+    os.seteuid(65534)
+for name in sys.argv[1:]:
+    try:
+        print(load_dataset(name))
+    except DataError as error:
+        print("DataError:", error)
+"""
+
+
+@pytest.mark.threat("a folder or a file that must not be read", "a DataError that names it")
+def test_what_must_not_be_read_is_named():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        closed, judged, file = (Path(folder) / name for name in ("closed", "judged", "a.jsonl"))
+        beir(closed)
+        beir(judged, qrels__test="q0\td0\t1\n")
+        written(folder, "a.jsonl", '{"id": "a", "text": "x"}')
+        shut = [closed, judged / "qrels", file]
+        for path in shut:
+            path.chmod(0)
+        asked = started("-c", UNREADABLE, str(closed), str(judged), str(file), str(closed / "corpus.jsonl"))
+        said, errors = asked.communicate(timeout=300)
+        for path in shut:
+            path.chmod(0o755)
+    assert asked.returncode == 0, errors
+    for line, path in zip(said.splitlines(), (closed, judged / "qrels", file, closed), strict=True):
+        assert re.fullmatch(rf"DataError: .*{path}.*: .*Permission denied.*", line), line
+
+
+def test_only_regular_files_are_opened_and_links_to_them(tmp_path):
+    path = written(tmp_path, "a", "x")
+    (tmp_path / "link").symlink_to(path)
+    for name in ("a", "link"):
+        with opened(tmp_path / name) as file:
+            assert file.read() == b"x"
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    for name, why in (("fifo", "a FIFO"), (".", "a folder"), ("broken", "No such file"), ("round", "Too many levels")):
+        with pytest.raises(DataError, match=why):
+            opened(tmp_path / name)
+    with pytest.raises(DataError, match="it is a device"):
+        opened("/dev/null")
+
+
+@pytest.mark.threat("a file becomes a FIFO between two looks at it", "refused without waiting")
+def test_what_became_a_fifo_is_refused_without_waiting(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "a")
+    regular, stat = written(tmp_path, "b", "x").stat(), os.stat
+    monkeypatch.setattr(files.os, "stat", lambda path, **how: regular if path == tmp_path / "a" else stat(path, **how))
+    with pytest.raises(DataError, match="it is a FIFO"):
+        opened(tmp_path / "a")
+
+
+def test_presence_is_of_names(tmp_path):
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    assert present(tmp_path / "broken") and present(tmp_path) and not present(tmp_path / "nowhere")
+    assert not present(written(tmp_path, "a", "") / "below")
+
+
+def test_errors_of_the_disk_name_their_file_and_a_closed_pipe_stays_one(tmp_path):
+    with pytest.raises(DataError, match=r"^cannot read other: No space left on device$"), readable(tmp_path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "other")
+    with pytest.raises(BrokenPipeError), readable(tmp_path):
+        raise BrokenPipeError
+
+
+def test_growth_is_limited_by_a_files_size_and_small_for_none():
+    check_growth(Path("a"), 1, files.FREE, "")
+    check_growth(Path("a"), files.FREE, files.RATIO * files.FREE, "")
+    with pytest.raises(DataError, match=r"^a has 609 bytes and would take 3,719 MB of memory or more; .*; do this$"):
+        check_growth(Path("a"), 609, 3_900_000_000, "do this")
+    with pytest.raises(DataError):
+        check_growth(Path("a"), files.FREE, files.RATIO * files.FREE + 1, "")
