@@ -181,18 +181,12 @@ class JudgingLog:
         try:
             with self.path.open("rb") as file:
                 stat = os.fstat(file.fileno())
-                if known[0] == stat.st_ino and known[1] > stat.st_size:
-                    raise DataError(
-                        f"{self.path} has {stat.st_size:,} bytes, and {known[1]:,} were written: its last lines were "
-                        f"cut off. Copy the file back from a backup, or delete {lock_of(self.path).name} to go on with "
-                        "what is left"
-                    )
                 inode, end = self._place
                 if stat.st_ino != inode or stat.st_size < end:
                     self._fold, end = _Fold(), 0  # another file in its place
                 file.seek(end)
                 raw = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._fold, self._place = _Fold(), (0, 0)
             return self._fold
         except OSError as error:
@@ -204,6 +198,12 @@ class JudgingLog:
             self._fold.take(line, self.path)
             end += len(line) + 1
             self._place = stat.st_ino, end
+        if known[0] == stat.st_ino and known[1] > end:
+            raise DataError(
+                f"{self.path} has whole lines up to byte {end:,}, and {known[1]:,} bytes were written: its last lines "
+                f"were cut off. Copy the file back from a backup, or delete {lock_of(self.path).name} to go on with "
+                "what is left"
+            )
         return self._fold
 
     def _known(self) -> tuple[int, int]:

@@ -1,11 +1,14 @@
-"""Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice."""
+"""Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice.
+
+Each row has a seal, in a table that older versions, whose rows have none, pass over.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +21,7 @@ from engine.data.sqlite import code_of, connect, make_tables, write_ahead
 from engine.errors import DataError
 from engine.evaluation.curve import PLACES, Curve
 from engine.evaluation.sweep.cell import Cell, means, result_digest
+from engine.progress import counted
 from engine.values import digest_of
 
 VERSION = 1
@@ -42,6 +46,11 @@ CREATE TABLE cells (
     digest TEXT NOT NULL, finished TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
 )""",
 }
+
+
+SEALS = "CREATE TABLE IF NOT EXISTS seals (key TEXT PRIMARY KEY, seal TEXT NOT NULL) WITHOUT ROWID"
+"""The digest of every row of the tables that `KEYS` names, by its key."""
+KEYS = {"cells": "key", "curves": "key", "studies": "'study ' || rowid"}
 
 
 class Store:
@@ -76,6 +85,13 @@ class Store:
             decoder, provenance = json.dumps(cell.decoder), json.dumps(dict(cell.provenance))
             row = [*attrgetter(*PLAIN)(cell), decoder, digest, json.dumps(names), table.tobytes(), provenance]
             new = db.execute(f"INSERT OR IGNORE INTO cells ({LISTED}) VALUES ({', '.join('?' * len(row))})", row)
+            if new.rowcount:
+                # Of what stands there, as SQLite has made some whole numbers real.
+                _seal(
+                    db,
+                    cell.key,
+                    (*db.execute(f"SELECT {LISTED} FROM cells WHERE key = ?", (cell.key,)).fetchone(), ids),
+                )
             return bool(new.rowcount)
 
     def known(self, keys: Collection[str]) -> set[str]:
@@ -93,15 +109,18 @@ class Store:
         with self._open() as db:
             # One view of the file for both.
             db.execute("BEGIN")
-            lists = dict(db.execute("SELECT digest, ids FROM queries"))
+            lists, seals = dict(db.execute("SELECT digest, ids FROM queries")), _seals(db)
             for values in db.execute(f"SELECT {LISTED} FROM cells {among} ORDER BY rowid", given):
                 row = dict(zip(COLUMNS, values, strict=True))
                 try:
+                    _check(seals, row["key"], (*values, lists[row["queries"]]))
                     cell = _cell(row, lists)
                 except (ValueError, KeyError, TypeError):
                     what = f"the cell {row['label']} at k = {row['k']}"
                     raise DataError(f"{self.path}: {what} is damaged; delete the file, sweep again") from None
                 yield cell
+            if keys is None and (lost := len(seals.keys() - _keys(db))):
+                raise DataError(f"{self.path}: {counted(lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
         """Keep an exact frontier's curve."""
@@ -109,9 +128,11 @@ class Store:
         arrays = [curve.breakpoints, *(curve.means[n] for n in names), *(curve.bands[n].ravel() for n in names)]
         table = zlib.compress(np.concatenate(arrays, dtype="<f8").tobytes())
         with self._open() as db, db:
+            db.execute("BEGIN IMMEDIATE")
             db.execute("CREATE TABLE IF NOT EXISTS curves (key TEXT PRIMARY KEY, facts TEXT NOT NULL, arrays BLOB)")
-            facts = json.dumps({**plain, "metrics": names, "provenance": dict(curve.provenance)})
-            db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", (curve.key, facts, table))
+            row = curve.key, json.dumps({**plain, "metrics": names, "provenance": dict(curve.provenance)}), table
+            if db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", row).rowcount:
+                _seal(db, curve.key, row)
 
     def curves(self, keys: Collection[str] | None = None) -> Iterator[Curve]:
         """The curves, or those with these keys, in the order in which they were kept. Raises DataError as `points`."""
@@ -120,27 +141,35 @@ class Store:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'curves'").fetchone():
                 return
             rows = db.execute(f"SELECT key, facts, arrays FROM curves {among} ORDER BY rowid", given).fetchall()
+            seals = _seals(db)
         for key, facts, arrays in rows:
             try:
+                _check(seals, key, (key, facts, arrays))
                 yield _curve(key, json.loads(facts), np.frombuffer(zlib.decompress(arrays), dtype="<f8"))
             except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
     def put_study(self, facts: Mapping[str, Any]) -> None:
         """Keep a study, plain values with its question under "asked", in place of an earlier one of that question."""
-        key = digest_of([json.dumps(facts["asked"], sort_keys=True)])
+        row = digest_of([json.dumps(facts["asked"], sort_keys=True)]), json.dumps(facts)
         with self._open() as db, db:
+            db.execute("BEGIN IMMEDIATE")
             db.execute("CREATE TABLE IF NOT EXISTS studies (key TEXT PRIMARY KEY, facts TEXT NOT NULL)")
-            db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (key, json.dumps(facts)))
+            number = db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", row).lastrowid
+            # An older version that puts another in its place gives that another number.
+            _seal(db, f"study {number}", row)
 
     def studies(self) -> list[dict[str, Any]]:
         """The studies, the one kept last first. Raises DataError for one that is damaged."""
         with self._open() as db:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchone():
                 return []
-            rows = db.execute("SELECT facts FROM studies ORDER BY rowid DESC").fetchall()
+            rows = db.execute("SELECT rowid, key, facts FROM studies ORDER BY rowid DESC").fetchall()
+            seals = _seals(db)
         try:
-            return [json.loads(facts) for (facts,) in rows]
+            for number, *row in rows:
+                _check(seals, f"study {number}", row)
+            return [json.loads(facts) for _, _, facts in rows]
         except ValueError:
             raise DataError(f"{self.path}: a study is damaged; delete the file, tune again") from None
 
@@ -169,6 +198,34 @@ class Store:
             full = code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
             fix = "; free some room, or keep the store in another folder" if full else ""
             raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix}") from None
+
+
+def _digest(values: Any) -> str:
+    return digest_of([json.dumps(values, sort_keys=True, default=bytes.hex)])
+
+
+def _seal(db: sqlite3.Connection, key: str, row: Sequence[Any]) -> None:
+    """Keep the seal of a row that is written in this transaction."""
+    db.execute(SEALS)
+    db.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (key, _digest(row)))
+
+
+def _seals(db: sqlite3.Connection) -> dict[str, str]:
+    """The seals of rows by their keys; older versions left none."""
+    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'seals'").fetchone()
+    return dict(db.execute("SELECT key, seal FROM seals")) if there else {}
+
+
+def _keys(db: sqlite3.Connection) -> set[str]:
+    """The keys of all rows that may have a seal."""
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'") if name in KEYS]
+    return {key for table in tables for (key,) in db.execute(f"SELECT {KEYS[table]} FROM {table}")}
+
+
+def _check(seals: Mapping[str, str], key: str, row: Sequence[Any]) -> None:
+    """Raise ValueError for a row that is not as it was written."""
+    if key in seals and seals[key] != _digest(row):
+        raise ValueError
 
 
 def cached_file(section: str, name: str) -> Path:

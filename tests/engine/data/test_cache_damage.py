@@ -1,0 +1,223 @@
+"""Every format of the home with a byte flipped or its end cut off: refused, or computed again, and never used."""
+
+import os
+import random
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import engine
+from dashboard.sharing import snapshots
+from dashboard.sharing.snapshots import SavedAnswer
+from engine import orag
+from engine.data import cache, codes
+from engine.data.models import hub
+from engine.data.stores.recall import MeasuredRecall, keep_recall, measured_path, measured_recall
+from engine.errors import FrontierError
+from engine.evaluation.sweep.cell import make_cell
+from engine.evaluation.sweep.store import Store
+from engine.judging.log import JudgingLog
+from engine.paths import home
+from engine.training.trained import load_trained
+from support import training
+from support.feedback import random_space, vote
+
+MISSED = "a miss"
+"""What is not there is computed again."""
+
+
+def cell(number):
+    values = {name: np.random.default_rng(number).random(3) for name in ("recall", "ilad")}
+    known = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "data": {"corpus": "c0ffee"}, "device": "cpu"}
+    return make_cell(engine.Decoder(engine.make("mmr")), number, "dev", ("q1", "q2", "q3"), values, **known)
+
+
+def entry():
+    cache.put("things", "a", bytes(range(256)))
+    return cache.section("things") / "a", lambda: cache.get("things", "a") or MISSED
+
+
+def array():
+    cache.put_array("things", "b", np.arange(60.0))
+    return cache.section("things") / "b", lambda: _plain(cache.get_array("things", "b"))
+
+
+def _plain(numbers):
+    return MISSED if numbers is None else numbers.tolist()
+
+
+def code():
+    file = home() / "vectors.npy"
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32))
+    np.save(file, rows.numpy())
+
+    def read():
+        return [part.tolist() for part in codes.cached_codes(file, rows, rows.norm(dim=1).double())]
+
+    read()
+    (path,) = cache.files_of(cache.section(codes.SECTION))
+    return path, read
+
+
+def fingerprint():
+    folder = home() / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    hub.fingerprint(folder)
+    (path,) = cache.files_of(cache.section(hub.SECTION))
+    return path, lambda: hub.fingerprint(folder)
+
+
+def sweep_store():
+    path = home() / "cells.db"
+    store = Store(path)
+    for number in range(1, 4):
+        store.put(cell(number))
+    store.put_study({"asked": {"k": 3}, "tuned": "mmr", "status": "confirmed"})
+
+    def read():
+        store = Store(path)
+        found = [repr(vars(point)) for point in store.points()], store.studies()
+        return found if any(found) else MISSED  # one that is empty is a new one
+
+    return path, read
+
+
+def feedback_log():
+    space = random_space()
+    log = orag.log(home() / "log.sqlite", space, temperature=0.2)
+    for row in range(3):
+        log.feed(vote(log.session, row))
+    return log.path, lambda: orag.load(log.path, space)[0].digest
+
+
+def feedback_export():
+    space = random_space()
+    session = orag.feed(orag.session(space, temperature=0.2), vote(orag.session(space)))
+    path = orag.save(session, home() / "log.jsonl")
+
+    def read():
+        session, notices = orag.load(path, space)
+        return MISSED if notices else session.digest  # the person is told
+
+    return path, read
+
+
+def judging_log():
+    log = JudgingLog(home() / "judgements.jsonl")
+    log.ask(engine.Queries(("q",), ("what",)))
+    for number in range(3):
+        log.judge("q", f"d{number}", number, "ann")
+    return log.path, lambda: repr(JudgingLog(log.path).read())
+
+
+def snapshot():
+    answer = SavedAnswer("MMR", "mmr(…)", (("a", "A"), ("b", "B")), {"ILAD@3": 0.25, "Recall@3": None})
+    state = {"state": {"v": "1", "k": "3"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled"}
+    saved = snapshots.save(snapshots.new("one", **state, query="q", answers={"mmr": answer}))
+
+    def read():
+        readable, broken = snapshots.read_all()
+        return MISSED if broken else [repr(each) for each in readable]
+
+    return snapshots.folder() / f"{saved.id}.json", read
+
+
+def checkpoint():
+    planted, path = training.planted(n=30, train=20, dev=10), home() / "run.safetensors"
+    engine.train("dense", *planted, checkpoint=path, **training.QUICK)
+
+    def read():
+        trained = load_trained(path, planted[0])
+        return trained.digest, repr((trained.recipe, trained.decoder, trained.history, trained.best, trained.facts))
+
+    return path, read
+
+
+def recall():
+    row = {"collection": "pg/papers", "ef": 10, "n": 5, "queries": 0.98, "residuals": 0.9, "asked": 3, "plan": "ef 10"}
+    keep_recall([MeasuredRecall(**row, sequential=False, date="2026-01-01", digest="d1")])
+    store = SimpleNamespace(ref=SimpleNamespace(collection="pg/papers"), table=SimpleNamespace(ef=10))
+    return measured_path(), lambda: repr(measured_recall(store))
+
+
+FORMATS = (
+    entry, array, code, fingerprint, sweep_store, feedback_log, feedback_export, judging_log, snapshot, checkpoint,
+    recall,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Makes what a format stores, once: its file, its bytes, what reads it, and what that reads."""
+    known = {}
+
+    def make(kind):
+        os.environ["FRONTIER_HOME"] = str(known[kind][0] if kind in known else tmp_path_factory.mktemp("home"))
+        if kind not in known:
+            path, read = kind()
+            known[kind] = home(), path, path.read_bytes(), read, read()
+        return known[kind][1:]
+
+    before = os.environ["FRONTIER_HOME"]
+    yield make
+    os.environ["FRONTIER_HOME"] = before
+
+
+def assert_never_used(stored, kind, damage):
+    path, raw, read, right = stored(kind)
+    beside = {file for file in path.parent.iterdir() if file != path and file.name.startswith(path.name)}
+    kept = {file: file.read_bytes() for file in beside}
+    path.write_bytes(damage(raw))
+    try:
+        found = read()
+    except FrontierError:
+        found = MISSED
+    finally:
+        for file in path.parent.glob(f"{path.name}-*"):
+            file.unlink()  # what SQLite left
+        path.write_bytes(raw)
+        for file, content in kept.items():
+            file.write_bytes(content)
+    assert found in (right, MISSED)
+    assert read() == right
+
+
+PLACES = st.floats(0, 1, exclude_max=True)
+FLIPS = st.integers(1, 255)
+
+
+def flipped(raw, place, flip):
+    at = int(place * len(raw))
+    return raw[:at] + bytes([raw[at] ^ flip]) + raw[at + 1 :]
+
+
+@pytest.mark.threat("a flipped byte in any file of the home", "refused or computed again, never used")
+@pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=25, deadline=None)
+@given(place=PLACES, flip=FLIPS)
+def test_a_flipped_byte_is_never_used(stored, kind, place, flip):
+    assert_never_used(stored, kind, lambda raw: flipped(raw, place, flip))
+
+
+@pytest.mark.threat("a file of the home that was cut off anywhere", "refused or computed again, never used")
+@pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=15, deadline=None)
+@given(place=PLACES)
+@example(place=0.0)
+def test_a_file_that_was_cut_off_is_never_used(stored, kind, place):
+    assert_never_used(stored, kind, lambda raw: raw[: int(place * len(raw))])
+
+
+@pytest.mark.slow
+@pytest.mark.threat("any of 2,000 flipped bytes in every file of the home", "refused or computed again, never used")
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_flipped_byte_of_many_is_used(stored, kind):
+    chance = random.Random(0)
+    for _ in range(2000):
+        assert_never_used(stored, kind, partial(flipped, place=chance.random(), flip=chance.randrange(1, 256)))
