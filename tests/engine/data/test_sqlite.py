@@ -1,0 +1,83 @@
+"""SQLite files where nothing can be written: all that is in them, or a refusal."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from engine.data.sqlite import connect, write_ahead
+from engine.paths import home
+from support.processes import environment
+from support.read_only import VIEW, needed_view
+
+READ = """
+import sys
+from pathlib import Path
+from engine.data.sqlite import connect
+try:
+    print(connect(Path(sys.argv[1]), sys.argv[2]).execute("SELECT count(*) FROM t").fetchone()[0])
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """A file of three rows, written ahead, in a folder for which processes can have a view; all is in the file."""
+    folder = tmp_path / "stores"
+    folder.mkdir()
+    needed_view(folder)
+    with closing(connect(folder / "a.db")) as db:
+        write_ahead(db)
+        db.execute("CREATE TABLE t (a)")
+        db.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(3)])
+    assert os.listdir(folder) == ["a.db"]
+    return folder / "a.db"
+
+
+def read(path, mode="rwc"):
+    """What a process says that can write nothing in the file's folder."""
+    command = ["unshare", "--mount", "sh", "-c", VIEW, str(path.parent), sys.executable, "-c", READ, str(path), mode]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("mode", ["rw", "rwc"])
+def test_a_file_in_a_folder_that_is_read_only_is_read(counted, mode):
+    assert read(counted, mode) == "3" and os.listdir(counted.parent) == ["a.db"]
+
+
+@pytest.mark.threat(
+    "a database in a read-only folder whose last changes are in a file beside it", "all of it or refused"
+)
+def test_what_is_written_ahead_is_read_or_the_file_refused(counted):
+    with closing(sqlite3.connect(counted)) as db:
+        db.execute("INSERT INTO t VALUES (3)")
+        db.commit()
+        assert read(counted) == "4", "while somebody has it open, all files are there that it takes"
+        copy = counted.parent / "copied"
+        copy.mkdir()
+        for name in ("a.db", "a.db-wal"):  # as a machine leaves them that lost its power, less one that is made anew
+            shutil.copy(counted.parent / name, copy)
+    assert read(counted) == "4"
+    said = read(copy / "a.db")
+    assert "changes that belong to it are in a.db-wal" in said and "copy both files to a folder that you can" in said
+    (copy / "a.db-wal").write_bytes(b"")
+    assert read(copy / "a.db") == "3", "nothing is beside it"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes")
+def test_a_file_of_the_home_and_those_beside_it_are_the_users_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    home().mkdir()
+    for folder, mode in ((home(), 0o600), (tmp_path, 0o644)):
+        with closing(connect(folder / "a.db")) as db:
+            write_ahead(db)
+            db.execute("CREATE TABLE t (a)")
+            modes = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("a.db*")}
+            assert modes == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm"), mode)

@@ -1,0 +1,131 @@
+"""What a process does in a home, each step done or refused by a sentence; and a view in which nothing can be written.
+
+python -m support.read_only CORPUS
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from dashboard.services import uploads
+from dashboard.sharing import snapshots
+from dashboard.sharing.snapshots import SavedAnswer
+from engine import orag
+from engine.data import cache, codes
+from engine.evaluation.sweep.store import Store, cached_file
+from engine.judging.log import JudgingLog
+from engine.paths import home, unkept
+from engine.stages import make
+from engine.values import Qrels
+from support import training
+from support.processes import environment
+
+QUERIES = ("where cats sleep", "what dogs eat")
+VIEW = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+"""A shell's words for a folder that stays as it is, in a view of the files that only one process has."""
+
+
+def write_corpus(folder: Path) -> Path:
+    path = folder / "corpus.csv"
+    rows = [f"d{n},{'cats' if n % 2 else 'dogs'} number {n} sleep and eat {'fish' * (n % 5)}" for n in range(24)]
+    path.write_text("id,text\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def done_in(place: Path, corpus: Path, view: Path | None = None, **variables: str) -> tuple[dict, str]:
+    """What came of every step in a home, and what was said on stderr; view: a folder that cannot be written."""
+    command = [sys.executable, "-m", "support.read_only", str(corpus)]
+    if view is not None:
+        command = ["unshare", "--mount", "sh", "-c", VIEW, str(view), *command]
+    around = environment(FRONTIER_HOME=str(place), FRONTIER_THREADS="1", OMP_NUM_THREADS="1", **variables)
+    done = subprocess.run(command, capture_output=True, text=True, env=around)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def needed_view(folder: Path) -> None:
+    """Skip where no process can have a view of its own."""
+    tried = ["unshare", "--mount", "sh", "-c", VIEW, str(folder), "true"]
+    if not shutil.which("unshare") or subprocess.run(tried, capture_output=True).returncode:
+        pytest.skip("no view of its own for a process here")
+
+
+def _steps(corpus: Path):
+    """Each step's name and what does it, in this order."""
+    dataset = engine.load_dataset(str(corpus))
+    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
+    queries = engine.Queries.of(QUERIES)
+    vectors = engine.embed_queries(space, queries)
+    ids = dataset.corpus.ids
+    grades = {query: {doc: 1 for doc in ids[at::2]} for at, query in enumerate(queries.ids)}
+    asked = {"qrels": Qrels(grades), "k": 3, "metrics": ("recall",)}
+    decoders = [engine.Decoder(make("top_k")), engine.Decoder(make("mmr", relevance_weight=0.5))]
+
+    def answers(name):
+        return engine.decode(engine.Decoder(make(name)), space, vectors, k=3).index.tolist()
+
+    def cells(**more):
+        return [point.digest for point in engine.sweep(decoders, space, vectors, **asked, **more)]
+
+    def store():
+        return Store(cached_file("sweeps", "cells.db"))
+
+    yield "embed", lambda: space.embeddings.digest
+    yield "mmr", lambda: answers("mmr")
+    yield "nnn", lambda: answers("nnn")
+    yield "sweep", cells
+    yield "sweep of a page", lambda: cells(store=store())
+    yield "cells", lambda: len(list(store().points()))
+    splits = {name: Qrels({query: grades[query]}) for name, query in zip(("dev", "test"), queries.ids, strict=True)}
+    yield "tune", lambda: engine.tune("mmr", space, vectors, splits, k=3, points=3).decoder.label
+    yield "codes", lambda: _codes(corpus)
+    yield "upload", lambda: uploads._keep([("pets.csv", b"id,text\n1,a cat\n")]).read_text()
+    planted = training.planted(n=30, train=20, dev=10)
+    checkpoint = cache.place("trained", "run.safetensors")
+    yield "train", lambda: engine.train("dense", *planted, checkpoint=checkpoint, **training.QUICK).digest
+    log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.jsonl")
+    yield "vote", lambda: _vote(log, space, vectors)
+    yield "votes", lambda: len(orag.load(log, space)[0].events)
+    yield "judge", lambda: len(judging.judge("q", "d1", 1).given)
+    yield "judgements", lambda: len(judging.read().given)
+    yield "snapshot", lambda: snapshots.save(_snapshot()).name
+    yield "unkept", unkept
+
+
+def _codes(path):
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32))
+    return [part.double().sum().item() for part in codes.cached_codes(path, rows, rows.norm(dim=1).double())]
+
+
+def _vote(path, space, vectors):
+    log = orag.log(path, space, "careful")
+    event = orag.thumb(log.session, orag.Query(vectors.vectors[0].numpy(), QUERIES[0]), 1, True)
+    return len(log.feed(event).events)
+
+
+def _snapshot():
+    answer = SavedAnswer("MMR", "mmr(…)", (("a", "A"),), {"ILAD@3": 0.25})
+    state = {"state": {"v": "1"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled"}
+    return snapshots.new("one", **state, query="q", answers={"mmr": answer})
+
+
+def main() -> None:
+    told = {}
+    for name, work in _steps(Path(sys.argv[1])):
+        try:
+            told[name] = work()
+        except engine.FrontierError as error:
+            told[name] = f"refused: {error}"
+    os.write(1, (json.dumps(told) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()
