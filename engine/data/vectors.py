@@ -139,7 +139,7 @@ def _arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
             start = file.read(4)
             file.seek(0)
             if start.startswith(b"PK"):
-                with zipfile.ZipFile(_Frugal(file)) as archive:  # type: ignore[call-overload]
+                with zipfile.ZipFile(_Frugal(file)) as archive:
                     return _unpacked(path, archive, on_disk)
             header = _matrix_header(path, _header(path, file, path.name), on_disk)
             # Mapped, so that a matrix which must be converted is in memory once, and any other only as pages of the
@@ -221,7 +221,7 @@ def _sized(path: Path, header: _Header, has: int) -> _Header:
 
 def _unpacked(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
     """The matrix and the ids of a .npz: sizes are checked before anything is unpacked."""
-    members = {}
+    members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         if info.filename in members or len(members) == _MEMBERS:
             raise DataError(f"{path.name} has {info.filename!r} twice, or more than {_MEMBERS} arrays; save it anew")
@@ -267,12 +267,12 @@ def _matrix_name(path: Path, shapes: dict[str, tuple[int, ...]]) -> str:
 def _values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: _Header) -> np.ndarray:
     """An array of a .npz, as large as it says. Raises EOFError where it ends before."""
     numbers = np.empty(header.count, header.dtype)
-    into = memoryview(numbers.view(np.uint8)) if header.count else memoryview(b"")
+    into = numbers.view(np.uint8)
     with archive.open(info) as file:
         file.read(header.begins)
         for start in range(0, header.bytes, _SLICE):
             part = file.read(min(_SLICE, header.bytes - start))
-            into[start : start + len(part)] = part
+            into[start : start + len(part)] = np.frombuffer(part, np.uint8)
             if len(part) < min(_SLICE, header.bytes - start):
                 raise EOFError(f"{info.filename} ends after {start + len(part):,} of {header.bytes:,} bytes")
         file.read(1)  # the end, where its checksum is compared

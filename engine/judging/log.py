@@ -20,6 +20,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from engine.data import files
 from engine.data.cache import explained
 from engine.data.locks import lock_of, locked
 from engine.errors import DataError, ParamError
@@ -178,19 +179,16 @@ class JudgingLog:
     def _refreshed(self) -> _Fold:
         """All whole lines of the file, of which only the new ones are read."""
         known = self._known()
-        try:
-            with self.path.open("rb") as file:
-                stat = os.fstat(file.fileno())
-                inode, end = self._place
-                if stat.st_ino != inode or stat.st_size < end:
-                    self._fold, end = _Fold(), 0  # another file in its place
-                file.seek(end)
-                raw = file.read()
-        except (FileNotFoundError, NotADirectoryError):
+        if not files.present(self.path):
             self._fold, self._place = _Fold(), (0, 0)
             return self._fold
-        except OSError as error:
-            raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
+        with files.readable(self.path), files.opened(self.path) as file:
+            stat = os.fstat(file.fileno())
+            inode, end = self._place
+            if stat.st_ino != inode or stat.st_size < end:
+                self._fold, end = _Fold(), 0  # another file in its place
+            file.seek(end)
+            raw = file.read()
         *whole, rest = raw.split(b"\n")
         if not end and not whole and not any(json.dumps(head).encode().startswith(rest) for head in (_OLDER, _HEAD)):
             raise DataError(f"{self.path} is no log of judgements; choose another file")

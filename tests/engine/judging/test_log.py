@@ -1,6 +1,7 @@
 """The log of judgements: whatever is done in whatever order is what the file holds, for everyone who reads it."""
 
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -183,6 +184,14 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FrontierError, match="cannot write"):
         JudgingLog(tmp_path / "file" / "log.jsonl").judge("q", "d", 1)
+
+
+@pytest.mark.threat("a FIFO or a device as a log of judgements", "a DataError, without waiting")
+def test_only_a_regular_file_is_a_log(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path, what in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
+        with pytest.raises(DataError, match=f"it is {what}"):
+            JudgingLog(path).read()
 
 
 def said(*rows):
