@@ -20,7 +20,7 @@ from engine.params import values_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.self_queries import own_queries
 from engine.simulation.simulate import Forecast, Plan, Simulated, forecast, simulate
-from engine.simulation.variants import NEWCOMERS, Variant
+from engine.simulation.variants import NEWCOMERS, Deployment
 from engine.values import Embeddings, Qrels, digest_of
 
 SECTION = "simulations"
@@ -55,8 +55,8 @@ class SimulationRequest:
         return {name: getattr(self, name) for name in names}
 
     @property
-    def _shown(self) -> Variant:
-        return Variant.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
+    def _shown(self) -> Deployment:
+        return Deployment.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
 
     def planned(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
         """The corpus with the queries that come, and the hops of each question. Raises DataError."""

@@ -79,7 +79,7 @@ def declared_values(texts: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Task:
+class StreamData:
     """Data of a simulation.
 
     space: of the corpus.
@@ -98,7 +98,7 @@ class Task:
     def load(
         cls, source: CorpusOptions, split: str | None, test: str | None, words: int | None, variant: VariantOptions,
         meter: Meter, stop: Event,
-    ) -> Task:  # fmt: skip
+    ) -> StreamData:  # fmt: skip
         """words: to which documents are cut."""
         from engine.data.degrade import shortened
 
@@ -161,7 +161,7 @@ def simulate(
     values = declared_values(texts)
     _check_files(log, target, preset, values["preset"], values["plan"], variant)
     with Meter() as meter, stop_on_interrupt() as stop:
-        task = Task.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
+        task = StreamData.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
         simulation = run(
             task.space, task.queries, task.stream, preset=preset, stream=values["stream"], plan=values["plan"],
             held_out=task.held_out, decoders=_decoders(selectors), k=k, file=file, hops=task.hops, progress=meter,
@@ -185,13 +185,13 @@ def _check_files(
     from engine.feedback.export import SUFFIXES
     from engine.feedback.presets import preset_of
     from engine.simulation.simulate import replayable
-    from engine.simulation.variants import Variant
+    from engine.simulation.variants import Deployment
 
     if target is not None and Path(target).suffix.lower() not in SUFFIXES:
         raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    drawn = Variant.of(variant.reranker, variant.candidates)
+    drawn = Deployment.of(variant.reranker, variant.candidates)
     if (log or target) and not replayable(plan, preset_of(preset, overrides), drawn):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"

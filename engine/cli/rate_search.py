@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from engine.cli.encoding import SOURCE, CorpusOptions
-from engine.cli.feedback import JSON, Task, declared_values, orag, simulation_flags
+from engine.cli.feedback import JSON, StreamData, declared_values, orag, simulation_flags
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
 from engine.cli.options import SIZE, DeclaredCommand, option, split_option
 from engine.cli.output import echo_json, echo_lines
@@ -71,7 +71,7 @@ def search(
         "batches": batches or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
     }
     with Meter() as meter, stop_on_interrupt() as stop:
-        task = Task.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
+        task = StreamData.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
         table = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
         def seen(setting: Any) -> None:

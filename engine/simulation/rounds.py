@@ -17,7 +17,7 @@ from engine.feedback.policy import FLOOR
 from engine.feedback.records import CorpusChange, Move
 from engine.feedback.session import begun as empty
 from engine.simulation.feedback_model import Arrivals
-from engine.simulation.variants import Inventory, Variant
+from engine.simulation.variants import Deployment, Inventory
 
 NOBODY = -1
 
@@ -136,7 +136,7 @@ class Run:
         whole_truth: bool,
         shadow: bool,
         sizes: bool,
-        variant: Variant,
+        variant: Deployment,
         inventory: Inventory,
         done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,

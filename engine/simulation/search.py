@@ -20,7 +20,7 @@ from engine.params import checked, params_of
 from engine.progress import Progress, Stop
 from engine.simulation.feedback_model import Stream, arrivals, divided
 from engine.simulation.simulate import Plan, Simulated, forecast, simulate
-from engine.simulation.variants import Variant
+from engine.simulation.variants import Deployment
 from engine.space import Space
 from engine.values import Qrels
 
@@ -34,7 +34,7 @@ SEARCHING = "searching rate and batch"
 
 
 @dataclass(frozen=True)
-class Setting:
+class TriedRate:
     """A rate and a batch size on the first half: its updates, and nDCG before and after them."""
 
     rate: float
@@ -57,12 +57,12 @@ class RateSearch:
     confirmed: the best setting on the second half.
     """
 
-    settings: tuple[Setting, ...]
+    settings: tuple[TriedRate, ...]
     part: str
     confirmed: Simulated
 
     @property
-    def best(self) -> Setting:
+    def best(self) -> TriedRate:
         """The setting with the highest nDCG; of equals that which moves least."""
         return best_of(self.settings)
 
@@ -78,7 +78,7 @@ class RateSearch:
         return None if first is None or last is None else (first, last)
 
 
-def best_of(settings: Sequence[Setting]) -> Setting:
+def best_of(settings: Sequence[TriedRate]) -> TriedRate:
     """The setting with the highest nDCG; of equals that with the smallest rate, then the largest batch."""
     return max(settings, key=lambda setting: (setting.after, -setting.rate, setting.batch))
 
@@ -99,7 +99,7 @@ def search(
     k: int = 10,
     progress: Progress | None = None,
     stop: Stop | None = None,
-    seen: Callable[[Setting], None] | None = None,
+    seen: Callable[[TriedRate], None] | None = None,
     **how: Any,
 ) -> RateSearch:
     """The best of all rates and batch sizes by nDCG@k.
@@ -126,7 +126,7 @@ def search(
             progress(done + now, total, SEARCHING)
 
     part = HELD_OUT if quiet.held_out > 0 else STREAM
-    settings: list[Setting] = []
+    settings: list[TriedRate] = []
     try:
         for one, rounds in zip(grid, lengths, strict=True):
             found = simulate(space, queries, first, preset=one, progress=tell, **given)
@@ -143,7 +143,7 @@ def search(
     return RateSearch(settings=tuple(settings), part=part, confirmed=confirmed)
 
 
-def named(setting: Setting) -> str:
+def named(setting: TriedRate) -> str:
     """A setting in words."""
     return f"η₀ {setting.rate:g}, batch {setting.batch}"
 
@@ -157,7 +157,7 @@ def halves(
     hops: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Qrels, Qrels]:
     """The judgements of both halves of a stream, no question in both. Raises ParamError, DataError."""
-    variant = Variant.of(hops=hops)
+    variant = Deployment.of(hops=hops)
     learned, _, _ = divided(ids, space.corpus.position, qrels, share=0.0, seed=seed, owner=variant.owner)
     names = tuple(learned)
     groups = variant.groups(names)
@@ -181,11 +181,11 @@ def _grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> lis
     return [replace(preset, **checked(known, {"rate": rate, "batch": batch}, "a search")) for rate, batch in pairs]
 
 
-def _setting(preset: Preset, found: Simulated, part: str) -> Setting:
+def _setting(preset: Preset, found: Simulated, part: str) -> TriedRate:
     before, after = (_ndcg(found.checkpoints[at], part) for at in (0, -1))
     if before is None or after is None:
         raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
-    return Setting(preset.rate, preset.batch, -(-len(found.trail) // preset.batch), before, after)
+    return TriedRate(preset.rate, preset.batch, -(-len(found.trail) // preset.batch), before, after)
 
 
 def _ndcg(checkpoint: RoundMetrics, part: str) -> float | None:

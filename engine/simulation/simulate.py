@@ -40,7 +40,7 @@ from engine.simulation.file import History, SimulationFile
 from engine.simulation.regret import Hindsight, RegretBounds, Rounds, bounds, doubts, hindsight
 from engine.simulation.rounds import RoundLog, Run, Snapshot, events
 from engine.simulation.stock import Stock
-from engine.simulation.variants import NEWCOMERS, UPDATES, Inventory, Variant, exposure_of
+from engine.simulation.variants import NEWCOMERS, UPDATES, Deployment, Inventory, exposure_of
 from engine.space import Space
 from engine.stages import Scorer, make
 from engine.values import Embeddings, Qrels
@@ -112,7 +112,7 @@ class _Setup:
     right_of_probes: tuple[np.ndarray, ...]
     left_out: int
     digests: Mapping[str, str]
-    variant: Variant
+    variant: Deployment
     inventory: Inventory
     groups: tuple[np.ndarray, ...]
 
@@ -243,7 +243,7 @@ class Simulated(_Setup):
         return Regret(oracle, best, promised, (*reasons, *self.variant.doubts))
 
 
-def replayable(plan: Plan, preset: Preset, variant: Variant) -> bool:
+def replayable(plan: Plan, preset: Preset, variant: Deployment) -> bool:
     """Whether a simulation's rounds each move the document shown alone, so that a log can hold them."""
     return plan.learner == "feedback" and preset.mode == "chosen" and variant.candidates == 1
 
@@ -289,7 +289,7 @@ def simulate(
     setup = _setup(
         space, queries, qrels, held_out, preset_of(preset, overrides), stream, plan,
         tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),), SET_SIZE.check(k),
-        Variant.of(reranker, candidates, arrivals, newcomers, hops), updates,
+        Deployment.of(reranker, candidates, arrivals, newcomers, hops), updates,
     )  # fmt: skip
     begun = setup.begun
     store = SimulationFile(None if file is None else Path(file), setup.settings())
@@ -336,7 +336,7 @@ def _played(
 
 def _setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
-    decoders: tuple[Decoder, ...], k: int, variant: Variant, updates: int | None,
+    decoders: tuple[Decoder, ...], k: int, variant: Deployment, updates: int | None,
 ) -> _Setup:  # fmt: skip
     for name, value, kind in (("qrels", qrels, Qrels), ("stream", stream, Stream), ("plan", plan, Plan)):
         if not isinstance(value, kind):
@@ -442,7 +442,7 @@ def forecast(
 
     ids: of the queries; position: the row of a document; decoders: how many are measured.
     """
-    owner = Variant.of(hops=hops).owner
+    owner = Deployment.of(hops=hops).owner
     learned, apart, left_out = divided(
         ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=owner
     )

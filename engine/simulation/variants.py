@@ -46,7 +46,7 @@ _COMING = 7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Variant:
+class Deployment:
     """What is shown, and when documents come.
 
     reranker: "cosine", "judgements" or a Scorer, None for none (Algorithm 1).
@@ -70,7 +70,7 @@ class Variant:
         arrivals: Sequence[tuple[float, int]] = (),
         newcomers: str = NEWCOMERS.default,
         hops: Mapping[str, Sequence[str]] | None = None,
-    ) -> Variant:
+    ) -> Deployment:
         """A variant, checked. Raises ParamError, DataError."""
         if reranker is None and candidates is not None:
             raise ParamError(

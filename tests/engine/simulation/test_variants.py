@@ -13,7 +13,7 @@ from engine.errors import Cancelled, DataError, ParamError
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan, forecast, simulate
 from engine.simulation.stock import part_of
-from engine.simulation.variants import Variant
+from engine.simulation.variants import Deployment
 from engine.values import Qrels
 from support.planted import planted
 
@@ -250,23 +250,23 @@ def test_impossible_variants_are_refused():
         ({"newcomers": "warm"}, r"newcomers \(InitEmbed\) must be one of 'neighbours', 'printed'"),
     ):
         with pytest.raises(ParamError, match=said):
-            Variant.of(**how)
+            Deployment.of(**how)
     with pytest.raises(ParamError, match="leave a document to begin with; all 10 come later"):
-        Variant.of(arrivals=((0.5, 3), (0.5, 4))).inventory(10, 0)
+        Deployment.of(arrivals=((0.5, 3), (0.5, 4))).inventory(10, 0)
     with pytest.raises(DataError, match="'q' has two"):
-        _ = Variant.of(hops={"a": ("q",), "b": ("q",)}).owner
+        _ = Deployment.of(hops={"a": ("q",), "b": ("q",)}).owner
 
 
 def test_a_larger_share_holds_the_smaller_and_settings_are_plain():
-    small, large = (Variant.of(arrivals=((share, 5),)).inventory(50, 3).waves[0][1] for share in (0.2, 0.6))
+    small, large = (Deployment.of(arrivals=((share, 5),)).inventory(50, 3).waves[0][1] for share in (0.2, 0.6))
     assert set(small) < set(large) and len(large) == 30
-    another = Variant.of(arrivals=((0.2, 5),)).inventory(50, 4).waves[0][1]
+    another = Deployment.of(arrivals=((0.2, 5),)).inventory(50, 4).waves[0][1]
     assert set(another) != set(small)
-    many = Variant.of("bm25", arrivals=((0.1, 9), (0.1, 5)), hops={"a": ("q",)})
+    many = Deployment.of("bm25", arrivals=((0.1, 9), (0.1, 5)), hops={"a": ("q",)})
     waves = many.inventory(50, 3).waves
     assert [after for after, _ in waves] == [5, 9] and all(np.all(np.diff(rows) > 0) for _, rows in waves)
     assert json.loads(json.dumps(many.settings())) == many.settings()
-    assert many.settings()["hops"] != Variant.of(hops={"a": ("r",)}).settings()["hops"]
+    assert many.settings()["hops"] != Deployment.of(hops={"a": ("r",)}).settings()["hops"]
 
 
 def test_qrels_of_a_question_stay_apart_from_held_out():
