@@ -228,6 +228,26 @@ class Qrels(ByDigest):
         return frozenset(doc for doc, grade in self.grades.get(query, {}).items() if grade > 0)
 
 
+class UsableSplits(dict[str, Qrels]):
+    """Judgements by split, without those over which nothing can be measured; to ask for one of these raises why.
+
+    refused: split → why
+    """
+
+    def __init__(self, usable: Mapping[str, Qrels], refused: Mapping[str, str]) -> None:
+        super().__init__(usable)
+        self.refused = dict(refused)
+
+    def __missing__(self, split: str) -> Qrels:
+        raise DataError(no_split(self, split))
+
+
+def no_split(qrels: Mapping[str, Qrels], split: str | None) -> str:
+    """Why a split is not among the judgements."""
+    refused = qrels.refused if isinstance(qrels, UsableSplits) else {}
+    return refused.get(split or "") or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
+
+
 @dataclass(frozen=True)
 class Notice:
     """A remark on the data.
@@ -256,7 +276,7 @@ class Notice:
 class Dataset:
     """A corpus with queries, judgements, aspects and vectors.
 
-    qrels: judgements by split
+    qrels: judgements by split; of a data set that was read, `UsableSplits`
     aspects: `aspects[query][aspect]` is the set of documents that cover it; None without aspects
     vectors: embeddings that came with the corpus, or None
     notices: the reader's remarks
@@ -270,9 +290,9 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
 
     def judged(self, split: str) -> Queries:
-        """The queries that a split judges, in corpus-file order."""
+        """The queries that a split judges, in corpus-file order. Raises DataError where it cannot be measured."""
         if split not in self.qrels:
-            raise DataError(f"no split {split!r}; this data set has {', '.join(self.qrels) or 'no judgements'}")
+            raise DataError(no_split(self.qrels, split))
         if split not in self._judged:
             self._judged[split] = self.queries.only(self.qrels[split].grades)
         return self._judged[split]

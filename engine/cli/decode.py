@@ -58,7 +58,6 @@ def embed(source: CorpusOptions, queries: bool) -> None:
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
-        echo_notices(dataset.notices)
         wanted: list[Corpus | Queries] = [dataset.corpus]
         if queries and len(dataset.queries):
             wanted.append(dataset.queries)
@@ -128,8 +127,6 @@ def decode(
     _check_queries(texts, query_ids, split)
     with Meter() as meter:
         dataset = source.load(meter)
-        if not as_json:
-            echo_notices(dataset.notices)
         queries = _queries(dataset, texts, query_ids, split)
         space, trained_decoder = space_and_decoder(dataset, source, progress=meter)
         if decoder is None:

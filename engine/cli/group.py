@@ -18,7 +18,6 @@ from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, format_duration
 from engine.wording import visible
 
-
 LONGEST = 300
 """Characters of a progress line."""
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from engine.cli.group import Meter
+from engine.cli.output import echo_notices
 from engine.params import Param, parsed
 
 if TYPE_CHECKING:
@@ -79,10 +81,13 @@ class ReadOptions:
     columns: Mapping[str, str] | None = None  # of a table: text, id or title → column, None guesses
 
     def read(self, source: str, **more: Any) -> Dataset:
-        """The data set of a demo, a folder or a file."""
+        """The data set of a demo, a folder or a file; says on stderr what is odd about it."""
         import engine
 
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
+        if isinstance(meter := more.get("progress"), Meter):
+            meter.clear()
+        echo_notices(dataset.notices)
         return dataset
 
     @property
@@ -296,4 +301,6 @@ def make_stages(texts: Sequence[str], stage: str) -> list[Any]:
 def check_splits(qrels: Mapping[str, Any], names: Sequence[str | None], hint: str = "") -> None:
     """Raise a UsageError where a split is not there; hint: what would make it."""
     if missing := [name for name in names if name is not None and name not in qrels]:
-        raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(qrels) or 'none'}{hint}")
+        from engine.values import no_split
+
+        raise click.UsageError(f"{no_split(qrels, missing[0])}{hint}")

@@ -36,15 +36,12 @@ def load_command(
 ) -> None:
     """Write a corpus with its embeddings; run again, it goes on where it was."""
     from engine.cli.encoding import space_and_decoder
-    from engine.cli.output import echo_notices
     from engine.data.stores.load import HnswIndex, check_target, load
 
     use_threads()
     check_target(name)  # before anything is embedded
     with Meter() as meter, stop_on_interrupt() as stop:
         dataset = source.load(meter)
-        if not as_json:
-            echo_notices(dataset.notices)
         space, _ = space_and_decoder(dataset, source, progress=meter, stop=stop)
         built = HnswIndex(links, ef_construction) if index else None
         done = load(name, dataset.corpus, space.embeddings, batch=batch, index=built, progress=meter, stop=stop)

@@ -13,7 +13,7 @@ SEPARATORS = "\t\n\r"
 
 
 def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> Path:
-    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each whole; returns the folder, made where there is none.
+    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each whole; returns the folder, made where none is.
 
     corpus: whether corpus.jsonl is written. Aspects, vectors and notices are not. Raises DataError for a folder that
     holds something, one that cannot be written, and for judged ids that a table of columns cannot hold.

@@ -10,18 +10,23 @@ from hashlib import blake2b
 from pathlib import Path
 
 from engine.data import tables, vectors
+from engine.data.files import present, readable
 from engine.data.line_texts import LineTexts
 from engine.data.tables import Columns, Documents, named_columns, read_documents
-from engine.data.textfiles import STOPPED, lines
+from engine.data.textfiles import SHORT, STOPPED, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
-from engine.values import Corpus, Dataset, Embeddings, Notice, PassageSource, Qrels, Queries
+from engine.values import Corpus, Dataset, Embeddings, Notice, PassageSource, Qrels, Queries, UsableSplits
+from engine.wording import percent
 
 BUILT_IN = ("numpy-api", "python-api")
 Table = Callable[[Path, Columns | None], Documents]
 """`read_documents`, as a data set is read."""
 Grades = dict[tuple[str, ...], dict[str, int]]
 """grades[(query,)][document], or grades[(query, aspect)][document]."""
+MOST_LACKING = 0.5
+"""Share of what a file of judgements calls relevant, or a run lists, that the corpus may lack: Recall counts each as
+not found, and beyond it a measure says more of two files that hardly belong together than of any method."""
 
 _SPLITS = ("train", "dev", "test")  # the order in which splits are listed; others follow alphabetically
 _GRADE_NAMES = ("score", "grade", "relevance", "rel", "label", "judgement", "judgment")
@@ -29,6 +34,7 @@ _GRADE = re.compile(r"([+-]?[0-9]{1,18})(\.0*)?")
 _LAYOUT = "corpus.jsonl (_id, text, perhaps title a line), perhaps queries.jsonl, qrels/*.tsv, aspects.tsv, vectors.npy"
 
 
+@readable("the data set")
 def load_dataset(
     source: str | Path,
     *,
@@ -93,9 +99,9 @@ def load_dataset(
 
 def _elsewhere(source: Path, qrels: str) -> Path | None:
     """The folder of queries and judgements that is not inside the source, None where none is named."""
-    folder = Path(qrels).expanduser()
+    folder = Path(os.path.expanduser(qrels))
     inside = not folder.is_absolute() and (source / qrels).is_dir()
-    return folder if not inside and (folder / "queries.jsonl").is_file() else None
+    return folder if not inside and present(folder / "queries.jsonl") else None
 
 
 def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset:
@@ -118,6 +124,9 @@ def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset
     gone = corpus.position.keys() - kept.position.keys()
     left = {split: {q: {d: g for d, g in docs.items() if d not in gone} for q, docs in qrels.grades.items()}
             for split, qrels in dataset.qrels.items()}  # fmt: skip
+    judged = {split: Qrels({query: docs for query, docs in grades.items() if docs}) for split, grades in left.items()}
+    refused = dataset.qrels.refused if isinstance(dataset.qrels, UsableSplits) else {}
+    none = {split: f"where= leaves no judgement of split {split!r}" for split, qrels in judged.items() if not qrels}
     aspects = dataset.aspects and {
         query: covered
         for query, of_query in dataset.aspects.items()
@@ -126,7 +135,7 @@ def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset
     return Dataset(
         kept,
         dataset.queries,
-        {split: Qrels({query: docs for query, docs in grades.items() if docs}) for split, grades in left.items()},
+        UsableSplits({split: qrels for split, qrels in judged.items() if qrels}, {**refused, **none}),
         aspects,
         dataset.vectors and dataset.vectors.take(rows),
         (*dataset.notices, *Notice.of(f"documents were left out by {', '.join(where)}", sorted(gone))),
@@ -153,7 +162,7 @@ def _expected() -> str:
 
 
 def _folder(path: Path, qrels: str, table: Table, watch: Progress) -> Dataset:
-    if not (path / "corpus.jsonl").is_file():
+    if not present(path / "corpus.jsonl"):
         raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed; what else a line holds (its metadata may give answers away) is kept only where named.
     columns = Columns(id="_id", text="text", title="title")
@@ -184,19 +193,24 @@ def _judged(
     table: Table,
     watch: Progress,
     canonical: Callable[[str], str] | None = None,
-) -> tuple[Queries, dict[str, Qrels], tuple[Notice, ...]]:
+) -> tuple[Queries, UsableSplits, tuple[Notice, ...]]:
     """Queries and judgements by split; canonical: a function's document by any name, KeyError where there is none."""
     queries, notices = _queries(folder / "queries.jsonl", table)
     splits, more = _splits(folder, name, watch)
     notices += more
+    usable, refused = {}, {}
     for split, grades in splits.items():
         file = f"{name}/{split}.tsv"
         if canonical is not None:
-            splits[split], gone = _canonical(grades, canonical)
+            grades, gone = _canonical(grades, canonical)
             notices += Notice.of(f"functions judged in {file} are not in the installed NumPy and left out", gone)
-        notices += _unknown(file, splits[split], corpus, queries)
-    qrels = {split: Qrels({query: docs for (query,), docs in grades.items()}) for split, grades in splits.items()}
-    return queries, qrels, notices
+        notices += _unknown(file, grades, corpus, queries)
+        if why := _unusable(file, grades, corpus, queries):
+            refused[split] = why
+            notices += (Notice(f"judgements are left out: {why}", sum(map(len, grades.values()))),)
+        else:
+            usable[split] = Qrels({query: docs for (query,), docs in grades.items()})
+    return queries, UsableSplits(usable, refused), notices
 
 
 def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades, list[str]]:
@@ -241,7 +255,7 @@ def _texts(corpus: Corpus) -> tuple[Notice, ...]:
 
 
 def _queries(path: Path, table: Table) -> tuple[Queries, tuple[Notice, ...]]:
-    if not path.is_file():
+    if not present(path):
         return Queries((), ()), ()
     rows = table(path, Columns(id="_id", text="text"))
     queries = Queries(rows.ids, tuple(rows.texts), rows.metadata)
@@ -254,7 +268,9 @@ def _splits(folder: Path, name: str, watch: Progress) -> tuple[dict[str, Grades]
     folders = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
     if name not in folders and name != "qrels":
         raise DataError(f"{folder} has no judgements {name!r}; it has {', '.join(folders) or 'none'}")
-    files = sorted((folder / name).glob("*.tsv"))
+    own = folder / name
+    # Not by a pattern, which finds nothing in a folder that cannot be read.
+    files = sorted(file for file in own.iterdir() if file.suffix == ".tsv") if present(own) else []
     files.sort(key=lambda file: _SPLITS.index(file.stem) if file.stem in _SPLITS else len(_SPLITS))
     splits: dict[str, Grades] = {}
     notices: tuple[Notice, ...] = ()
@@ -273,7 +289,7 @@ def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, 
     repeated: list[str] = []
     names: tuple[str, ...] = ()
     place = path.name if len(key) > 1 else f"{path.parent.name}/{path.name}"
-    for number, line in lines(path, watch):
+    for number, line in lines(path, watch, longest=SHORT):
         line = line.removesuffix("\n").removesuffix("\r")
         if not line.strip():
             continue
@@ -309,14 +325,17 @@ def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, 
 def _aspects(
     path: Path, corpus: Corpus, queries: Queries, watch: Progress
 ) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
-    if not path.is_file():
+    if not present(path):
         return None, ()
     grades, notices = _grades(path, ("query-id", "aspect-id"), watch)
     aspects: dict[str, dict[str, frozenset[str]]] = {}
     for (query, aspect), documents in grades.items():
         if covering := frozenset(doc for doc, grade in documents.items() if grade > 0):
             aspects.setdefault(query, {})[aspect] = covering
-    return aspects, notices + _unknown(path.name, grades, corpus, queries)
+    notices += _unknown(path.name, grades, corpus, queries)
+    if why := _unusable(path.name, grades, corpus, queries):
+        return None, (*notices, Notice(f"aspects are left out: {why}", len(grades)))
+    return aspects, notices
 
 
 def _bare_vectors(path: Path, watch: Progress) -> Dataset:
@@ -334,7 +353,7 @@ def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
 
 def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddings | None, tuple[Notice, ...]]:
     """The vectors that stand in a data set's folder, in the order of its corpus."""
-    path = next((file for suffix in vectors.SUFFIXES if (file := folder / f"vectors{suffix}").is_file()), None)
+    path = next((file for suffix in vectors.SUFFIXES if present(file := folder / f"vectors{suffix}")), None)
     if path is None:
         return None, ()
     embeddings, without_ids = vectors.read_vectors(path, watch=watch)
@@ -356,3 +375,24 @@ def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tup
     unknown = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
     notices = Notice.of(f"documents judged in {file} are not in the corpus", documents)
     return notices + Notice.of(f"queries judged in {file} are not in queries.jsonl", unknown)
+
+
+def _unusable(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> str | None:
+    """Why nothing can be measured over the judgements of a file, None where something can."""
+    judged = {key: documents for key, documents in grades.items() if key[0] in queries.position}
+    if not grades:
+        return f"{file} judges nothing"
+    if not judged:
+        first = ", ".join(repr(query) for query, *_ in list(grades)[:3])
+        return f"{file}: none of its queries (first: {first}) is in queries.jsonl; both must have the same ids"
+    relevant = [doc for documents in judged.values() for doc, grade in documents.items() if grade > 0]
+    lacking = [doc for doc in relevant if doc not in corpus.position]
+    if len(lacking) <= MOST_LACKING * len(relevant):
+        return None
+    first = ", ".join(map(repr, list(dict.fromkeys(lacking))[:3]))
+    return (
+        f"{file}: {percent(len(lacking) / len(relevant))} of what it calls relevant ({len(lacking):,} of "
+        f"{len(relevant):,}; first: {first}) is not in the corpus, whose ids are like {corpus.ids[0]!r}. Take the "
+        "corpus that was judged, the column of its ids (--column id=NAME, columns=), or other judgements (--qrels, "
+        "qrels=)"
+    )

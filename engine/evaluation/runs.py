@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from engine.data.readers import MOST_LACKING
 from engine.data.tables import as_id, json_rows
-from engine.data.textfiles import lines
+from engine.data.textfiles import SHORT, lines
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.evaluation.aspects import Aspects
@@ -25,6 +26,7 @@ from engine.evaluation.sweep.cell import Cell, as_json, means, result_digest, ve
 from engine.evaluation.sweep.compute import digests_of
 from engine.space import Space
 from engine.values import Embeddings, Notice, Qrels, Ranking, digest_of
+from engine.wording import percent
 
 TREC = ("query", "Q0", "document", "rank", "score", "tag")
 KEYS = {
@@ -135,7 +137,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
     documents, queries: the ids there are; others are left out, and counted in `notices`. name: by default the tag of a
     TREC run, else the file's name. Ranks order the documents, scores where a line of JSON has no rank; of equal ones
     the earlier line comes first, and a document listed twice keeps its better place. Raises DataError that names file,
-    line and fix, or says that no query or no document is known.
+    line and fix, or says that no query, or less than half of what is listed for those asked, is known.
     """
     path, known, asked = Path(path), set(documents), set(queries)
     tags: dict[str, None] = {}
@@ -156,6 +158,13 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
         *Notice.of(f"queries of {path.name} are not among those asked, and are left out", others),
         *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange),
     ]
+    listed_here = [row.document in known for row in rows if row.query in asked]
+    if (lacking := listed_here.count(False)) > MOST_LACKING * len(listed_here):
+        first = ", ".join(map(repr, list(strange)[:3]))
+        raise DataError(
+            f"{path}: {percent(lacking / len(listed_here))} of what it lists for the queries asked ({lacking:,} of "
+            f"{len(listed_here):,}; first: {first}) is not in the corpus; choose a run of this corpus"
+        )
     unasked = [query for query in asked if query not in by_query]
     notices += Notice.of(f"queries got nothing in {path.name}", sorted(unasked))
     if len(tags) > 1:
@@ -194,7 +203,7 @@ def _oddities(
 
 
 def _trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    for number, text in lines(path):
+    for number, text in lines(path, longest=SHORT):
         fields = text.split()
         if not fields:
             continue

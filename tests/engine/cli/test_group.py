@@ -111,7 +111,7 @@ def test_flags_come_from_the_declarations():
         (["--query", "x", "--depth", "0"], "depth (n) must be a whole number in [1"),
         (["--query", "x", "--split", "dev"], "give one of --query, --query-id or --split"),
         ([], "give one of --query, --query-id or --split"),
-        (["--split", "nosuch"], "no split 'nosuch'; this data set has"),
+        (["--split", "nosuch"], "no split 'nosuch'; there are dev, test"),
         (["--query-id", "nosuch"], "no query 'nosuch'"),
         (["--corpus", "nosuch/folder", "--query", "x"], "nosuch/folder"),
         (["--query", "x", "--encoder", "./nosuch"], "./nosuch"),
@@ -152,3 +152,15 @@ def test_the_engine_has_its_own_entry():
     command = [sys.executable, "-m", "engine.cli", "methods"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0 and "`mmr`" in done.stdout
+
+
+@pytest.mark.threat("judgements of other documents, on the command line", "an error and its code, never a Recall of 0")
+def test_judgements_of_other_documents_are_refused(tmp_path):
+    lines = {"qrels__test": "q0\tx\t1\n", "qrels__dev": "q0\td0\t1\nq0\tx\t1\n"}
+    asked = ("--corpus", str(beir(tmp_path / "set", **lines)), "-k", "2")
+    for command in ("decode", "sweep", "tune --select mmr --halve --dev test", "orag simulate --split test"):
+        split = () if "test" in command else ("--split", "test")
+        output = run(*command.split(), *asked, *split, fails=True)
+        assert "qrels/test.tsv: 100% of what it calls relevant (1 of 1; first: 'x')" in " ".join(output.split())
+    shown = run("decode", *asked, "--split", "dev")
+    assert "Recall@2" in shown and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in shown

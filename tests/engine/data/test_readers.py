@@ -1,5 +1,6 @@
 """Data sets: folders in BEIR layout and the built-in demos; progress and stopping for every source."""
 
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -58,14 +59,15 @@ def test_a_folder_reads_whole(tmp_path):
 
 @given(
     st.lists(
-        st.tuples(TEXT.filter(lambda s: "\t" not in s and "\n" not in s), st.integers(-9, 9)),
+        st.tuples(TEXT.filter(lambda s: "\t" not in s and "\n" not in s), st.integers(-9, 0)),
         min_size=1,
         unique_by=lambda row: row[0],
     )
 )
 def test_judgements_keep_ids_byte_for_byte(rows):
     with tempfile.TemporaryDirectory() as folder:
-        beir(folder, qrels__test="query-id\tcorpus-id\tscore\n" + "".join(f'"q\t{d}\t{g}\n' for d, g in rows))
+        lines = "".join(f'"q\t{d}\t{g}\n' for d, g in rows)
+        beir(folder, None, [{"_id": '"q', "text": "x"}], qrels__test=f"query-id\tcorpus-id\tscore\n{lines}")
         assert load_dataset(folder).qrels["test"].grades == {'"q': dict(rows)}
 
 
@@ -124,13 +126,62 @@ def test_a_relative_folder_names_the_corpus(tmp_path, monkeypatch):
 
 def test_judgements_of_what_does_not_exist_stay_with_a_notice(tmp_path):
     lines = "".join(f"q0\tgone{i}\t1\n" for i in range(7)) + "q8\td0\t1\nq9\tgone0\t1\n"
-    dataset = load_dataset(beir(tmp_path, qrels__test=lines, aspects="q7\ta\td0\t1\n"))
-    assert dataset.qrels["test"].count == 9
+    lines += "".join(f"q{query}\td{i}\t1\n" for query in (0, 1) for i in range(4))
+    dataset = load_dataset(beir(tmp_path, qrels__test=lines, aspects="q7\ta\td0\t1\nq0\ta\td0\t1\n"))
+    assert dataset.qrels["test"].count == 17 and dataset.aspects.keys() == {"q0", "q7"}
     documents, queries, aspects = dataset.notices
     assert (documents.count, documents.first) == (7, tuple(f"gone{i}" for i in range(5)))
     assert "documents judged in qrels/test.tsv are not in the corpus" in str(documents)
     assert (queries.count, queries.first) == (2, ("q8", "q9")) and "queries.jsonl" in queries.what
     assert aspects.first == ("q7",) and "aspects.tsv" in aspects.what
+
+
+@pytest.mark.threat("judgements of other documents or queries", "never measured: an error that names file and share")
+@pytest.mark.parametrize(
+    ("lines", "said_"),
+    [
+        ("q0\tx1\t1\nq1\tx2\t1\n", r"qrels/test.tsv: 100% of what it calls relevant \(2 of 2; first: 'x1', 'x2'\)"),
+        (
+            "q0\tx1\t1\nq1\tx2\t1\nq1\td0\t1\n",
+            r"67% .* \(2 of 3; first: 'x1', 'x2'\) .* ids are like 'd0'.*--column id",
+        ),
+        # What one query has in the corpus does not stand for documents that others name, nor what is not relevant.
+        ("q0\tx1\t1\nq0\td0\t0\nq0\td1\t0\n", r"100% .*\(1 of 1"),
+        ("q0\tx1\t1\nz\td0\t1\nz\td1\t1\n", r"100% .*\(1 of 1"),
+        ("z\td0\t1\n", r"none of its queries \(first: 'z'\) is in queries.jsonl"),
+        ("query-id\tcorpus-id\tscore\n", "qrels/test.tsv judges nothing"),
+    ],
+)
+def test_judgements_of_other_documents_are_never_measured(tmp_path, lines, said_):
+    dataset = load_dataset(beir(tmp_path, qrels__dev="q0\td0\t1\n", qrels__test=lines))
+    assert list(dataset.qrels) == ["dev"] and dataset.judged("dev").ids == ("q0",)
+    for use in (dataset.judged, dataset.qrels.__getitem__):
+        with pytest.raises(DataError, match=said_):
+            use("test")
+    assert "judgements are left out: qrels/test.tsv" in said(dataset.notices)
+    copied = pickle.loads(pickle.dumps(dataset.qrels))
+    assert copied == dataset.qrels and copied.refused == dataset.qrels.refused
+
+
+def test_half_of_the_relevant_documents_may_be_missing(tmp_path):
+    dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\nq0\tx\t1\nq1\tx\t0\nq1\ty\t0\n"))
+    assert dataset.qrels["test"].count == 4 and "2 documents judged in qrels/test.tsv" in said(dataset.notices)
+
+
+def test_aspects_of_other_documents_are_left_out(tmp_path):
+    dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\n", aspects="q0\ta\tx\t1\n"))
+    assert dataset.aspects is None and "aspects are left out: aspects.tsv: 100%" in said(dataset.notices)
+
+
+def test_a_choice_that_leaves_nothing_judged_says_so(tmp_path):
+    rows = [{"_id": f"d{i}", "text": "x", "kind": "ab"[i % 2]} for i in range(4)]
+    folder = beir(tmp_path, rows, qrels__test="q0\td0\t1\n", qrels__dev="q0\td1\t1\n", qrels__other="q0\tx\t1\n")
+    dataset = load_dataset(folder, where={"kind": ["a"]})
+    assert list(dataset.qrels) == ["test"]
+    with pytest.raises(DataError, match="where= leaves no judgement of split 'dev'"):
+        dataset.judged("dev")
+    with pytest.raises(DataError, match="100%"):
+        dataset.judged("other")
 
 
 def test_judgements_said_twice_are_noticed(tmp_path):
@@ -271,7 +322,7 @@ def test_the_numpy_demo_judges_functions_by_any_of_their_names(tmp_path, monkeyp
     dataset = load_dataset("numpy-api")
     absolute = engine.data.demo.canonical("numpy.abs")
     assert dataset.corpus.name == "numpy-api" and absolute in dataset.corpus.position
-    assert list(dataset.qrels) == ["dev", "test"] and dataset.qrels["dev"].grades == {}
+    assert list(dataset.qrels) == ["test"] and dataset.qrels.refused == {"dev": "qrels/dev.tsv judges nothing"}
     assert dataset.qrels["test"].grades == {"q1": {absolute: 3, engine.data.demo.canonical("numpy.fabs"): 2}}
     assert "1 functions judged in qrels/test.tsv are not in the installed NumPy and left out" in said(dataset.notices)
 
