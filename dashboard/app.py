@@ -11,9 +11,11 @@ SCREENS = Path(__file__).parent / "screens"
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
+# Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
 STYLE = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
+[data-testid=stElementToolbarButton]:has([aria-label="Download as CSV"]) {display: none}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
 [data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}

@@ -12,7 +12,7 @@ from engine.cli.runs import RUNS, OtherSystems
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, StratifiedSweep
 from engine.errors import ParamError
 from engine.progress import counted
-from engine.wording import decimal
+from engine.wording import decimal, visible
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -183,6 +183,4 @@ def _chart(figure: Any, first: bool = False) -> str:
 
 
 def _text(value: Any) -> str:
-    from engine.values import replace_surrogates
-
-    return escape(replace_surrogates(str(value)))
+    return escape(visible(str(value)))

@@ -1,6 +1,8 @@
 """Numbers in words, and texts that can be shown: one style for pages, sentences and the command line."""
 
 import re
+import shlex
+from collections.abc import Iterable
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -58,3 +60,20 @@ def p_value(p: float) -> str:
 def visible(text: str) -> str:
     """The text with what would steer a screen, or turn what stands beside it, written as Python's escapes."""
     return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def in_json(text: str) -> str:
+    """JSON, or a literal of it in code, that says the same and steers no screen: what would is escaped."""
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def command_line(words: Iterable[str]) -> str:
+    """A command as a shell takes it; words that would steer a screen are quoted as Bash and its kin escape them."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    if not STEERING.search(word):
+        return shlex.quote(word)
+    plain = word.replace("\\", r"\\").replace("'", r"\'")
+    return f"$'{in_json(plain)}'"

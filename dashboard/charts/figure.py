@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.progress import shorten
+from engine.wording import visible
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -86,4 +87,5 @@ def dodge(position: int, count: int, spread: float = SPREAD) -> float:
 
 def escape(text: str, limit: int = 40) -> str:
     """Text as plotly shows it literally, cut to `limit` characters: it would make links and formulas of some."""
-    return shorten(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
+    shown = visible(shorten(text, limit))
+    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

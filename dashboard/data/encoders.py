@@ -26,8 +26,8 @@ from engine.evaluation.statistics import Comparison, statement
 from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
 from engine.progress import counted
 from engine.stages import methods
-from engine.values import Qrels, replace_surrogates
-from engine.wording import signed
+from engine.values import Qrels
+from engine.wording import signed, visible
 
 PURPOSE = "data.encoders"
 QUERIES, DOCUMENTS = "All queries", "Documents as queries"
@@ -233,7 +233,7 @@ def _parting(result: EncoderResult, metric: str) -> None:
     number = number_column("%.3f", help=title)
     draw_columns(
         {
-            "Query": ([replace_surrogates(result.texts[row.query]) for row in rows], text_column(420)),
+            "Query": ([visible(result.texts[row.query]) for row in rows], text_column(420)),
             "Overlap": ([row.overlap for row in rows], number_column("percent", "small")),
             both.encoders[0]: ([row.first for row in rows], number),
             encoder: ([row.other for row in rows], number),

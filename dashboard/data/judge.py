@@ -1,7 +1,6 @@
 """Judge: queries, one document at a time with a key a grade, and what the grades tell already."""
 
 import io
-import shlex
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ from engine.paths import home
 from engine.progress import counted, shorten
 from engine.stages import methods
 from engine.values import Embeddings, Queries, digest_of, replace_surrogates
-from engine.wording import decimal, percent
+from engine.wording import command_line, decimal, percent, visible
 
 GRADES = ("Not relevant", "Related", "Relevant", "Exactly right")
 """The grades from 0 on, each given by its digit's key."""
@@ -186,10 +185,10 @@ def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) 
         row = loaded.space.corpus.position[document]
         corpus = loaded.space.corpus
         with st.container(key="judge-query"):
-            st.text(replace_surrogates(queries.texts[queries.position[query]]))
+            st.text(visible(queries.texts[queries.position[query]]))
         with st.container(key="judge-document", border=True):
             title = corpus.titles[row]
-            st.text(replace_surrogates(title or document))
+            st.text(visible(title or document))
             if (text := corpus.texts[row]) != title:
                 st.text(shorten(replace_surrogates(text), LONGEST))
         with st.container(horizontal=True, gap="small"):
@@ -201,7 +200,7 @@ def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) 
     if mine is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             step_button("Undo", "judge.undo", log.undo, person, type="tertiary", shortcut="u", icon=":material/undo:")
-            st.text(f"Last: {_words(mine)}, {shorten(replace_surrogates(mine.document), 60)}")
+            st.text(f"Last: {_words(mine)}, {shorten(visible(mine.document), 60)}")
 
 
 def _grade(log: JudgingLog, query: str, document: str, grade: int | None, person: str) -> None:
@@ -238,7 +237,7 @@ def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
     if not found.judgements:
         return
     st.text(f"Votes given on Explore, as grades: up is {GRADES[1].lower()}, down {GRADES[0].lower()}.")
-    names = [shorten(replace_surrogates(given.document), 80) for given in found.judgements]
+    names = [shorten(visible(given.document), 80) for given in found.judgements]
     draw_columns({"Document": (names, text_column(300)), "Grade": ([_words(g) for g in found.judgements], None)})
     step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", _take_votes, log, found)
 
@@ -298,7 +297,7 @@ def _take_along(loaded: Loaded, judged: Judged) -> None:
                 st.switch_page(TUNE)
             flags = source_flags(trained.export_context(loaded, _k()))
             with st.popover("Command line"):
-                command = shlex.join(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])
+                command = command_line(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])
                 st.code(command, language="bash", wrap_lines=True)
         else:
             why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune have Recall."

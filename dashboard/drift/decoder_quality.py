@@ -18,7 +18,7 @@ from dashboard.widgets.job_panel import JobPanel
 from engine.drift.history import beginning, measured
 from engine.drift.round_metrics import RoundMetrics
 from engine.errors import FrontierError
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 PURPOSE, KNOWN = "drift.quality", "drift.reached"
 
@@ -45,7 +45,7 @@ def show(history: DriftHistory) -> None:
     def draw(_: object = None) -> None:
         if rows := reached():
             done = f"{len(rows)} of {len(history.steps)} moments"
-            st.text(f"{done}, on the judged queries of {replace_surrogates(split)}.")
+            st.text(f"{done}, on the judged queries of {visible(split)}.")
             timeline.quality(rows, names(history.decoders), history.k, history.unit)
 
     if missing and _measurable(history):

@@ -13,7 +13,7 @@ from engine.decoder import SET_SIZE
 from engine.feedback.presets import Preset
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 ROUNDS, TIMES, CHECKPOINTS, MEASURED = 240, 3, 6, 60
 """Rounds, passes over the queries, checkpoints, queries measured at each: seconds on a few thousand documents."""
@@ -36,7 +36,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         shared=_EXAMPLES,
         **timeline.panel_arguments(request, loaded),
     )
-    whose = f"{replace_surrogates(request.learn)} queries" if request.learn else "documents as queries"
+    whose = f"{visible(request.learn)} queries" if request.learn else "documents as queries"
     note = f"Simulated feedback: {whose} arrive one by one, each shows one document, and "
     note += "the judgements vote on it." if request.learn else "only the right one gets a good vote."
     if job is not None and job.result is not None:

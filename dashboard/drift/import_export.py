@@ -20,7 +20,8 @@ from engine import feedback as orag
 from engine.errors import DataError
 from engine.feedback.storage import replace_log
 from engine.progress import counted
-from engine.values import Notice, replace_surrogates
+from engine.values import Notice
+from engine.wording import visible
 
 WHY = "Makes these votes this corpus's feedback. Each vote can be taken back."
 
@@ -59,7 +60,7 @@ def take_in(history: DriftHistory) -> None:
             show_failure("This log cannot be used here.", error)
             return
         for notice in notices:
-            st.text(replace_surrogates(f"⚠ {notice}"))
+            st.text(visible(f"⚠ {notice}"))
         st.text(f"{counted(len(session.history), 'vote')}, preset {session.preset.name}.")
         offer(history.loaded, session, "import")
 

@@ -11,6 +11,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import query
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, pair, text_column
 from engine.views.drift import ChangedQuery, Moved, changed, movers
+from engine.wording import visible
 
 READ, POSED = "drift.read", "drift.posed"
 """Where a session keeps the document that is read, and that the session's question was just set."""
@@ -65,7 +66,8 @@ def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
     document = next((moved for moved in rows if table_key == key and moved.row == row), None)
     if document is not None:
         with st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
-            st.text(document.id if document.title in ("", document.id) else f"{document.title} · {document.id}")
+            name = document.id if document.title in ("", document.id) else f"{document.title} · {document.id}"
+            st.text(visible(name))
             st.text(document.text[:MOST_READ] or "(no text)")
 
 

@@ -11,8 +11,8 @@ from dashboard.widgets.buttons import step_button
 from dashboard.widgets.tables import pair
 from engine import feedback as orag
 from engine.feedback.session import state_at
-from engine.values import replace_surrogates
 from engine.views.drift import Between, between, conclusions
+from engine.wording import visible
 
 START, NOW = "the start", "now"
 NAME = "drift.snapshot.name"
@@ -28,7 +28,7 @@ def show(history: DriftHistory) -> None:
         icon, unnamed = ":material/bookmark:", not name.strip()
         step_button("Take a snapshot", "drift.snapshot", _take, history, icon=icon, disabled=unnamed)
     confirm.show_error()
-    named = {replace_surrogates(name): position for name, position in session.snapshots.items()}
+    named = {visible(name): position for name, position in session.snapshots.items()}
     places = {START: 0, **named, NOW: session.position}
     names = list(places)
     if len(names) == 2:

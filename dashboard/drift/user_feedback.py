@@ -24,7 +24,8 @@ from engine.drift.history import history as measure_history
 from engine.drift.measures import Drift, DriftBaseline
 from engine.errors import FrontierError
 from engine.feedback.session import state_at
-from engine.values import Embeddings, Qrels, digest_of, replace_surrogates
+from engine.values import Embeddings, Qrels, digest_of
+from engine.wording import visible
 
 PURPOSE = "drift.history"
 KNOWN, FOLLOWED = "drift.known", "drift.followed"
@@ -52,7 +53,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         _teach()
         return None
     for notice in notices:
-        st.text(replace_surrogates(f"⚠ {notice}"))
+        st.text(visible(f"⚠ {notice}"))
     steps, split = moments(session.position), split_of(loaded)
     digests = log_digests(session, steps)
     known = session_memo(KNOWN, MOST_KNOWN)

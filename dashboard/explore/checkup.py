@@ -22,8 +22,9 @@ from engine.evaluation.studies.check_up import CheckUp, check_up
 from engine.evaluation.studies.compare_encoders import of_documents
 from engine.progress import counted
 from engine.stages import methods
-from engine.values import Embeddings, Queries, replace_surrogates
+from engine.values import Embeddings, Queries
 from engine.views.check_up import headline
+from engine.wording import visible
 
 MOST, MOST_DOCUMENTS, LARGEST_K = 500, 200, 50
 """Queries and documents that are asked at most, a random sample of more; and documents of a set that are compared."""
@@ -149,4 +150,4 @@ def _check(loaded: Loaded, vectors: Embeddings | None, k: int, depth: int | None
         texts = queries.texts
     baseline = Decoder(next(iter(methods("selector").values())).cls(), decoders.first_scorer(), None, depth)
     found = check_up(baseline, loaded.space, vectors, _size(k))
-    return Checked(found, tuple(map(replace_surrogates, texts)), asked, split, queries is None)
+    return Checked(found, tuple(map(visible, texts)), asked, split, queries is None)

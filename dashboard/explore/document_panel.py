@@ -15,7 +15,7 @@ from dashboard.widgets import vote_buttons
 from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views import Why, places, reasons, why
-from engine.wording import decimal
+from engine.wording import decimal, visible
 
 STYLE = """<style>
 .st-key-reading {
@@ -100,7 +100,7 @@ def _why(answer: Answer, explanation: Why) -> None:
     if answer.relevance is not None and explanation.relevance is not None:
         by = decoders.scorer_of(answer.decoder).spec.title
         details.append(f"{by} {decimal(explanation.relevance)}, rank {explanation.place:,}")
-    st.text("\n".join([*lines, " · ".join(details)]).strip())
+    st.text(visible("\n".join([*lines, " · ".join(details)]).strip()))
 
 
 def _relevance(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], explanation: Why) -> str:
@@ -122,7 +122,7 @@ def _has_scores(answers: Mapping[str, Answer]) -> bool:
 def heading(loaded: Loaded, row: int) -> None:
     """Draw a document's title and id, on one line."""
     corpus = loaded.space.corpus
-    title, ident = replace_surrogates(corpus.titles[row]), replace_surrogates(corpus.ids[row])
+    title, ident = visible(corpus.titles[row]), visible(corpus.ids[row])
     name = ident if title in ("", ident) else f"{title} · {ident}"
     st.text(shorten(name, 80))
 

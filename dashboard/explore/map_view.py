@@ -37,6 +37,7 @@ from engine.maps.clusters import Clusters
 from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views.colouring import Groups, colouring
+from engine.wording import visible
 
 WAY, HOVER, COLOUR, WHOLE = "map.way", "map.hover", "map.colour", "map.whole"
 LONGEST_NAME = 28
@@ -189,7 +190,7 @@ def _show_selection(loaded: Loaded, selection: Picked) -> None:
         return
     corpus = loaded.space.corpus
     with st.container(border=True, height=170, gap="xxsmall"):
-        st.text(replace_surrogates(corpus.ids[row]))
+        st.text(visible(corpus.ids[row]))
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")
     neighbours = _neighbours(loaded, row)
     st.caption(f"The {len(neighbours)} nearest in the embedding space")

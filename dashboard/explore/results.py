@@ -18,6 +18,7 @@ from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, 
 from dashboard.widgets.slider_answers import query_key
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, text_column
 from engine.views import Merged, merged, missed
+from engine.wording import visible
 
 MOST_MISSED = 6
 """Missed relevant documents that are named; of a hundred the others are counted."""
@@ -123,4 +124,4 @@ def _list_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> N
     if len(documents) > MOST_MISSED:
         names.append(f"and {len(documents) - MOST_MISSED:,} more")
     if names:
-        st.text(heading + ", ".join(names))
+        st.text(visible(heading + ", ".join(names)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.errors import DataError
 from engine.paths import caches
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 OURS = ("uploads", "judgements")
 """Folders in Frontier's own whose files pages open again, whatever a visitor may type."""
@@ -123,6 +123,6 @@ def _inside(folder: Path, deep: int) -> Iterator[Path]:
 
 def _refusal(typed: str | Path) -> str:
     return (
-        f"{replace_surrogates(str(typed))[:300]!r} lies outside the folders that this server reads: start it with "
+        f"{visible(str(typed))[:300]!r} lies outside the folders that this server reads: start it with "
         "--root FOLDER, a folder that holds it, to have it read"
     )

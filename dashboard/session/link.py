@@ -18,7 +18,7 @@ from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Param, Whole, form_of, values_of
 from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, Stage, methods, spec_of
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 SCHEMA = Whole(1, VERSION_KEY, 1, name=VERSION_KEY, help="How a link is to be read.")
 LONGEST, ROOM = 8_000, 200
@@ -260,4 +260,4 @@ def _hex(text: str, name: str, remarks: list[str]) -> str:
 
 
 def _short(text: str) -> str:
-    return shorten(replace_surrogates(text), LONGEST_REMARK)
+    return shorten(visible(text), LONGEST_REMARK)

@@ -15,7 +15,7 @@ from dashboard.session.address import LINK, VERSION_KEY
 from dashboard.session.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params, too_long
 from dashboard.session.view_names import FORMER, VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 OPENED, REMARKS, FIRST, UNSEEN = "link.opened", "link.remarks", "link.first", "link.unseen"
 """Session keys: the state of the link opened last, what of it could not be applied, the state at the start, and the
@@ -80,7 +80,7 @@ def check(key: str, is_there: Callable[[Any], bool], instead: str) -> None:
         return
     del st.session_state[key]
     said = st.session_state.get(REMARKS) or []
-    st.session_state[REMARKS] = [*said, f"{key}: there is no {replace_surrogates(str(value))!r} here; {instead}"]
+    st.session_state[REMARKS] = [*said, f"{key}: there is no {visible(str(value))!r} here; {instead}"]
     st.rerun()
 
 

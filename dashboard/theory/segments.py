@@ -20,8 +20,9 @@ from dashboard.widgets.tables import draw_columns, number_column
 from engine.progress import counted, shorten
 from engine.text.bag_of_words import has_words, words_of
 from engine.theory.segments import PASSAGE, RIVALS, Segments
-from engine.values import Corpus, replace_surrogates
+from engine.values import Corpus
 from engine.views import segments_said
+from engine.wording import visible
 
 EXAMPLE, CURRENT = "Example", "Current query"
 AT_ONCE = 2_000_000
@@ -82,7 +83,7 @@ def _text(question: Question | None, example: str | None) -> str | None:
 def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:
     """The pairs of a query's best document with the next ones."""
     space, corpus = loaded.space, loaded.space.corpus
-    st.text(shorten(replace_surrogates(text), 200))
+    st.text(shorten(visible(text), 200))
     # Once a corpus; a question takes the counts that are there.
     if not has_words(space) and sum(map(len, corpus.texts)) > AT_ONCE:
         done = measure(("words", corpus.digest), "Counting words", lambda _: len(words_of(space)[1]), by_itself=True)
@@ -98,7 +99,7 @@ def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:
 
 def _shown(corpus: Corpus, margins: Segments) -> None:
     rows = [int(margins.first[0]), *margins.second.tolist()]
-    best, *names = (replace_surrogates(corpus.titles[row] or corpus.ids[row]) for row in rows)
+    best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)
     st.text(f"Best by words: {best}")
     left, right = st.columns([3, 2], gap="medium")
     with left:

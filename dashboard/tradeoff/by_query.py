@@ -24,8 +24,8 @@ from engine.evaluation.paired import QueryDifference, by_query
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.stratification import KINDS, stratify, values_by_query
 from engine.evaluation.stratification import kinds as kinds_of
-from engine.values import Embeddings, replace_surrogates
-from engine.wording import signed
+from engine.values import Embeddings
+from engine.wording import signed, visible
 
 MOST_READ = 500
 """Queries of which both sets are read under the mouse; of more it is the query alone."""
@@ -91,7 +91,7 @@ def _cards(
     texts, position = sweep.queries.texts, sweep.queries.position
     lines = {
         row.query: [
-            f"<b>{escape(replace_surrogates(texts[position[row.query]]), 90)}</b>",
+            f"<b>{escape(visible(texts[position[row.query]]), 90)}</b>",
             f"{row.value:.3f} vs {row.baseline:.3f} ({signed(row.difference)})",
         ]
         for row in rows
@@ -120,7 +120,7 @@ def _rows(system: Decoder | RankedRun, loaded: Loaded, queries: Embeddings, k: i
 
 def _title(loaded: Loaded, row: int) -> str:
     corpus = loaded.space.corpus
-    return escape(replace_surrogates(corpus.titles[row] or corpus.ids[row]), 40)
+    return escape(visible(corpus.titles[row] or corpus.ids[row]), 40)
 
 
 def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]) -> None:

@@ -13,9 +13,8 @@ from engine.decoder import Decoder
 from engine.evaluation.export import Snippet, export, short_code
 from engine.evaluation.frontier import Frontier, title_of_axis
 from engine.evaluation.verdict import Verdict
-from engine.values import replace_surrogates
 from engine.views.verdict_card import CardCurve, VerdictCard
-from engine.wording import signed
+from engine.wording import signed, visible
 
 KEY = "tradeoff-verdict"
 STYLE = f"""<style>.st-key-{KEY} [data-testid=stText] {{font-size: 1.15rem; font-weight: 600; white-space: normal;
@@ -28,7 +27,7 @@ def show(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decoder | No
     st.html(STYLE)
     with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
         sign = f"{style_of(found.best.point.method).sign} " if found.best is not None else ""
-        st.text(f"{sign}{replace_surrogates(found.text)}", width="stretch")
+        st.text(f"{sign}{visible(found.text)}", width="stretch")
         if decoder is None or found.best is None:
             return
         st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=to_explore, args=(decoder,))

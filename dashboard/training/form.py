@@ -16,8 +16,8 @@ from engine.evaluation.splits import SHARES
 from engine.progress import counted
 from engine.training.loop import SEED
 from engine.training.recipes import RECIPES, declared
-from engine.values import Dataset, replace_surrogates
-from engine.wording import percent
+from engine.values import Dataset
+from engine.wording import percent, visible
 
 PREFIX = "train"
 SPLITS = 3
@@ -70,7 +70,7 @@ def _splits(dataset: Dataset, key: str, passages: bool) -> dict[str, Any] | None
     names = list(sizes)
 
     def sized(name: str) -> str:
-        return f"{replace_surrogates(name)} · {sizes[name]:,} queries" if name in sizes else name
+        return f"{visible(name)} · {sizes[name]:,} queries" if name in sizes else name
 
     shares = ", ".join(percent(share) for share in SHARES)
     # What Tune reports on should not have been learnt from.

@@ -18,7 +18,7 @@ from dashboard.widgets.job_panel import watch
 from engine.errors import FrontierError
 from engine.training.experiment import histories
 from engine.training.recipes import make_recipe
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 DATA = "screens/data.py"
 
@@ -107,7 +107,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
-    title = replace_surrogates(run_list.describe(request))
+    title = visible(run_list.describe(request))
     if job is not None and job.running and not jobs.is_left(job):
         why = "Stops after this step; progress is saved."
         return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)

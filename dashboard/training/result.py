@@ -21,7 +21,7 @@ from engine.decoder import Decoder
 from engine.evaluation.tables import as_csv
 from engine.training.comparison import Table, percent
 from engine.training.experiment import checkpoint
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 NEVER = "never got better on dev than where it started, so it has the start's weights"
 TABLE, GROUPS = "All queries", "By relevant documents"
@@ -29,7 +29,7 @@ TABLE, GROUPS = "All queries", "By relevant documents"
 
 def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     """Draw the comparison of a course."""
-    st.html(f"<h3>On {comparison.queries:,} queries of {escape(replace_surrogates(comparison.split))}</h3>")
+    st.html(f"<h3>On {comparison.queries:,} queries of {escape(visible(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
     if comparison.split == outcome.request.dev:
@@ -51,7 +51,7 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
             "trained for, its parameters chosen on dev."
         )
     with st.expander("Findings", expanded=True):
-        st.text("\n".join(map(replace_surrogates, comparison.sentences)) or "There is nothing to compare it with.")
+        st.text("\n".join(map(visible, comparison.sentences)) or "There is nothing to compare it with.")
 
 
 def _groups(comparison: Table) -> None:
@@ -73,8 +73,8 @@ def ends(outcome: TrainingOutcome) -> None:
     table = {
         "Stage": [stage.name for stage in stages],
         "Best epoch": [stage.best for stage in stages],
-        "Ended": [replace_surrogates(stage.stopped or "in the middle") for stage in stages],
-        "Decoder": [replace_surrogates(stage.decoder) for stage in stages],
+        "Ended": [visible(stage.stopped or "in the middle") for stage in stages],
+        "Decoder": [visible(stage.decoder) for stage in stages],
     }
     draw_table(table, most=len(stages))
 
@@ -102,7 +102,7 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
             kind = "primary" if learnt and stage is stages[-1] else "secondary"
             step, key = partial(_use, loaded, digest, stage.name), f"train.use.{stage.name}"
             step_button(f"Use {stage.name}", key, confirm.act, step, type=kind, help=why)
-    st.text("\n".join(replace_surrogates(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
+    st.text("\n".join(visible(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")
 
 
@@ -114,7 +114,7 @@ def in_use(loaded: Loaded) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
-        st.text(replace_surrogates(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
+        st.text(visible(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
         compare, undo = ":material/compare_arrows:", ":material/undo:"
         step_button("Use in Explore", "train.decoder", decoders.apply, decoder, icon=compare)
         step_button("Use the encoder's own", "train.plain", _leave, origin, decoder, icon=undo)

@@ -8,7 +8,7 @@ from dashboard.services.training_request import TrainingRequest
 from dashboard.widgets.buttons import step_button
 from engine.errors import FrontierError
 from engine.training.recipes import RECIPES, declared
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 AT, MOST = "train.at", 12
 
@@ -50,7 +50,7 @@ def show(plain: Loaded) -> None:
         for training in trainings[:MOST]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 described = f"{describe(training.request)} · {training_runs.status(training)}"
-                st.text(replace_surrogates(described), width="stretch")
+                st.text(visible(described), width="stretch")
                 current = training.digest == shown_digest(plain)
                 label, digest = "Shown" if current else "Open", training.digest
                 step_button(label, f"train.open.{digest}", look_at, plain, digest, disabled=current)
@@ -63,6 +63,6 @@ def _delete(plain: Loaded, digest: str) -> None:
     try:
         training_runs.forget(digest)
     except FrontierError as error:
-        st.toast(replace_surrogates(str(error)), icon=":material/error:")
+        st.toast(visible(str(error)), icon=":material/error:")
     if shown_digest(plain) == digest:
         look_at(plain, None)

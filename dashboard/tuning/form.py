@@ -23,7 +23,7 @@ from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
 from engine.evaluation.tuning.tune import TRIALS
 from engine.params import Choice, Param, Whole, params_of, sweep_values
 from engine.stages import Spec, make, methods
-from engine.values import replace_surrogates
+from engine.wording import visible
 
 V = TypeVar("V")
 PREFIX = "tune"
@@ -200,7 +200,7 @@ def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
     usual = next((n for n in DEV_NAMES if n in names), names[0])
     key = corpus_key(loaded)
     say("Choose on")
-    choose = _blank("Choose on", names, f"{PREFIX}.choose.{key}", 130, replace_surrogates, default=usual)
+    choose = _blank("Choose on", names, f"{PREFIX}.choose.{key}", 130, visible, default=usual)
     others = [n for n in names if n != choose]
     places = [*range(2, len(others) + 2), HALVES, NO_REPORT]
     # Of what is left, tests come last in most data sets.
@@ -211,7 +211,7 @@ def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
         places,
         f"{PREFIX}.report.{key}.{choose}",
         150,
-        lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or replace_surrogates(others[p - 2]),
+        lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or visible(others[p - 2]),
         default=first,
     )
     return choose, others[place - 2] if place >= 2 else None, place == HALVES

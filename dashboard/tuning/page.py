@@ -24,7 +24,8 @@ from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import HEAD, PastStudy, history
 from engine.progress import counted, format_duration
-from engine.values import digest_of, replace_surrogates
+from engine.values import digest_of
+from engine.wording import visible
 
 DATA = "screens/data.py"
 OUTCOMES, SPLITS, AGAIN = "tune.outcomes", "tune.splits", "tune.again"
@@ -134,7 +135,7 @@ def _history(loaded: Loaded) -> None:
         # A new table after each study: else the row that was clicked would stay selected.
         key = f"tune.history.{digest_of([study.finished + study.chosen for study in studies])[:8]}"
         draw_table(
-            [dict(zip(HEAD, map(replace_surrogates, study.row), strict=True)) for study in studies],
+            [dict(zip(HEAD, map(visible, study.row), strict=True)) for study in studies],
             most=8,
             key=key,
             on_select=partial(_take_up, loaded, studies, key),
@@ -175,7 +176,7 @@ def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
         work=partial(run, request, loaded),
         by_itself=False,
         on_partial=partial(_so_far, started),
-        heading=replace_surrogates(f"{named}, k = {request.k} on {started.corpus}"),
+        heading=visible(f"{named}, k = {request.k} on {started.corpus}"),
         stopped=f"Stopped after {known:,} of {started.count:,} settings. Progress is saved.",
         locked="This run was on another corpus. Choose it on the Data page." if elsewhere else "",
         dismiss="Shows the last result again. Progress stays saved.",

@@ -25,8 +25,7 @@ from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tables import ARROWS, as_csv, frame
 from engine.evaluation.tuning.choose import ChosenDecoder, compared_on_dev
 from engine.evaluation.tuning.tune import Tuned
-from engine.values import replace_surrogates
-from engine.wording import p_value
+from engine.wording import p_value, visible
 
 HEADING = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 LOOKS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
@@ -51,7 +50,7 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
             _decoder_table(tuned)
         else:
             _report(tuned)
-        st.text("\n".join(map(replace_surrogates, tuned.sentences)))
+        st.text("\n".join(map(visible, tuned.sentences)))
     with st.expander("Code and files"):
         _use(loaded, outcome)
 
@@ -74,7 +73,7 @@ def _verdict(outcome: TuningOutcome, stale: bool) -> None:
         name = name_of(cell.decoder, scorers=False)
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(replace_surrogates(tuned.status))}</span>'
+            status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(visible(tuned.status))}</span>'
             told = f"{escape(name)} — {status}"
             st.html(f'<div role="heading" aria-level="2" style="{HEADING}">{told}</div>', width="content")
             if stale:
@@ -83,7 +82,7 @@ def _verdict(outcome: TuningOutcome, stale: bool) -> None:
             views.apply(cell, tuned.k, "tune.apply", "primary")
         scorers = decoders.describe_scorers(tuned.decoder)
         for line in filter(None, [tuned.reached, more, " · ".join(filter(None, [step, scorers, outcome.remarks]))]):
-            st.text(replace_surrogates(line))
+            st.text(visible(line))
 
 
 def _forest(tuned: Tuned) -> None:
@@ -111,7 +110,7 @@ def _decoders(tuned: ChosenDecoder) -> None:
             for row in found[metric]
         ]
         with place:
-            what = f"{METRICS[metric].title}@{tuned.k} on {replace_surrogates(split)}"
+            what = f"{METRICS[metric].title}@{tuned.k} on {visible(split)}"
             _draw_forest(tuned, rows, f"tune.forest.{metric}", "Filled: the choice. Bars: 95% bootstrap CI.", what)
 
 
@@ -135,7 +134,7 @@ def _draw_forest(
 def _report(tuned: Tuned) -> None:
     """The chosen setting beside the baseline, on both splits."""
     rows = {row.metric: row for row in tuned.comparisons}
-    dev, test = replace_surrogates(tuned.dev), replace_surrogates(tuned.test or "")
+    dev, test = visible(tuned.dev), visible(tuned.test or "")
     table = []
     for metric in views.measured(tuned.chosen):
         line = {
@@ -193,7 +192,7 @@ def _decoder_table(tuned: ChosenDecoder) -> None:
     looks = {name: look for m in metrics for name, look in _tested_columns(f"{METRICS[m].title} ").items()}
     draw_table(list(rows.values()), looks, placeholder="")
     where = f"Each at its best on {tuned.dev}, measured on {split}."
-    st.caption(f"{replace_surrogates(where)} {CAPTION}")
+    st.caption(f"{visible(where)} {CAPTION}")
 
 
 def _use(loaded: Loaded, outcome: TuningOutcome) -> None:

@@ -13,6 +13,7 @@ from dashboard.services.source import Loaded, Source
 from dashboard.session import address
 from dashboard.widgets.job_panel import show_end, watch
 from engine.progress import counted
+from engine.wording import visible
 
 
 def wait_for(source: Source) -> Loaded | None:
@@ -40,9 +41,7 @@ def wait_for(source: Source) -> Loaded | None:
 
 def as_label(text: str) -> str:
     """A stranger's text as a label that shows it: Streamlit reads labels as Markdown, with icons between colons."""
-    from engine.values import replace_surrogates  # imports torch, which a page that still waits must not
-
-    return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", replace_surrogates(text)).replace(":", ":\u200b")
+    return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", visible(text)).replace(":", ":\u200b")
 
 
 def method_heading(name: str, title: str) -> None:

@@ -13,9 +13,9 @@ from dashboard.widgets import confirm
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
 from engine.progress import counted, shorten
-from engine.values import replace_surrogates
 from engine.views import BeforeAfter, before_after
 from engine.views.drift import SAID
+from engine.wording import visible
 
 MOST_ROWS = 3
 WORDS = 60
@@ -42,7 +42,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
         with left, st.container(gap="xsmall"):
             st.text(f"{counted(len(counting), 'piece')} of feedback")
             if last is not None:
-                document = replace_surrogates(loaded.space.corpus.ids[last.item])
+                document = visible(loaded.space.corpus.ids[last.item])
                 st.text(f"Your last: {SAID[last.kind, last.good]}, {shorten(document, WORDS)}")
                 st.button(
                     "Undo",

@@ -16,8 +16,8 @@ from engine.maps import layout as maps
 from engine.maps.clusters import Clusters, clusters, title_prefix
 from engine.maps.density import density
 from engine.space import Space
-from engine.values import replace_surrogates
 from engine.views.colouring import Groups, Numbers, colouring
+from engine.wording import visible
 
 WAYS = {"t-SNE": "tsne", "PCA": "pca"}
 QUICK = "pca"
@@ -95,7 +95,7 @@ def describe(layout: maps.Layout) -> str:
 
 def document_name(loaded: Loaded, row: int) -> str:
     corpus = loaded.space.corpus
-    return replace_surrogates(corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row])
+    return visible(corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row])
 
 
 def backdrop(loaded: Loaded, drawn: CorpusMap, dark: bool, colour: str = PLAIN) -> Backdrop:
@@ -110,8 +110,8 @@ def backdrop(loaded: Loaded, drawn: CorpusMap, dark: bool, colour: str = PLAIN) 
 
     def colours() -> Groups | Numbers | None:
         if colour == CLUSTER:
-            return Groups(tuple(map(replace_surrogates, drawn.clusters.names)), drawn.clusters.of)
-        return colouring([replace_surrogates(values[row]) for row in rows]) if values else None
+            return Groups(tuple(map(visible, drawn.clusters.names)), drawn.clusters.of)
+        return colouring([visible(values[row]) for row in rows]) if values else None
 
     return Backdrop(
         hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32],

@@ -34,6 +34,7 @@ from engine.errors import FrontierError
 from engine.evaluation.studies.check_up import check_up, largest_gain
 from engine.stages import methods
 from engine.values import Qrels, Queries, replace_surrogates
+from engine.wording import visible
 
 TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
 OWN, REDUNDANT, GAIN = "As in the file", "Most redundant", "Largest gain"
@@ -161,7 +162,7 @@ def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Te
 def _told_apart(queries: Queries, row: int) -> str:
     """A query's text; with its id where another has the same: a picker knows its entries by what they show."""
     text = queries.texts[row]
-    return replace_surrogates(text if queries.counted[text] == 1 else f"{text} ({queries.ids[row]})")
+    return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[row]})")
 
 
 def _typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:

@@ -6,8 +6,8 @@ import streamlit as st
 
 from dashboard.charts.verdict_card import HEIGHT, WIDTH, verdict_svg
 from dashboard.components.picture import picture
-from engine.values import replace_surrogates
 from engine.views.verdict_card import VerdictCard
+from engine.wording import visible
 
 
 def button(make: Callable[[], VerdictCard], key: str, *, file: str = "frontier-card", label: str = "Card") -> None:
@@ -17,4 +17,4 @@ def button(make: Callable[[], VerdictCard], key: str, *, file: str = "frontier-c
 
 
 def _preview(card: VerdictCard, key: str, file: str) -> None:
-    picture(verdict_svg(card), (WIDTH, HEIGHT), key, file=file, label=replace_surrogates(card.sentence))
+    picture(verdict_svg(card), (WIDTH, HEIGHT), key, file=file, label=visible(card.sentence))

@@ -20,7 +20,7 @@ from engine.wording import visible
 
 LONGEST = 300
 """Characters of a progress line."""
-_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
+_HELP: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What click since 8.2 raises to show the help of a group that is named alone: its words are our own."""
 
 

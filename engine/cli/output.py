@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from engine.progress import shorten
-from engine.wording import STEERING, visible
+from engine.wording import in_json, visible
 
 
 def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -23,7 +23,7 @@ def echo_json(value: Any, indent: int | None = None, allow_nan: bool = True) -> 
     Raises ValueError for NaN where that is not allowed.
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=allow_nan)
-    click.echo(STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    click.echo(in_json(text))
 
 
 def echo_lines(lines: Iterable[str]) -> None:

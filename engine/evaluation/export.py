@@ -20,6 +20,7 @@ from engine.params import Param
 from engine.progress import counted
 from engine.stages import Selector, Stage
 from engine.values import replace_surrogates
+from engine.wording import command_line, in_json
 
 STAGES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
 """The stages of a decoder, and what the command line writes before the flags of their parameters."""
@@ -231,7 +232,7 @@ def _json(decoder: Decoder, use: ExportContext) -> str:
     content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}
     content |= {} if use.dtype == ExportContext().dtype else {"dtype": use.dtype}
-    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return in_json(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
 def _command(decoder: Decoder, use: ExportContext) -> str:
@@ -247,7 +248,7 @@ def _command(decoder: Decoder, use: ExportContext) -> str:
                 words += [f"--{prefix}{param.flag[2:]}", param.text(value)]
     if decoder.depth is not None:
         words += [DEPTH.flag, DEPTH.text(decoder.depth)]
-    return shlex.join(words) + "\n"
+    return command_line(words) + "\n"
 
 
 def _langchain(decoder: Decoder, use: ExportContext) -> str:
@@ -309,7 +310,7 @@ def _haystack(decoder: Decoder, use: ExportContext) -> str:
 
 def _service(decoder: Decoder, use: ExportContext) -> str:
     body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
-    sent = shlex.quote(json.dumps(body, ensure_ascii=False))
+    sent = shlex.quote(in_json(json.dumps(body, ensure_ascii=False)))
     return _lines(
         "# setting.json: the JSON export.",
         "frontier answer --decoder setting.json",
@@ -497,7 +498,7 @@ def _literal(value: Any) -> str:
     """The value in Python, strings in double quotes: JSON's strings are Python's too."""
     match value:
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return in_json(json.dumps(value, ensure_ascii=False))
         case dict():
             return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
     return repr(value)

@@ -12,9 +12,10 @@ from engine.decoder import ScoredCandidates, select_from, select_grid_from
 from engine.params import Param, Real, Whole, values_of
 from engine.space import Space
 from engine.stages import Selector
-from engine.values import Ranking, replace_surrogates
+from engine.values import Ranking
 from engine.views.decision import relevances
 from engine.views.redundancy import similarities
+from engine.wording import visible
 
 FINE, COARSE = 1000, 100
 """Steps of a linear slider from end to end: where every value has an answer, and where each is computed."""
@@ -135,4 +136,4 @@ def packed_ranking(space: Space, query: Any, ranking: Ranking, **more: Any) -> d
 
 
 def _name(text: str) -> str:
-    return replace_surrogates(" ".join(text[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]
+    return visible(" ".join(text[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]

@@ -1,6 +1,25 @@
 """Numbers in words."""
 
-from engine.wording import decimal, gain, p_value, percent, power, signed
+import json
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.wording import (
+    STEERING,
+    command_line,
+    decimal,
+    gain,
+    in_json,
+    p_value,
+    percent,
+    power,
+    signed,
+    visible,
+)
 
 
 def test_numbers_have_one_style():
@@ -21,3 +40,20 @@ def test_a_p_is_never_written_on_the_other_side_of_the_level():
         "p > 0.99",
         "p = 0.050",
     ]
+
+
+@pytest.mark.threat("marks of direction in exported code and commands", "escaped, so that what is read is what runs")
+@given(text=st.text(st.sampled_from("ab '\"\\$\n\t\x1b\x7f\x9b\u061c\u200f\u2028\u202e\u2066é😀")))
+def test_what_steers_a_screen_is_escaped_and_says_the_same(text):
+    assert not STEERING.search(visible(text)) and (visible(text) == text) == (not STEERING.search(text))
+    assert json.loads(in_json(json.dumps(text, ensure_ascii=False))) == text
+    command = command_line(["printf", "%s", text])
+    assert not STEERING.search(command)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs a Bash")
+def test_a_shell_takes_an_escaped_word_as_it_was():
+    words = ["a\u202eb 'c' \\d", "\x9b\x1b[2J", "plain", "it's"]
+    command = command_line(["printf", r"%s\n", *words])
+    done = subprocess.run(["bash", "-c", command], capture_output=True, env={"LC_ALL": "C.UTF-8"})
+    assert done.stdout.decode().splitlines() == words

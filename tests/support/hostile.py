@@ -23,6 +23,7 @@ MARKUP = (
 )
 STEERED = ("\x1b[2Jwiped", "\x1b]0;title\x07", "\x9b7mturned", "\u202eoverridden", "\u2067isolated", "a\u2028b\u200f")
 """What no screen should obey: escape sequences, 8-bit ones, marks of direction, separators of lines."""
+TURN = "\u202e"
 FORMULA = "=HYPERLINK(A1)"
 NAMES = (*MARKUP, *STEERED, FORMULA)
 
@@ -33,8 +34,8 @@ def on_one_line(text):
 
 
 def ids(kind):
-    """An id for each of the names; all can stand in judgements."""
-    return [f"{on_one_line(name)} {kind}{i}" for i, name in enumerate(NAMES)]
+    """An id for each of the names, which turns what stands after it; all can stand in judgements."""
+    return [f"{on_one_line(name)} {kind}{i}{TURN}" for i, name in enumerate(NAMES)]
 
 
 def file_name(name):
@@ -46,7 +47,12 @@ def folder(path, splits=("dev", "test")):
     """A BEIR folder: a document and a query a name, judged in these splits and two more, with aspects, columns."""
     documents, queries = ids("d"), ids("q")
     corpus = [
-        {"_id": doc, "title": name, "text": f"{name} about thing {i % 5} number {i}", MARKUP[0]: MARKUP[i % 5]}
+        {
+            "_id": doc,
+            "title": f"{name}{TURN}",
+            "text": f"{name} about thing {i % 5} number {i}",
+            MARKUP[0]: MARKUP[i % 5],
+        }
         for i, (doc, name) in enumerate(zip(documents, NAMES, strict=True))
     ]
     asked = [

@@ -293,7 +293,7 @@ def test_a_question_that_this_corpus_does_not_have_is_said():
     assert not any("<img" in e.value for kind in (app.markdown, app.warning, app.caption) for e in kind)
     assert "is not among" not in texts(press(app, "link.ok"))
     app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
-    assert "no split is called 'nosuch'" in texts(app)
+    assert "no split 'nosuch'; there are dev, test: pick a query" in texts(app)
     assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from support import hostile
+from support.paths import ROOT
 from support.processes import environment
 
 OWN = re.compile("\r\x1b\\[2K|\x1b\\[[01]m|\r\n")
@@ -198,3 +199,14 @@ def test_a_device_is_no_file_and_a_link_is_followed(work, tmp_path):
     link.symlink_to(file)
     said("compare", store, "--out", link)
     assert link.is_symlink() and "|" in file.read_text()
+
+
+def test_texts_reach_the_terminal_by_one_function():
+    """All but `echo`, JSON and the line of progress, each of which escapes on its own."""
+    files = [file for part in ("engine", "dashboard") for file in (ROOT / part).rglob("*.py")]
+    own = ("engine/cli/output.py", "engine/cli/group.py")
+    others = {
+        file.relative_to(ROOT).as_posix(): re.findall(r"\b(?:click\.s?echo|print)\(", file.read_text("utf-8"))
+        for file in files
+    }
+    assert [file for file, calls in others.items() if calls and file not in own] == ["engine/evaluation/export.py"]

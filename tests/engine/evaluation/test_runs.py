@@ -153,3 +153,16 @@ def test_equal_runs_have_one_key_and_others_have_not(setting):
     one, same, other = (RankedRun(n, {"q0": d}) for n, d in (("a", ("d1",)), ("a", ("d1",)), ("a", ("d2",))))
     keys = [run.cell(space, queries, qrels, 5, ("recall",)).key for run in (one, same, other)]
     assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.threat("a run of another corpus", "refused above half of what it lists, noted below")
+def test_a_run_mostly_of_other_documents_is_refused(tmp_path):
+    def listed(*documents):
+        lines = "".join(f"q Q0 {doc} {rank} 1 tag\n" for rank, doc in enumerate(documents))
+        file = tmp_path / "run.txt"
+        file.write_text(lines + "other Q0 a 0 1 tag\nother Q0 b 1 1 tag\n")  # of a query that nobody asks
+        return read_run(file, ["a", "b"], ["q"])
+
+    assert "1 documents of run.txt are not in the corpus" in " ".join(map(str, listed("a", "x").notices))
+    with pytest.raises(DataError, match=r"run.txt: 67% of what it lists .* \(2 of 3; first: 'x', 'y'\) is not in"):
+        listed("a", "x", "y")
