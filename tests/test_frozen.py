@@ -232,7 +232,7 @@ def test_feedback_is_what_it_was(world, home, tmp_path, name):
     path = stored("full.jsonl", tmp_path) if name == "full" else next((home / "feedback").glob("*.jsonl"))
     raw, records, moments = path.read_bytes(), expected.pop("records"), expected.pop("at", {})
     found, notices = orag.load(path, space)
-    assert told(found) == expected and notices == ()
+    assert told(found) == expected and all("an older version wrote it" in notice.what for notice in notices)
     assert [record.id for record in found.records] == [id for _, id in records]
     for at, digest in moments.items():
         assert orag.at(found, int(at) if at.isdigit() else at).embeddings().digest == digest

@@ -209,6 +209,8 @@ def _errors(path: Path) -> Iterator[None]:
     """SQLite's errors as the package's."""
     try:
         yield
+    except UnicodeDecodeError:  # of SQLite's message about damage
+        raise DataError(f"{path} is damaged; copy the file back from a backup") from None
     except sqlite3.DatabaseError as error:
         if code_of(error) == sqlite3.SQLITE_NOTADB:
             raise damaged(path, 1, "") from None

@@ -194,6 +194,8 @@ class Store:
                 # Bytes that are no text are damage, and found out as such.
                 db.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 yield db
+        except UnicodeDecodeError:  # of SQLite's message about damage
+            raise DataError(f"{self.path} cannot be used as a store of sweeps: it is damaged") from None
         except sqlite3.DatabaseError as error:
             full = code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
             fix = "; free some room, or keep the store in another folder" if full else ""
