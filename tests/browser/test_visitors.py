@@ -83,10 +83,11 @@ class Visitor:
     def vote(self):
         self.explore()
         rows = self.page.locator(".list .document[data-rank='1'] .name")
+        thumb = self.page.locator(".st-key-reading .st-key-vote-up button").first
         if rows.count():
-            rows.first.click()
-            thumb = self.page.locator(".st-key-reading .st-key-vote-up button").first
-            thumb.wait_for()
+            if not thumb.is_visible():  # a click on the document that is open would close it
+                rows.first.click()
+                thumb.wait_for()
             thumb.click()
 
 

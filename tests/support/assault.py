@@ -8,6 +8,7 @@ python -m support.assault [MOUNTED]: with a folder, that is a disk of 20 MB, in 
 
 import functools
 import json
+import logging
 import os
 import random
 import resource
@@ -22,7 +23,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import FrontierError
-from engine.paths import unkept
 from support.processes import environment
 
 ENDED, REFUSED, DEFECT, UNKEPT = "ended", "refused", "defect", "unkept"
@@ -83,6 +83,17 @@ class Account:
         return any(piece - there for piece in self.together[:-1])
 
 
+class Notes(logging.Handler):
+    """What is logged, and so said on the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
 def fork(work: Callable[[Callable[..., None]], str], limit: int | None = None) -> Child:
     """A child that works, and says how that ended; limit: bytes beyond which no file of it grows."""
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
@@ -99,8 +110,9 @@ def fork(work: Callable[[Callable[..., None]], str], limit: int | None = None) -
     try:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        logging.getLogger("frontier").addHandler(notes := Notes())
         result = work(say)
-        say(UNKEPT, [unkept() or ""])
+        say(UNKEPT, [" ".join(notes.said)])
         say(ENDED, [result])
     except FrontierError as error:
         say(REFUSED, [type(error).__name__, str(error)])
