@@ -1,10 +1,14 @@
 """Two processes on one home, the cache cleared under those who use it, corpora given up while they are looked at."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from engine.data import cache, encoders, inventory
+from engine.data.stores.load import load as load_into
+from support.feedback import random_space
 from support.pages import DEMO, PETS, beir, csv_source, fresh_corpora, load, run, screen, sets, tell, texts, tiles
 from support.patience import patient
 
@@ -18,6 +22,20 @@ def test_two_at_once_end_as_one_does(assailant, started, tmp_path, name):
     started(name)
     told = assailant.ask("pair", name, tmp_path / "of_both", False)
     assert told["other"] == [] and told["lost"] == 0 and told["there"] == told["kept"]
+
+
+@pytest.mark.threat(
+    "many who load the same collection into an engine at once",
+    "each ends, and every row is there once: none waits for another that waits for it",
+)
+def test_many_who_load_one_collection_all_end(engines, tmp_path, monkeypatch):
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
+    (tmp_path / "stores.toml").write_text(engines.pg.toml())
+    space = random_space(40)
+    for turn in range(5):
+        with ThreadPoolExecutor(6) as threads:
+            loads = [threads.submit(load_into, f"pg/at_once_{turn}", space.corpus, space.embeddings) for _ in range(6)]
+        assert {load.result().count for load in loads} == {40}
 
 
 @pytest.mark.threat(

@@ -191,8 +191,7 @@ class _PgWriter:
 
         kinds = ["text PRIMARY KEY", f"vector({self.rows.vectors.shape[1]})", "text", "bigint"]
         kinds += ["text"] * len(self.rows.corpus.metadata)
-        # Two that begin at once wait for one another.
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table.table])
+        self._wait_for_others(connection)
         there = connection.execute(
             "SELECT obj_description(to_regclass(%s), 'pg_class'), to_regclass(%s) IS NOT NULL",
             [self.table.quoted(connection)] * 2,
@@ -206,6 +205,10 @@ class _PgWriter:
         connection.execute(self._sql("CREATE TABLE {table} ({made})", made=sql.SQL(", ").join(made)))
         self._note(connection, self.rows.comment)
         return 0
+
+    def _wait_for_others(self, connection: Any) -> None:
+        """Two that begin or finish at once wait for one another: each could hold what the other needs."""
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table.table])
 
     def _note(self, connection: Any, comment: str) -> None:
         from psycopg import sql
@@ -242,6 +245,7 @@ class _PgWriter:
 
         def work(connection: Any) -> None:
             connection.execute("SET LOCAL statement_timeout = 0")
+            self._wait_for_others(connection)
             if not indexes_of(connection, self.table, self.table.place, ["btree"]):
                 connection.execute(self._sql("CREATE INDEX ON {table} ({place})"))
             built = indexes_of(connection, self.table, self.table.vector, ["hnsw"])
