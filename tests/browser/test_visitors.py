@@ -5,6 +5,7 @@ import os
 import random
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,7 +17,7 @@ from support.pages import csv_source
 pytestmark = MARKS
 VISITORS, TABLES = 4, 5
 """People, and tables that they load: more than a server keeps in memory."""
-HOUR = int(os.environ.get("FRONTIER_TEST_ROUNDS", 900))
+HOUR = int(os.environ.get("FRONTIER_TEST_ROUNDS", 1200))
 """Rounds in which each visitor does something, about an hour of them on two cores."""
 PAGES = ("Explore", "Trade-off", "Tune", "Drift", "Theory", "Data")
 VIEWS = ("Results", "Table", "Map", "Redundancy", "All metrics")
@@ -42,10 +43,12 @@ class Visitor:
 
     def explore(self):
         """Go where answers are, or may be asked for."""
-        place = self.page.locator(".tile canvas").or_(self.page.get_by_label("Your query")).first
-        if not place.is_visible():
+        if urlsplit(self.page.url).path != "/":  # what the page before showed may still stand there
             self.page.get_by_role("link", name="Explore").click()
-            place.wait_for()
+            self.page.get_by_test_id("stMain").get_by_role("radio", name="Results", exact=True).or_(
+                self.page.get_by_text("Type a query to compare")
+            ).first.wait_for()
+        self.page.locator(".tile canvas").or_(self.page.get_by_label("Your query")).first.wait_for()
 
     def slide(self):
         self.explore()
