@@ -1,0 +1,1 @@
+"""Claims, a file each: the modules' names begin with the claim's id."""

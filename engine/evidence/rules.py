@@ -1,0 +1,325 @@
+"""Rules that judge claims: what numbers allow to say, and the only module that says it.
+
+A rule takes measurements and gives a `Ruling`. It holds a claim to its own words: what was claimed of every set must be
+seen on every set that can tell, and a set that cannot tell is never counted for or against.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from scipy.stats import beta, rankdata
+
+from engine.evaluation.power import queries_needed
+from engine.evaluation.statistics import LEVEL, PATTERNS_EACH, holm, intervals, resampled_means, sign_flips
+from engine.progress import counted
+from engine.wording import ALPHA, decimal, percent
+
+RESAMPLES = 10_000
+TOLERANCE = 1e-9
+"""What rounding may put between the two sides of a theorem."""
+
+
+class Finding(StrEnum):
+    """What is said of a claim."""
+
+    HOLDS = "holds"
+    PARTLY = "partly"
+    REFUTED = "refuted"
+    UNDECIDED = "not decided"
+    UNTESTABLE = "not testable here"
+
+
+class Scope(StrEnum):
+    """What a measurement speaks of."""
+
+    EXACT = "exact"  # proof or enumeration: of the claim itself
+    SAME_DATA = "same data"  # the paper's data, another encoder
+    STAND_IN = "stand-in"  # other data, another encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """One number that a claim is about, with its 95% interval: of a set, a cell or a size."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    sign: int | None = None  # 1 as claimed, −1 against it, 0 neither, None where that is undecided
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """A verdict, the effects that it rests on, and why in one sentence.
+
+    needed: queries that would decide what these could not, None where no number would or none is needed
+    """
+
+    verdict: Finding
+    why: str
+    effects: tuple[Effect, ...] = ()
+    needed: int | None = None
+
+
+def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
+    """The verdict as it may be said; where: names the sets and the encoder. Only exact evidence refutes flatly."""
+    if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
+        return f"does not hold on {where}"
+    if ruling.verdict is Finding.UNDECIDED and ruling.needed:
+        return f"{ruling.verdict} (about {ruling.needed:,} queries would)"
+    return str(ruling.verdict)
+
+
+def untestable(missing: str) -> Ruling:
+    """What cannot be measured here; missing: what it would take."""
+    return Ruling(verdict=Finding.UNTESTABLE, why=f"Missing: {missing}.")
+
+
+def theorem(excess: Sequence[float], least: int) -> Ruling:
+    """A statement about every case: one that breaks it by more than rounding refutes it.
+
+    excess: of each informative case, by how much the claimed bound was passed, ≤ 0 where it holds; least: the number of
+    cases from which no violation means that it holds
+    """
+    values = np.asarray(excess, dtype=np.float64)
+    broken = int((~(values <= TOLERANCE)).sum())
+    cases, effects = counted(len(values), "case"), (share("cases that break it", broken, len(values)),)
+    if broken:
+        worst = f"by {decimal(float(np.nanmax(values)))} at most" if np.isfinite(values).any() else "without a number"
+        return Ruling(verdict=Finding.REFUTED, why=f"{broken:,} of {cases} break it, {worst}.", effects=effects)
+    if len(values) < least:
+        return untestable(f"{least - len(values):,} more informative cases than the {len(values):,} found")
+    return Ruling(verdict=Finding.HOLDS, why=f"None of {cases} breaks it.", effects=effects)
+
+
+def difference(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
+    """A claim that one thing is better than another, in every cell.
+
+    cells: paired differences query by query, as claimed minus other; margin: the largest difference that is none.
+    Interval: paired bootstrap; test: sign flips, Holm over the cells.
+    """
+    effects = _signed(cells, margin, seed)
+    signs = [effect.sign for effect in effects]
+    verdict = _of_signs(signs)
+    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=_needed(verdict, cells, effects, margin))
+
+
+def equivalence(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
+    """A claim that two things are the same to within a margin, in every cell; see `difference`."""
+    effects = _signed(cells, margin, seed)
+    effects = tuple(e if e.sign is None else replace(e, sign=1 if e.sign == 0 else -1) for e in effects)
+    verdict = _of_signs([effect.sign for effect in effects])
+    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=_needed(verdict, cells, effects, margin))
+
+
+def bounded(effects: Sequence[Effect], low: float = -math.inf, high: float = math.inf) -> Ruling:
+    """A claim that numbers lie in a range: an interval inside it is for it, one outside against it."""
+    marked = tuple(replace(effect, sign=_placed(effect, low, high)) for effect in effects)
+    span = " and ".join(
+        filter(None, (f"≥ {low:g}" if low > -math.inf else "", f"≤ {high:g}" if high < math.inf else ""))
+    )
+    verdict = _of_signs([effect.sign for effect in marked])
+    return Ruling(verdict=verdict, why=f"{_told(marked)} Claimed: {span}.", effects=marked)
+
+
+def slope(sizes: Sequence[float], values: np.ndarray, name: str = "slope", seed: int = 0) -> Effect:
+    """The exponent with which a cost grows: log-log least squares, bootstrap over repetitions.
+
+    sizes: (s,), at least four; values: (n, s) positive, one row for each query or run
+    """
+    x = np.log(np.asarray(sizes, dtype=np.float64))
+    x = x - x.mean()
+    fits = np.log(np.asarray(values, dtype=np.float64)) @ x / (x @ x)
+    if len(x) < 4:
+        raise ValueError(f"sizes must be at least 4, got {len(x)}")
+    ((low, high),) = intervals(fits[:, None], RESAMPLES, seed)
+    return Effect(name=name, value=float(fits.mean()), low=low, high=high)
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray, name: str, resamples: int = 1000, seed: int = 0) -> Effect:
+    """Spearman's correlation of two measures over settings, bootstrap over queries.
+
+    a, b: (n, m), a row for each query, a column for each setting
+    """
+    both = np.concatenate([a, b], axis=1)
+    drawn = resampled_means(both, resamples, seed)
+    values = [_spearman(*np.split(row, 2)) for row in (both.mean(0), *drawn)]
+    low, high = np.nanpercentile(values[1:], [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Effect(name=name, value=values[0], low=float(low), high=float(high))
+
+
+def dominance(
+    claimed: tuple[np.ndarray, np.ndarray],
+    other: tuple[np.ndarray, np.ndarray],
+    name: str,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[Effect, Effect]:
+    """How far a frontier lies above another: hyper-volumes' difference, and the other's points that it dominates.
+
+    claimed, other: x and y, each (n, m) by query and setting. The corner is the worst mean of all settings.
+    """
+    widths = [claimed[0].shape[1], other[0].shape[1]]
+    table = np.concatenate([claimed[0], other[0], claimed[1], other[1]], axis=1)
+    corner = [part.mean(0).min() for part in np.split(table, 2, axis=1)]
+
+    def apart(means: np.ndarray) -> float:
+        x, y = np.split(means, 2)
+        cut = widths[0]
+        return _hypervolume(x[:cut], y[:cut], *corner) - _hypervolume(x[cut:], y[cut:], *corner)
+
+    means = table.mean(0)
+    values = np.array([apart(row) for row in resampled_means(table, resamples, seed)])
+    low, high = np.percentile(values, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    x, y = np.split(means, 2)
+    beaten = _dominated(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
+    return (
+        Effect(name=f"{name}: hyper-volume", value=apart(means), low=float(low), high=float(high)),
+        Effect(name=f"{name}: share of the other's frontier dominated", value=beaten),
+    )
+
+
+def above(pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
+    """A claim that a frontier dominates another on every set: more area, and half of the other's frontier beaten."""
+    marked = []
+    for area, beaten in pairs:
+        inside = _placed(area, 0.0, math.inf)
+        sign = 0 if inside == 1 and beaten.value < 0.5 else inside
+        marked.append(replace(area, sign=sign))
+    beaten_shares = ", ".join(percent(beaten.value) for _, beaten in pairs)
+    why = f"{_told(marked)} Points of the other's frontier that are dominated: {beaten_shares}."
+    return Ruling(verdict=_of_signs([e.sign for e in marked]), why=why, effects=tuple(marked))
+
+
+def share(name: str, count: int, total: int) -> Effect:
+    """A share with its Clopper–Pearson interval."""
+    tail = (1 - LEVEL) / 2
+    low = float(beta.ppf(tail, count, total - count + 1)) if count else 0.0
+    high = float(beta.ppf(1 - tail, count + 1, total - count)) if count < total else 1.0
+    return Effect(name=name, value=count / total if total else math.nan, low=low, high=high)
+
+
+def thresholds(effects: Sequence[Effect], holds: float, refuted: float) -> Ruling:
+    """A claim about how often something happens: for it beyond one threshold, against it beyond the other.
+
+    holds, refuted: the claim holds of a share on the first's side, is refuted on the second's, partly between
+    """
+    rising = holds >= refuted
+
+    def sign(effect: Effect) -> int | None:
+        low, high = effect.low or 0.0, 1.0 if effect.high is None else effect.high
+        good, bad = (low >= holds, high < refuted) if rising else (high <= holds, low > refuted)
+        between = refuted <= low and high < holds if rising else holds < low and high <= refuted
+        return 1 if good else -1 if bad else 0 if between else None
+
+    marked = tuple(replace(effect, sign=sign(effect)) for effect in effects)
+    signs = [effect.sign for effect in marked]
+    verdict = Finding.PARTLY if signs and all(sign == 0 for sign in signs) else _of_signs(signs)
+    limits = f"Holds {'from' if rising else 'to'} {percent(holds)}, refuted {'below' if rising else 'above'}"
+    return Ruling(verdict=verdict, why=f"{_told(marked)} {limits} {percent(refuted)}.", effects=marked)
+
+
+def together(rulings: Sequence[Ruling]) -> Ruling:
+    """One verdict of several parts of a claim, all of which it needs."""
+    verdicts = {ruling.verdict for ruling in rulings} - {Finding.UNTESTABLE}
+    decided = verdicts - {Finding.UNDECIDED}
+    if not verdicts:
+        verdict = Finding.UNTESTABLE
+    elif not decided:
+        verdict = Finding.UNDECIDED
+    else:
+        verdict = decided.pop() if len(decided) == 1 else Finding.PARTLY
+    needs = [ruling.needed for ruling in rulings if ruling.needed]
+    return Ruling(
+        verdict=verdict,
+        why=" ".join(dict.fromkeys(ruling.why for ruling in rulings)),
+        effects=tuple(effect for ruling in rulings for effect in ruling.effects),
+        needed=max(needs) if needs and verdict is Finding.UNDECIDED else None,
+    )
+
+
+def _signed(cells: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
+    columns = [np.asarray(values, dtype=np.float64)[:, None] for values in cells.values()]
+    patterns = max(RESAMPLES, PATTERNS_EACH * len(columns))
+    corrected = holm([float(sign_flips(column, patterns, seed)[0]) for column in columns])
+    effects = []
+    for name, column, p in zip(cells, columns, corrected, strict=True):
+        ((low, high),) = intervals(column, RESAMPLES, seed)
+        sign: int | None = None
+        if low is not None and high is not None:
+            certain = p < ALPHA
+            sign = 1 if low > 0 and certain else -1 if high < 0 and certain else None
+            if -margin <= low and high <= margin:
+                sign = 0
+        effects.append(Effect(name=name, value=float(column.mean()), low=low, high=high, sign=sign))
+    return tuple(effects)
+
+
+def _of_signs(signs: Sequence[int | None]) -> Finding:
+    """Holds: for it wherever that is decided; refuted: nowhere for it, and somewhere against it or everywhere level."""
+    decided = [sign for sign in signs if sign is not None]
+    if not decided:
+        return Finding.UNDECIDED
+    if 1 in decided:
+        return Finding.HOLDS if set(decided) == {1} else Finding.PARTLY
+    return Finding.REFUTED if -1 in decided or len(decided) == len(signs) else Finding.UNDECIDED
+
+
+def _placed(effect: Effect, low: float, high: float) -> int | None:
+    """1 where an interval lies in a range, −1 where outside, None where it crosses an end."""
+    least = effect.value if effect.low is None else effect.low
+    most = effect.value if effect.high is None else effect.high
+    return 1 if low <= least and most <= high else -1 if most < low or least > high else None
+
+
+def _needed(
+    verdict: Finding, cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], margin: float
+) -> int | None:
+    """Queries with which the undecided cell that needs most would tell a difference of the size seen."""
+    if verdict is not Finding.UNDECIDED:
+        return None
+    wanted = [
+        queries_needed(np.asarray(values, dtype=np.float64), max(abs(effect.value), margin))
+        for values, effect in zip(cells.values(), effects, strict=True)
+        if effect.sign is None and max(abs(effect.value), margin) > 0
+    ]
+    return max(filter(None, wanted), default=None)
+
+
+def _told(effects: Sequence[Effect]) -> str:
+    """The effects in one sentence."""
+    return "; ".join(f"{e.name} {decimal(e.value)}{_ends(e.low, e.high)}" for e in effects) + "."
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" [{decimal(low)}, {decimal(high)}]"
+
+
+def _spearman(a: np.ndarray, b: np.ndarray) -> float:
+    x, y = (rankdata(np.round(values, 12)) for values in (a, b))
+    x, y = x - x.mean(), y - y.mean()
+    scale = math.sqrt(float(x @ x) * float(y @ y))
+    return float(x @ y) / scale if scale else math.nan
+
+
+def _hypervolume(x: np.ndarray, y: np.ndarray, left: float, below: float) -> float:
+    """The area above a corner that points dominate, more of both being better."""
+    area, reached = 0.0, below
+    for place in np.argsort(-x, kind="stable"):
+        if x[place] > left and y[place] > reached:
+            area += (x[place] - left) * (y[place] - reached)
+            reached = float(y[place])
+    return area
+
+
+def _dominated(x: np.ndarray, y: np.ndarray, by_x: np.ndarray, by_y: np.ndarray) -> float:
+    """The share of a frontier's undominated points that points of another dominate."""
+    front = [at for at in range(len(x)) if not _beaten(x[at], y[at], x, y)]
+    return sum(_beaten(x[at], y[at], by_x, by_y) for at in front) / len(front)
+
+
+def _beaten(x: float, y: float, by_x: np.ndarray, by_y: np.ndarray) -> bool:
+    return bool(((by_x >= x) & (by_y >= y) & ((by_x > x) | (by_y > y))).any())
