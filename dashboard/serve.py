@@ -139,7 +139,7 @@ def serve(
             read_entry(name)
         named = click.get_current_context().get_parameter_source("corpus") is not ParameterSource.DEFAULT
         corpus = (*(f"{STORE}{name}" for name in stores), *(corpus if named else ()))
-    place = Place(base, address.strip("[]"), hosts, roots, allow_uploads)
+    place = Listening(base, address.strip("[]"), hosts, roots, allow_uploads)
     if count > 1:
         _serve_many(port or FIRST_PORT, corpus, count, place)
     else:
@@ -147,7 +147,7 @@ def serve(
 
 
 @dataclass(frozen=True)
-class Place:
+class Listening:
     """Where a server is found, and what it allows those who find it."""
 
     base: str  # path of the pages
@@ -202,7 +202,7 @@ class Place:
             )
 
 
-def _serve_many(port: int, corpus: tuple[str, ...], count: int, place: Place) -> None:
+def _serve_many(port: int, corpus: tuple[str, ...], count: int, place: Listening) -> None:
     """Print what a proxy needs, and run the workers. Raises UsageError where a port cannot be had."""
     from dashboard.services import login
 
@@ -236,7 +236,7 @@ def _flag_of(name: str) -> tuple[str, str]:
     return ("--store", store) if store else ("--corpus", name)
 
 
-def _serve_one(port: int | None, corpus: tuple[str, ...], place: Place, browser: bool, is_worker: bool) -> None:
+def _serve_one(port: int | None, corpus: tuple[str, ...], place: Listening, browser: bool, is_worker: bool) -> None:
     import streamlit as st
     from starlette.middleware import Middleware
     from starlette.routing import Route
@@ -290,7 +290,7 @@ async def _health(_: Request) -> Response:
     )
 
 
-def _prepare(browser: bool, place: Place) -> None:
+def _prepare(browser: bool, place: Listening) -> None:
     from streamlit import config
 
     from dashboard.services import corpora

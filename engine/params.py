@@ -6,7 +6,7 @@ are all made from the declaration.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Integral
 from numbers import Real as RealNumber
@@ -339,6 +339,12 @@ def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
         if values.get(other) == value:
             return str(value), form
     return "", param
+
+
+def counting(params: Iterable[Param], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without those that others make meaningless."""
+    meaningless = {p.name for p in params if p.requires is not None and values.get(p.requires[0]) != p.requires[1]}
+    return {name: value for name, value in values.items() if name not in meaningless}
 
 
 def sweep_values(param: Param, points: int) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from dashboard.session.parameters import in_order
 from dashboard.session.query import LABELLED, SIMILAR, TYPED
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
-from engine.params import UNSET, Param, Whole, form_of, values_of
+from engine.params import UNSET, Param, Whole, counting, form_of, values_of
 from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, Stage, methods, spec_of
 from engine.wording import visible
@@ -164,9 +164,9 @@ def mismatch(shown: State, loaded: Loaded) -> str | None:
 
 def _written(stage: Stage, prefix: str) -> dict[str, str]:
     values = values_of(stage)
-    written = {}
+    known, written = counting(stage.spec.params, values), {}
     for param in stage.spec.params:
-        form: Any = form_of(param, values)[1]
+        form: Any = form_of(param, known)[1]
         value: Any = values[param.name]
         try:
             text = form.text(form.check(value))
@@ -185,7 +185,8 @@ def _decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any
 def _stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
     values: dict[str, Any] = {}
     for param in in_order(spec.params):
-        values[param.name] = take(f"{prefix}.{param.name}", form_of(param, values)[1], f"{spec.title}: ")
+        form = form_of(param, counting(spec.params, values))[1]
+        values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
     return spec.cls(**values)
 
 

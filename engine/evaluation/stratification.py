@@ -58,7 +58,7 @@ def relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
     """query → the largest cosine of a relevant document to one that is not, in hundredths, rounded; without queries
     that have none of either in the corpus.
 
-    NNN paper, §2.3: "dense retrieval cannot separate documents that are strongly correlated", so there its decoder's
+    NNN paper, §2.3: inner products cannot separate documents that are strongly correlated, so there its decoder's
     gap should be the largest.
     """
     n, largest = len(space), {}

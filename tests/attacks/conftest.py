@@ -47,7 +47,10 @@ def started(assailant, engines):
     return start
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def open_roots(tmp_path_factory):
     """Typed paths may lie where the tests' files do."""
+    before = roots.rules()
     roots.set_rules(roots.Rules(roots=(tmp_path_factory.getbasetemp(),)))
+    yield
+    roots.set_rules(before)

@@ -4,7 +4,7 @@ import http.client
 
 import pytest
 
-from dashboard.serve import Place
+from dashboard.serve import Listening
 from dashboard.services.roots import UPLOADS_OFF
 from support import warm_home
 from support.browser import Server
@@ -12,7 +12,7 @@ from support.cli import run
 
 
 def place(address="127.0.0.1", hosts=(), roots=(), allow_uploads=False, base=""):
-    return Place(base, address, hosts, roots, allow_uploads)
+    return Listening(base, address, hosts, roots, allow_uploads)
 
 
 @pytest.mark.threat("a server that others can reach", "no uploads and no typed paths unless the command line allows")
@@ -28,7 +28,7 @@ def test_what_others_can_reach_takes_nothing_unless_allowed(found, shared, tmp_p
     found.warn()
     said = capsys.readouterr().err
     assert ("asks for no password" in said) is shared and said.count("\n") == shared
-    allowed = Place(found.base, found.address, found.hosts, (str(tmp_path),), True).rules(())
+    allowed = Listening(found.base, found.address, found.hosts, (str(tmp_path),), True).rules(())
     assert allowed.uploads and allowed.roots == (tmp_path,)
 
 

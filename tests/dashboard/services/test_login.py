@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.runtime.secrets import Secrets
 
-from dashboard.serve import Place
+from dashboard.serve import Listening
 from dashboard.services import login
 from engine.errors import FrontierError
 
@@ -44,7 +44,7 @@ def test_people_sign_in_where_a_provider_is_named_and_the_rest_is_open(secrets, 
     assert login.require() is False
     secrets(GOOD)
     assert login.require() is login.is_required() is True and login.providers() == [None]
-    Place("", "0.0.0.0", (), (), False).warn()
+    Listening("", "0.0.0.0", (), (), False).warn()
     assert "password" not in capsys.readouterr().err
     secrets(GOOD.replace('client_id = "a"', '[auth.one]\nclient_id = "a"\n[auth.two]\nclient_id = "b"'))
     assert login.require() and login.providers() == ["one", "two"]

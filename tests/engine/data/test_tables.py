@@ -24,7 +24,9 @@ ANY_TEXT = st.one_of(TEXT, st.text(st.characters())).filter(lambda s: json.loads
 
 
 def documents(text, min_size=1):
-    return st.lists(st.tuples(text.filter(bool), text, text), min_size=min_size, max_size=8, unique_by=lambda row: row[0])
+    return st.lists(
+        st.tuples(text.filter(bool), text, text), min_size=min_size, max_size=8, unique_by=lambda row: row[0]
+    )
 
 
 def round_trip(content, name, columns=MAPPING):

@@ -55,7 +55,8 @@ def test_an_entry_says_where_and_what(write):
 
 
 def test_settings_as_they_are_written_down_are_read(write):
-    write((ROOT / "assets" / "growth.md").read_text(encoding="utf-8").split("```toml")[1].split("```")[0])
+    written = (ROOT / "assets" / "growth.md").read_text(encoding="utf-8").partition("### Settings")[2]
+    write(written.split("```toml")[1].split("```")[0])
     papers = read_entry("pg/papers")
     assert (papers.access.user, papers.access.password_env, papers.encoder.name) == ("writer", "PG_PASSWORD", "bundled")
     table = papers.table

@@ -403,7 +403,7 @@ def test_settings_of_a_grid():
         (dict(fixed={"relevance_weight": 2}), r"relevance_weight \(λ\) must be"),
         (dict(fixed={"relevance_weight": 0.5}), "no parameter to tune that is not fixed"),
         (dict(trials=0), "trials must be a whole number"),
-        (dict(dev="train"), "no split 'train'; there are 'dev', 'test'"),
+        (dict(dev="train"), "no split 'train'; there are dev, test"),
         (dict(test="dev"), "'dev' and 'dev' share 30 queries"),
         (dict(qrels=engine.Qrels({"q0": {"d0": 1}})), "qrels must be judgements by split"),
         (dict(queries=["q0"]), "queries must be engine.Queries or engine.Embeddings"),
