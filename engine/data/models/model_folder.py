@@ -30,12 +30,14 @@ _CLASS_KEYS = {
 _CLASS = re.compile(
     r"sentence_transformers\.(\w+\.)*(modules|models)\.(\w+\.)*[A-Z]\w*|torch\.nn\.(\w+\.)*[A-Z]\w*", re.ASCII
 )
-# Loaders take these from a model's own files, some of them even where the caller says otherwise.
+# Loaders take these from a model's own files, some of them even where the caller says otherwise. A device_map puts
+# weights on a disk, into whatever folder offload_folder names; mismatched sizes would be filled with random numbers.
 _LOADER_SETTINGS = {
-    "adapter_kwargs", "base_model_name_or_path", "code_revision", "gguf_file", "processor_name",
-    "tokenizer_name_or_path", "transformers_weights", "trust_remote_code", "use_kernels", "use_safetensors",
-    "weights_only",
+    "adapter_kwargs", "base_model_name_or_path", "code_revision", "device_map", "gguf_file", "ignore_mismatched_sizes",
+    "offload_folder", "processor_name", "tokenizer_name_or_path", "transformers_weights", "trust_remote_code",
+    "use_kernels", "use_safetensors", "weights_only",
 }  # fmt: skip
+_LENGTHS = {"max_seq_length", "model_max_length"}
 
 
 def walked(folder: Path, deep: int = DEEPEST) -> Iterator[Path]:
@@ -149,8 +151,14 @@ def _of_values(file: PurePosixPath, content: object) -> Iterator[str]:
                 )
         elif value not in (None, "") and (chosen := _LOADER_SETTINGS.intersection(keys)):
             yield f"{file} sets {chosen.pop()}: how a model is loaded is not its own to choose"
+        elif value is not None and keys[-1:] and keys[-1] in _LENGTHS and not _is_length(value):
+            yield f"{file} sets {keys[-1]} to {value!r:.80}; it must be a number of tokens, at least 1"
         elif "/" in text and any(key.endswith("_implementation") for key in keys):
             yield f"{file} names {text!r:.80} as an implementation: it must need no code of its own"
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
 
 
 def leaves(value: object, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:

@@ -129,11 +129,24 @@ def test_only_the_librarys_modules_are_loaded(model, canary, monkeypatch, tmp_pa
         (SETTINGS, {"config_kwargs": {"trust_remote_code": True}}, "trust_remote_code"),
         (SETTINGS, {"model_kwargs": {"attn_implementation": "somebody/kernel"}}, "somebody/kernel"),
         (SETTINGS, {"tokenizer_name_or_path": "/elsewhere"}, "tokenizer_name_or_path"),
+        (SETTINGS, {"model_kwargs": {"device_map": {"": "disk"}}}, "device_map"),
+        (SETTINGS, {"model_args": {"offload_folder": "/elsewhere"}}, "offload_folder"),
+        (SETTINGS, {"model_kwargs": {"ignore_mismatched_sizes": True}}, "ignore_mismatched_sizes"),
     ],
 )
 def test_settings_name_no_code_and_choose_no_loader(model, file, values, named):
     change(model, file, **values)
     refused(model, f"{re.escape(file)} (names|sets) .*{re.escape(named)}")
+
+
+@pytest.mark.threat("a model's limit of tokens is none", "refused by file and name")
+@pytest.mark.parametrize("limit", [-5, 0, "32", True, float("nan")])
+def test_limits_are_numbers_of_tokens(model, limit):
+    change(model, SETTINGS, max_seq_length=limit)
+    refused(model, f"{SETTINGS} sets max_seq_length to")
+    change(model, SETTINGS, max_seq_length=None)
+    change(model, "tokenizer_config.json", model_max_length=10**30)
+    assert not list(model_folder.refusals(model))
 
 
 # Places
