@@ -20,11 +20,17 @@ READ_ONLY = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READON
 """Codes of a file, or a folder around it, that cannot be written."""
 
 
+_COMPUTED = """
+SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR rootpage = 0
+UNION ALL SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE m.type = 'table' AND x.hidden"""
+"""Views, triggers, virtual tables, and tables with generated columns: a few bytes of them can be endless rows."""
+
+
 def connect(path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connection:
     """A connection that begins no transaction by itself; with "rwc" the file is made where there is none.
 
     A file that cannot be written, or lies where nothing can, can be read. Raises DataError where it cannot be read
-    either, as changes to it are in a file beside it.
+    either, as changes to it are in a file beside it, and where it holds more than plain tables.
     """
     if mode == "rwc" and is_own(path) and not path.exists():
         with suppress(OSError):  # SQLite says what is in the way
@@ -52,7 +58,9 @@ def connect(path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connectio
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=WAIT, isolation_level=None)
     try:
-        db.execute("PRAGMA schema_version").fetchone()  # only now is the file looked at
+        if computed := db.execute(_COMPUTED).fetchone():  # only now is the file looked at
+            what = f"it holds {computed[0]!r:.80}, which computes what it shows"
+            raise DataError(f"{path} is of another version of Frontier, or of another program: {what}")
     except BaseException:
         db.close()
         raise

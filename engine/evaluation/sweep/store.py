@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from engine.data import cache
+from engine.data.files import RATIO
 from engine.data.sqlite import code_of, connect, make_tables, write_ahead
 from engine.errors import DataError
 from engine.evaluation.curve import PLACES, Curve
@@ -145,7 +146,7 @@ class Store:
         for key, facts, arrays in rows:
             try:
                 _check(seals, key, (key, facts, arrays))
-                yield _curve(key, json.loads(facts), np.frombuffer(zlib.decompress(arrays), dtype="<f8"))
+                yield _curve(key, json.loads(facts), np.frombuffer(_unpacked(arrays), dtype="<f8"))
             except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
@@ -200,6 +201,15 @@ class Store:
             full = code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
             fix = "; free some room, or keep the store in another folder" if full else ""
             raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix}") from None
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """A curve's numbers; ValueError where they are far more than so many bytes ever were."""
+    unpacker = zlib.decompressobj()
+    numbers = unpacker.decompress(packed, max(1 << 20, RATIO * len(packed)))
+    if not unpacker.eof:
+        raise ValueError
+    return numbers
 
 
 def _digest(values: Any) -> str:

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from engine.data.sqlite import connect, write_ahead
+from engine.errors import DataError
 from engine.paths import home
 from support.processes import environment
 from support.read_only import VIEW, needed_view
@@ -81,3 +82,25 @@ def test_a_file_of_the_home_and_those_beside_it_are_the_users_alone(tmp_path, mo
             db.execute("CREATE TABLE t (a)")
             modes = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("a.db*")}
             assert modes == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm"), mode)
+
+
+@pytest.mark.threat("a database of a stranger computes what it shows: endless rows, gigabytes", "refused by name")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW x AS SELECT zeroblob(900000000) AS a",
+        "CREATE TRIGGER x AFTER INSERT ON t BEGIN UPDATE t SET a = 0; END",
+        "CREATE VIRTUAL TABLE x USING fts5(a)",
+        "CREATE TABLE x (a, b BLOB GENERATED ALWAYS AS (zeroblob(900000000)) VIRTUAL)",
+        "CREATE TABLE x (a, b AS/**/(a || a) STORED)",
+    ],
+)
+def test_only_plain_tables_are_read(tmp_path, statement):
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b UNIQUE)")
+        connect(path).close()
+        db.execute(statement)
+        db.commit()
+    with pytest.raises(DataError, match=r"a\.db is of .* holds 'x', which computes what it shows"):
+        connect(path)

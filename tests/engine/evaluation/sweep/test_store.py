@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -82,13 +83,17 @@ def test_to_put_twice_changes_nothing(tmp_path):
     assert equal(next(store.points()), first)
 
 
-def test_a_cell_is_one_transaction_written_ahead(tmp_path):
+def test_a_cell_is_one_transaction_written_ahead(tmp_path, monkeypatch):
     store = Store(tmp_path / "cells.db")
     assert rows(store.path, "PRAGMA journal_mode") == [("wal",)]
-    with changing(store.path) as db:
-        db.execute("CREATE TRIGGER full BEFORE INSERT ON cells WHEN NEW.k = 9 BEGIN SELECT RAISE(ABORT, 'full'); END")
-    with pytest.raises(engine.DataError, match=r"cells.db cannot be used as a store of sweeps: full"):
+
+    def full(*_):
+        raise sqlite3.DatabaseError("full")
+
+    with monkeypatch.context() as patch, pytest.raises(engine.DataError, match=r"cells.db cannot be used as .*: full"):
+        patch.setattr(storing, "_seal", full)
         store.put(cell(k=9))
+    assert rows(store.path, "SELECT count(*) FROM cells") == [(0,)]
     assert rows(store.path, "SELECT count(*) FROM queries") == [(0,)], "the queries of a cell that failed went with it"
     assert store.put(cell(k=8)) and len(list(store.points())) == 1
 
@@ -276,3 +281,17 @@ def test_who_waits_too_long_says_so(tmp_path, monkeypatch):
         db.rollback()
     assert store.put(cell())
     assert [p.k for p in store.points()] == [5]
+
+
+@pytest.mark.threat("a curve of a few kB in a stranger's store unpacks to gigabytes", "refused before it does")
+def test_curves_unpack_to_so_much_only(tmp_path):
+    store = Store(tmp_path / "sweep.db")
+    with changing(store.path) as db:
+        db.execute("CREATE TABLE curves (key TEXT PRIMARY KEY, facts TEXT NOT NULL, arrays BLOB)")
+        db.execute("INSERT INTO curves VALUES ('a', '{}', ?)", (zlib.compress(bytes(8 << 20)),))
+    with pytest.raises(ValueError):
+        storing._unpacked(zlib.compress(bytes(8 << 20)))
+    numbers = np.random.default_rng(0).random(1000).tobytes()
+    assert storing._unpacked(zlib.compress(numbers)) == numbers
+    with pytest.raises(engine.DataError, match="a curve is damaged"):
+        list(store.curves())
