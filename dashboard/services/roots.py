@@ -72,7 +72,7 @@ def check_corpus(typed: str | Path) -> Path:
     path = check(typed)
     if path.absolute() in rules().corpora:
         return path
-    if path.is_dir():
+    if os.path.isdir(path):  # False for a name that no file can have, which the reader refuses by name
         files = [*(path / name for name in READ), *path.glob("qrels*"), *path.glob("*/*.tsv")]
     else:
         files = [path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")]
@@ -86,7 +86,7 @@ def check_model(name: str) -> None:
     if not is_path(name):
         return
     folder = check(name)
-    if any((folder / file).exists() for file in MODEL):
+    if any(os.path.exists(folder / file) for file in MODEL):
         for file in _inside(folder, DEEPEST):
             check(file)
 

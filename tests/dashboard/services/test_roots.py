@@ -91,6 +91,15 @@ def test_a_refusal_is_the_same_whether_the_path_is_there(root, secret):
         assert roots.check(f"{root.parent}/{name}/../root/set.csv").exists()
 
 
+@pytest.mark.threat("a link or a field names a path that no file can have", "a sentence, no failure of the page")
+@pytest.mark.parametrize("typed", ["x" * 300, "x/" * 3000, "x" * 300 + "/corpus.jsonl"])
+def test_names_too_long_for_a_file_system_are_refused(root, typed):
+    assert roots.refusal_of(str(root / typed)) is None, "it lies in the root"
+    with pytest.raises(FrontierError):
+        read(root / typed)
+    roots.check_model(str(root / typed))
+
+
 @pytest.mark.threat("a file of a chosen folder that is a link out of the roots", "refused before anything is read")
 @pytest.mark.parametrize(
     ("name", "target"),
