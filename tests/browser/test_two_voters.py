@@ -70,7 +70,7 @@ class Voter:
     "every vote that a page shows is in the log, each counts once, and both pages say of how many their answers are",
 )
 @pytest.mark.parametrize("servers", [1, 2])
-@pytest.mark.parametrize("votes", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("votes", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_two_voters_lose_nothing_and_are_told(browser, warm, tmp_path, demo, votes, servers):
     home = warm_home.copy(tmp_path / "home")
     with contextlib.ExitStack() as stack:

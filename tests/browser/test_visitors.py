@@ -121,7 +121,7 @@ def served(warm, tmp_path):
     "four visitors who wander about for an hour, with more corpora than a server keeps",
     "no page breaks; memory, threads and open files of the server are in the end what they were half-way",
 )
-@pytest.mark.parametrize("rounds", [8, pytest.param(HOUR, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [5, pytest.param(HOUR, marks=pytest.mark.slow)])
 def test_nothing_of_the_server_grows_with_what_visitors_do(browser, served, tables, rounds):
     visitors = [Visitor(browser, served.url, seed, tables) for seed in range(VISITORS)]
     looks = []
