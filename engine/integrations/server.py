@@ -25,6 +25,8 @@ FIELDS = {"queries", "vectors"}
 QUERIES = Whole(1, "B", 1, 1000, name="queries", help="Queries of one request.")
 MOST_BYTES = 32 << 20
 """Of a request: a thousand vectors of 1,536 numbers as text."""
+MOST_PARTS = 1 << 19
+"""Brackets in a request: each of two bytes may become an object of thirty times its size."""
 
 
 class Service:
@@ -61,6 +63,8 @@ class Service:
         for name, given in (("queries", texts), ("vectors", vectors)):
             if given is not None and not isinstance(given, list):
                 raise DataError(f"{name} must be a list; got {type(given).__name__}")
+        if texts is vectors is None:
+            raise DataError("neither queries nor vectors were sent; both are null")
         count = QUERIES.check(len(vectors if texts is None else texts))
         if texts is not None and not all(isinstance(text, str) for text in texts):
             raise DataError("queries must be texts; for vectors send them as vectors")
@@ -97,9 +101,11 @@ def app(service: Service, host: str = LOOPBACK[0]) -> Starlette:
             body += part
             if len(body) > MOST_BYTES:
                 return reply({"error": f"a request has at most {MOST_BYTES >> 20} MiB; send fewer queries"}, 413)
+        if (parts := body.count(b"[") + body.count(b"{")) > MOST_PARTS:
+            return reply({"error": f"a request has at most {MOST_PARTS:,} brackets; this one has {parts:,}"}, 413)
         try:
             return reply(await run_in_threadpool(lambda: service.answer(json.loads(body))))
-        except (FrontierError, UnicodeError, json.JSONDecodeError, RecursionError) as error:
+        except (FrontierError, ValueError, RecursionError) as error:  # ValueError: no JSON, or thousands of digits
             return reply({"error": str(error)}, 400)
 
     routes = [Route("/health", health), Route("/answer", answer, methods=["POST"])]

@@ -118,3 +118,18 @@ def test_on_loopback_only_loopback_names_are_answered():
     ):
         client = TestClient(app(service, host), base_url=HERE)
         assert client.get("/health", headers={"host": name}).status_code == status, (host, name)
+
+
+@pytest.mark.threat("a request of a few MB that becomes gigabytes, or that no answer was thought of", "4xx, a sentence")
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"vectors":[' + b"[]," * (1 << 19) + b"[]]}", 413),
+        (b'{"queries":["x"],"k":' + b"9" * 5000 + b"}", 400),
+        (b'{"queries":null}', 400),
+        (b'{"vectors":null,"queries":null}', 400),
+    ],
+)
+def test_requests_of_a_stranger_are_refused_by_a_sentence(own, body, status):
+    found = own.post("/answer", content=body)
+    assert found.status_code == status and found.json()["error"]
