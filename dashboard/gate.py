@@ -66,11 +66,17 @@ class Gate:
                 self.say(f"refused a request to {shown!r}; if this server is known by it: --allow-host {shown}")
             return f"This server is not known as {shown!r}. If it should be, start it with --allow-host {shown}."
         needed = scope["type"] == "websocket" or scope["method"] not in SAFE
-        if (origins or needed) and [urlsplit(one).netloc.lower() for one in origins] != [host.lower()]:
+        if (origins or needed) and [_of_web(one) for one in origins] != [host.lower()]:
             return "This request comes from a page of another address."
         if scope["type"] == "http" and scope["method"] not in SAFE and UPLOAD in scope["path"]:
             return self.no_uploads(scope["headers"])
         return ""
+
+
+def _of_web(origin: str) -> str:
+    """Host and port of an origin of a web page, "" for any other, such as a browser's extension."""
+    parts = urlsplit(origin)
+    return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
 
 
 def is_loopback(host: str) -> bool:

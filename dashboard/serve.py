@@ -42,6 +42,7 @@ CONFIG: dict[str, Any] = {
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
+    "client.allowedOrigins": [],  # of pages that may frame ours and speak to them: none
     # Both themes are named: a lone primaryColor would lock the page to light. No decoder has this colour.
     "theme.light.primaryColor": "#4F46E5",
     "theme.dark.primaryColor": "#A5B4FC",
