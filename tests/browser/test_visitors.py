@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from engine.evaluation.sweep.store import Store
 from support import warm_home
@@ -44,10 +45,18 @@ class Visitor:
     def explore(self):
         """Go where answers are, or may be asked for."""
         if urlsplit(self.page.url).path != "/":  # what the page before showed may still stand there
+            there = (
+                self.page.get_by_test_id("stMain")
+                .get_by_role("radio", name="Results", exact=True)
+                .or_(self.page.get_by_text("Type a query to compare"))
+            )
             self.page.get_by_role("link", name="Explore").click()
-            self.page.get_by_test_id("stMain").get_by_role("radio", name="Results", exact=True).or_(
-                self.page.get_by_text("Type a query to compare")
-            ).first.wait_for()
+            try:
+                there.first.wait_for()
+            except PlaywrightTimeout:
+                # Streamlit forgets a click that a message of the page before overtakes (seen once in 700): click again.
+                self.page.get_by_role("link", name="Explore").click()
+                there.first.wait_for()
         self.page.locator(".tile canvas").or_(self.page.get_by_label("Your query")).first.wait_for()
 
     def slide(self):
