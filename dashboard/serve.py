@@ -241,6 +241,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], place: Listening, brow
     import streamlit as st
     from starlette.middleware import Middleware
     from starlette.routing import Route
+    from streamlit.web.bootstrap import load_config_options
 
     from dashboard.components import vendor
     from dashboard.services import corpora, jobs, login, roots
@@ -270,6 +271,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], place: Listening, brow
     routes = [Route(f"{base}{HEALTH}", _health), *vendor.routes(base)]
     guard = Middleware(gate.Gate, names=place.names, say=partial(echo, err=True), no_uploads=no_uploads)
     app = st.App(APP, lifespan=lifespan, routes=routes, middleware=[guard])
+    load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later
     login.require()  # the application decides where its secrets lie
     if not is_worker:
         place.warn()
