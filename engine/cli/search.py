@@ -71,15 +71,9 @@ def depths(
     import engine
     from engine.decoder import DEPTH
     from engine.evaluation.studies.rerank_depth import DEPTHS
-    from engine.stages import methods
 
     use_threads()
-    chains = product(
-        make_stages(selectors or list(methods("selector"))[:1], "select"),
-        make_stages(retrieves or ("dense",), "retrieve"),
-        make_stages(reranks, "rerank"),
-    )
-    decoders = [engine.Decoder(select, first, second) for select, first, second in chains]
+    decoders = _decoders(selectors, retrieves, reranks)
     with Meter() as meter:
         dataset, space, queries = source.load_judged(split, meter)
         sizes, stop = [DEPTH.parse(depth) for depth in depths] or list(DEPTHS), threading.Event()
@@ -116,6 +110,19 @@ def _echo_mixed(
         lines.append((decoder.label, f"{best}", f"{mixed['random']}", *(f"{mean[m]:.4f}" for m in names)))
     if not as_json:
         echo(aligned(lines))
+
+
+def _decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
+    """Every chain of the stages; the first selector and dense retrieval where none is named."""
+    from engine.decoder import Decoder
+    from engine.stages import methods
+
+    stages = [
+        make_stages(selectors or list(methods("selector"))[:1], "select"),
+        make_stages(retrieves or ("dense",), "retrieve"),
+        *([make_stages(reranks, "rerank")] if reranks else []),
+    ]
+    return [Decoder(*chain) for chain in product(*stages)]
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
@@ -299,17 +306,11 @@ def budget(
     as_json: bool,
 ) -> None:
     """Measure Recall within budgets of words: what a reader of so many words gets, best document first."""
-    import engine
     from engine.evaluation.metrics import METRICS
     from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
-    from engine.stages import methods
 
     use_threads()
-    chains = product(
-        make_stages(selectors or list(methods("selector"))[:1], "select"),
-        make_stages(retrieves or ("dense",), "retrieve"),
-    )
-    decoders = [engine.Decoder(select, first) for select, first in chains]
+    decoders = _decoders(selectors, retrieves)
     with Meter() as meter:
         dataset, space, queries = source.load_judged(split, meter)
         answers = read_answers(source.corpus, dataset) if answered else None

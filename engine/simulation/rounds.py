@@ -154,7 +154,7 @@ class Run:
                 return queries[int(arrivals.queries[number - 1])]
 
             self._live = {name: with_arrays(live, arrays[name], query_of) for name, live in self._live.items()}
-        if (there := inventory.there(done)) is not None:
+        if (there := inventory.arrived(done)) is not None:
             gone = CorpusChange(went=tuple(np.flatnonzero(~there).tolist()))
             for name, live in self._live.items():
                 self._take(name, replace(live, available=there), gone)
@@ -216,7 +216,7 @@ class Run:
         for name, live in self._live.items():
             record = change_of(live, came=rows, warm=self._variant.newcomers == "neighbours")
             if record is not None:
-                self._take(name, replace(live, available=self._inventory.there(t)), record)
+                self._take(name, replace(live, available=self._inventory.arrived(t)), record)
 
     def _take(self, name: str, live: Session, record: Move) -> None:
         self._live[name] = replace(live, state=live.state.fed(live.start, live.preset, record))

@@ -127,7 +127,7 @@ class _Setup:
 
     def stock(self, t: int) -> Stock:
         """The documents that are there after t rounds."""
-        there = self.inventory.there(t)
+        there = self.inventory.arrived(t)
         rows = None if there is None or there.all() else np.flatnonzero(there)
         size = len(self.begun) if rows is None else len(rows)
         if size not in self._stocks:
@@ -200,7 +200,7 @@ class Simulated(_Setup):
     def session(self) -> Session:
         """A session that was fed what the simulation was: its documents are the simulation's, bit by bit."""
         session, begin = self.begun, 0
-        if (there := self.inventory.there(0)) is not None:
+        if (there := self.inventory.arrived(0)) is not None:
             session = change(session, went=np.flatnonzero(~there).tolist())
         for after, rows in self.inventory.waves:
             if after <= len(self.events):

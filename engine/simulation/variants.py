@@ -161,7 +161,7 @@ class Inventory:
     n: int
     waves: tuple[tuple[int, np.ndarray], ...] = ()
 
-    def there(self, t: int) -> np.ndarray | None:
+    def arrived(self, t: int) -> np.ndarray | None:
         """(n,) bool, the documents that are there after t rounds; None where all have been from the start."""
         if not self.waves:
             return None

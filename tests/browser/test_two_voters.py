@@ -59,7 +59,7 @@ class Voter:
         idle(self.page)
         self.given, self.here = self.given + 1, self.here + 1
 
-    def told(self, count):
+    def wait_for_count(self, count):
         """Wait until the page says of how many votes its answers are."""
         self.page.get_by_text(f"{count:,} pieces of feedback", exact=True).first.wait_for(timeout=WAIT)
         assert self.page.get_by_test_id("stException").count() == 0
@@ -83,10 +83,10 @@ def test_two_voters_lose_nothing_and_are_told(browser, warm, tmp_path, demo, vot
                 voter.hear()
             if turn == votes // 2:
                 voters[0].step()  # a page that runs again says what others did meanwhile
-                voters[0].told(2 * (turn + 1))
+                voters[0].wait_for_count(2 * (turn + 1))
         for voter in voters:
             voter.step()
-            voter.told(2 * votes)
+            voter.wait_for_count(2 * votes)
             voter.page.context.close()
     (file,) = (home / "feedback").glob("*.sqlite")
     session, notices = orag.load(file, demo[1])

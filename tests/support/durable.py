@@ -52,7 +52,9 @@ def home_in(folder: Path) -> Path:
     return folder / "home"
 
 
-def said(function: Callable, begun: Callable = lambda *_: (), kept: Callable = lambda *_: (), *, say: Say) -> Callable:
+def acknowledged(
+    function: Callable, begun: Callable = lambda *_: (), kept: Callable = lambda *_: (), *, say: Say
+) -> Callable:
     """A function that says what it begins, and what is kept when it returns; both: names, by the arguments."""
 
     def saying(*args, **named):
@@ -81,7 +83,7 @@ def _embed(folder: Path, say: Say) -> str:
 
     encoders._CHUNK_TEXTS, keep = 12, encoders._keep
     by_key = {key: _number(TEXTS[span.start]) for span, key in _chunks()}
-    encoders._encoded = said(encoders._encoded, lambda model, texts, *_: [_number(texts[0])], say=say)
+    encoders._encoded = acknowledged(encoders._encoded, lambda model, texts, *_: [_number(texts[0])], say=say)
     encoders._keep = keep_and_say
     return engine.embed(_corpus(TEXTS), os.environ[MODEL_ENV], dtype="float32").digest
 
@@ -105,12 +107,12 @@ def _corpus(texts) -> Corpus:
 
 def _say_cells(say: Say) -> None:
     """Have sweeps say what they compute together, and each cell once the store has it."""
-    executors.compute_unit = said(
+    executors.compute_unit = acknowledged(
         executors.compute_unit,
         lambda task, unit, *_: [_cell_name(task.split, d.label, k) for d in unit.decoders for k in unit.ks],
         say=say,
     )
-    Store.put = said(Store.put, kept=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say)
+    Store.put = acknowledged(Store.put, kept=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say)
 
 
 def _cell_name(split: str, label: str, k: int) -> str:
@@ -136,15 +138,15 @@ def _tune(folder: Path, say: Say) -> str:
 
 
 def _cells_in(file: str) -> Callable[[Path], set[str]]:
-    def found(folder: Path) -> set[str]:
+    def whole_cells(folder: Path) -> set[str]:
         path = folder / file
         return {_cell_name(c.split, c.label, c.k) for c in Store(path).points()} if path.exists() else set()
 
-    return found
+    return whole_cells
 
 
 def _train(folder: Path, say: Say) -> str:
-    loop._train_epoch = said(loop._train_epoch, lambda run, number, *_: [str(number)], say=say)
+    loop._train_epoch = acknowledged(loop._train_epoch, lambda run, number, *_: [str(number)], say=say)
     options = {**training.QUICK, "epochs": 8, "checkpoint": folder / "run.safetensors"}
     data = training.planted(n=40, train=160, dev=20)
     return engine.train("dense", *data, watch=lambda epoch: say(KEPT, [str(epoch.epoch)]), **options).digest
@@ -223,7 +225,7 @@ ROWS, BATCH = 2_000, 50
 
 def _load(folder: Path, say: Say) -> str:
     _configure(folder)
-    load._PgWriter.write = said(
+    load._PgWriter.write = acknowledged(
         load._PgWriter.write, lambda _, start, size: [str(start)], lambda _, start, size: [str(start)], say=say
     )
     rows = space_of(_corpus(sentences(ROWS)), feedback.random_space(ROWS).vectors)

@@ -52,7 +52,7 @@ def load(path):
     return len(load_dataset(path).corpus)
 
 
-def shown(path):
+def previewed(path):
     from engine.data.tables import preview
 
     return len(preview(path).rows)
@@ -64,7 +64,7 @@ def run_of(path):
     return len(read_run(path, ["d"], ["q"]).documents)
 
 
-READERS = {"load": load, "preview": shown, "run": run_of}
+READERS = {"load": load, "preview": previewed, "run": run_of}
 
 # Writing
 

@@ -123,8 +123,8 @@ class OnDevice:
                         f"the {self.what} cannot be used: its tokenizer knows words that its weights do not ({error})"
                     ) from None
                 except torch.OutOfMemoryError:
-                    pass  # not in here, where the error holds what filled the device
-                self._give_way(len(batch))
+                    size = len(batch)
+                self._give_way(size)  # not while the error holds what filled the device
         return torch.cat(done)
 
     def _give_way(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""N5: nNN without training beats dense retrieval on ToolBank."""
+"""N5: NNN without training beats dense retrieval on ToolBank."""
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSets

@@ -1,4 +1,4 @@
-"""N6: nNN without training beats dense retrieval on ToolLens."""
+"""N6: NNN without training beats dense retrieval on ToolLens."""
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSets

@@ -1,4 +1,4 @@
-"""N7: nNN without training is about level with dense retrieval on MultiHop-RAG."""
+"""N7: NNN without training is about level with dense retrieval on MultiHop-RAG."""
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSets

@@ -1,4 +1,4 @@
-"""N8: nNN without training beats MMR on ToolBank."""
+"""N8: NNN without training beats MMR on ToolBank."""
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSets

@@ -1,4 +1,4 @@
-"""N11: mMR beats dense retrieval on ToolBank and ToolLens."""
+"""N11: MMR beats dense retrieval on ToolBank and ToolLens."""
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSets

@@ -73,7 +73,7 @@ def test_what_leads_out_is_refused(root, secret, typed):
 def test_a_refusal_is_the_same_whether_the_path_is_there(root, secret):
     (root / "link").symlink_to(secret)
 
-    def said(path, check=roots.check_corpus):
+    def refusal(path, check=roots.check_corpus):
         with pytest.raises(FrontierError) as refusal:
             check(str(path))
         return str(refusal.value).replace(str(path), "PATH")
@@ -83,8 +83,8 @@ def test_a_refusal_is_the_same_whether_the_path_is_there(root, secret):
         (secret, secret.with_name("none")),
         (root / "link/table.csv", root / "link/none.csv"),
     ):
-        assert said(there) == said(gone)
-        assert said(there, roots.check_model) == said(gone, roots.check_model)
+        assert refusal(there) == refusal(gone)
+        assert refusal(there, roots.check_model) == refusal(gone, roots.check_model)
     beside = root / "set.csv"
     beside.write_text("id,text\n1,a\n")
     for name in ("secret", "none"):  # `exists` alone would say no where the first folder is not there

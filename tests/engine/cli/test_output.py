@@ -29,15 +29,15 @@ def corpus(tmp_path_factory):
 def work(corpus, tmp_path_factory):
     """A folder with a sweep of the corpus, a run of another system and a log of feedback, all badly named."""
     path = tmp_path_factory.mktemp("work")
-    said("sweep", "--corpus", corpus, "--select", "top_k", "--select", "mmr", "--points", "3", "-k", "3",
+    output_of("sweep", "--corpus", corpus, "--select", "top_k", "--select", "mmr", "--points", "3", "-k", "3",
          "--store", path / "s\x1b[2J.db")  # fmt: skip
-    said("orag", "simulate", "--corpus", corpus, "--split", "dev", "--rounds", "8", "--checkpoints", "1",
+    output_of("orag", "simulate", "--corpus", corpus, "--split", "dev", "--rounds", "8", "--checkpoints", "1",
          "--log", path / "\x9blog.jsonl")  # fmt: skip
     hostile.run_of(path, "\x1b[2Jrun\u202e")
     return path
 
 
-def said(*args, fails=False):
+def output_of(*args, fails=False):
     """What a command prints, on both streams, without the ends of lines that it may use."""
     result = CliRunner().invoke(main, list(map(str, args)))
     assert (result.exit_code != 0) == fails, result.output
@@ -71,7 +71,7 @@ def test_nothing_that_is_printed_steers_the_terminal(command, corpus, work):
     known = {"CORPUS": corpus, "STORE": store, "LOG": log, "RUN": work / "\x1b[2Jrun\u202e.jsonl"}
     known |= {"QUERY": hostile.ids("q")[-2]}
     words = [str(known.get(word, word)).replace("WORK", str(work)) for word in command.split(" ")]
-    output = said(*words)
+    output = output_of(*words)
     assert output and hostile.steers(output) == []
 
 
@@ -103,13 +103,13 @@ def test_nothing_that_is_printed_steers_the_terminal(command, corpus, work):
 )
 def test_no_error_steers_the_terminal(words, corpus, work):
     known = {"CORPUS": corpus, "STORE": work / "s\x1b[2J.db"}
-    output = said(*(known.get(word, word) for word in words), fails=True)
+    output = output_of(*(known.get(word, word) for word in words), fails=True)
     assert "Error" in output and hostile.steers(output) == []
 
 
 def test_json_is_exact_however_it_is_escaped(corpus):
     queries = engine.load_dataset(corpus).queries
-    output = said("decode", "--corpus", corpus, "--query-id", queries.ids[-2], "--json", "-k", "50")
+    output = output_of("decode", "--corpus", corpus, "--query-id", queries.ids[-2], "--json", "-k", "50")
     found = json.loads(output.splitlines()[-1])["results"][0]
     assert (found["id"], found["query"]) == (queries.ids[-2], queries.texts[-2])
     assert {d["id"] for d in found["documents"]} == set(hostile.ids("d"))
@@ -163,15 +163,15 @@ def test_a_place_that_cannot_be_written_is_named(command, corpus, work, tmp_path
     inside = tmp_path / "file"
     inside.write_text("here")
     words, _ = writing(command, inside / "x", corpus, work)
-    assert re.search("must lie in a folder|cannot write", " ".join(said(*words, fails=True).split()))
+    assert re.search("must lie in a folder|cannot write", " ".join(output_of(*words, fails=True).split()))
     words, taken = writing(command, tmp_path / "taken", corpus, work)
     folder = tmp_path / os.path.basename(taken)
     (folder / "kept").mkdir(parents=True)
-    output = " ".join(said(*words, fails=True).split()) if "train" not in command else "is no file"
+    output = " ".join(output_of(*words, fails=True).split()) if "train" not in command else "is no file"
     assert re.search("is no file|new or an empty folder|exists; a simulation", output), output
     assert [file.name for file in folder.iterdir()] == ["kept"] and inside.read_text() == "here"
     words, _ = writing(command, "/proc/none", corpus, work)
-    assert "/proc" in said(*words, fails=True)
+    assert "/proc" in output_of(*words, fails=True)
 
 
 @pytest.mark.parametrize("command", [one for one in WRITERS if not one.startswith(("orag simulate", "pass", "train"))])
@@ -185,19 +185,19 @@ def test_a_file_is_written_whole_or_stays_as_it_was(command, corpus, work, tmp_p
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert "No space left" in said(*words, fails=True)
+        assert "No space left" in output_of(*words, fails=True)
     assert file.read_text() == "as it was" and [each.name for each in tmp_path.iterdir()] == [file.name]
-    said(*words)
+    output_of(*words)
     assert file.read_bytes() != b"as it was"
 
 
 def test_a_device_is_no_file_and_a_link_is_followed(work, tmp_path):
     store = work / "s\x1b[2J.db"
-    assert "is no file" in said("report", store, "--out", "/dev/null", fails=True)
+    assert "is no file" in output_of("report", store, "--out", "/dev/null", fails=True)
     link, file = tmp_path / "link.md", tmp_path / "file.md"
     file.touch()
     link.symlink_to(file)
-    said("compare", store, "--out", link)
+    output_of("compare", store, "--out", link)
     assert link.is_symlink() and "|" in file.read_text()
 
 

@@ -26,5 +26,5 @@ def test_a_whole_stock_is_the_corpus():
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=1, regret="none"), arrivals=((0.5, 7),))
     assert found.stock(7).space is space and found.stock(7).rows is None
     assert len(found.stock(6).space) == 10 and np.array_equal(
-        found.stock(6).rows, np.flatnonzero(found.inventory.there(0))
+        found.stock(6).rows, np.flatnonzero(found.inventory.arrived(0))
     )

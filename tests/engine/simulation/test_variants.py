@@ -105,7 +105,7 @@ def test_what_has_not_come_is_neither_drawn_nor_moved_nor_found(rule, reranker):
                 assert not np.isin(snapshot.rows, rows).any()
         assert (found.final[rows] != start[rows]).any(1).any() or rule == "paper"
     for checkpoint, snapshot in zip(found.checkpoints, found.snapshots, strict=True):
-        there = found.inventory.there(checkpoint.step)
+        there = found.inventory.arrived(checkpoint.step)
         assert not set(row for row, _ in checkpoint.drift.movers) & set(np.flatnonzero(~there))
         # What the cells say is what a corpus of those that are there answers.
         rows = np.flatnonzero(there).tolist()
@@ -127,7 +127,7 @@ DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
 def test_a_simulation_with_arrivals_is_a_session_in_which_documents_came(rule, newcomers):
     space, queries, qrels = planted(n=30, each=5)
     found = simulate(space, queries, qrels, plan=QUIET, arrivals=LATER, newcomers=newcomers, seed=5, **RULES[rule])
-    session = orag.change(found.begun, went=np.flatnonzero(~found.inventory.there(0)).tolist())
+    session = orag.change(found.begun, went=np.flatnonzero(~found.inventory.arrived(0)).tolist())
     for at, which in enumerate(found.trail.query.tolist()):
         query, right = found.queries[which], found.right[which]
         draw = orag.ask(session, query, round=at + 1)
@@ -279,7 +279,7 @@ def test_qrels_of_a_question_stay_apart_from_held_out():
 def test_drift_is_of_those_that_are_there():
     space, queries, qrels = planted(n=30, each=5)
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=1, regret="none"), arrivals=((0.5, 10**6),))
-    there = np.flatnonzero(found.inventory.there(0))
+    there = np.flatnonzero(found.inventory.arrived(0))
     drift = found.checkpoints[-1].drift
     far = np.linalg.norm((found.final - space.vectors.double().numpy())[there], axis=1)
     assert drift.longest <= 1 + 1e-6 and {row for row, _ in drift.movers} <= set(there.tolist()) and far.max() > 0
