@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,20 +23,35 @@ if TYPE_CHECKING:
 @option("--data", metavar="FOLDER", type=click.Path(exists=True, file_okay=False), help="Judged sets in BEIR layout.")
 @option("--encoder", default="bundled", metavar="NAME|PATH", help="Embeds the sets.")
 @option("--workers", type=click.IntRange(1, 64), default=1, help="Processes of this machine, a thread each.")
+@option("--work", metavar="FOLDER", type=click.Path(file_okay=False), help="Trained systems, a folder a set.")
+@click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
 @seed_option("Of samples and resamples.")
 @click.option("--anew", is_flag=True, help="Measure again what is kept from before.")
 @json_option("One JSON object a claim.")
-def reproduce(which: str, data: str | None, encoder: str, workers: int, seed: int, anew: bool, as_json: bool) -> None:
+def reproduce(
+    which: str,
+    data: str | None,
+    encoder: str,
+    workers: int,
+    work: str | None,
+    train: bool,
+    seed: int,
+    anew: bool,
+    as_json: bool,
+) -> None:
     """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
     from engine.evidence.claim import claims
+    from engine.evidence.judged_sets import JudgedSets
     from engine.evidence.run import reproduce as run
 
     use_threads()
+    if train and not work:
+        raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
     rows: list[JudgedClaim] = []
     with Meter() as meter:
         stop = threading.Event()
-        folder = Path(data) if data else None
-        for row in run(which, folder, encoder, seed, workers, anew, meter, stop):
+        sets = JudgedSets(data, encoder, work, train)
+        for row in run(which, sets, seed, workers, anew, meter, stop):
             meter.clear()
             rows.append(row)
             echo(f"{row.claim.id:<4} {row.words}", err=True)

@@ -2,13 +2,13 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from engine.errors import ParamError
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Ruling, Scope
 
 PAPERS = {
@@ -20,6 +20,8 @@ PAPERS = {
 }
 Measurement = Mapping[str, Any]
 """Plain numbers, lists and texts by name, as JSON takes them: what is stored, and what a rule reads."""
+Measure = Callable[[Sequence[JudgedSet], int], Measurement]
+"""A claim's sets, as far as the folder has them, and a seed → numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +33,11 @@ class Claim:
     place: str  # theorem, figure, table or section
     sentence: str  # what is claimed, in one sentence
     scope: Scope  # what the measurement can speak of at best
-    measure: Callable[[JudgedSets, int], Measurement]  # the sets and a seed → numbers
-    rule: Callable[[Measurement], Ruling]
+    measure: Measure | None = None  # claims of one measurement name the same one, which then is made once
+    rule: Callable[[Any], Ruling] | None = None
+    missing: str = ""  # what it would take, where nothing here can measure it
     sets: tuple[str, ...] = ()  # judged sets that it is measured on, where the folder has them
+    trained: bool = False  # whether it is about trained systems, which a work folder has
     effect: str = ""  # the paper's own number, with its unit; "" where it prints none
     differs: str = ""  # what is otherwise than in the paper
     cost: int = 1  # seconds on one idle core, about

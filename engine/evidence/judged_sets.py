@@ -21,6 +21,8 @@ class JudgedSet:
     name: str
     dataset: Dataset
     encoder: str
+    work: Path | None = None  # the folder of what is trained on it
+    train: bool = False  # whether what is not there is trained
 
     @cached_property
     def space(self) -> engine.Space:
@@ -43,6 +45,12 @@ class JudgedSet:
             raise DataError(f"{self.name} has no judgements")
         return split_in_half(list(qrels.values())[-1])
 
+    @property
+    def trained_digest(self) -> str:
+        """Names what its work folder has measured of trained systems."""
+        files = sorted(self.work.glob("answers-*.json")) if self.work else []
+        return digest_of([f"{self.train}", *(file.read_text(encoding="utf-8") for file in files)])
+
     def queries(self, split: str, most: int | None = None) -> Embeddings:
         """The embedded queries of a split that have a relevant document, the first of them in the set's own order."""
         qrels = self.splits[split]
@@ -54,10 +62,18 @@ class JudgedSet:
 class JudgedSets:
     """The sets of a folder by name; a folder that is itself a set has that one.
 
-    encoder: a model's name or path
+    encoder: a model's name or path; work: the folder of trained systems, a folder a set; train: whether those that are
+    not there are trained
     """
 
-    def __init__(self, folder: str | Path | None = None, encoder: str = "bundled") -> None:
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        encoder: str = "bundled",
+        work: str | Path | None = None,
+        train: bool = False,
+    ) -> None:
+        self.arguments = folder, encoder, work, train  # what makes the same in another process
         self.encoder = encoder
         self._folders: dict[str, Path] = {}
         self._sets: dict[str, JudgedSet] = {}
@@ -84,5 +100,7 @@ class JudgedSets:
         if name not in self._sets:
             folder = self._folders[name]
             qrels = RESPLIT if (folder / RESPLIT).is_dir() else "qrels"
-            self._sets[name] = JudgedSet(name, engine.load_dataset(str(folder), qrels=qrels), self.encoder)
+            dataset = engine.load_dataset(str(folder), qrels=qrels)
+            *_, work, train = self.arguments
+            self._sets[name] = JudgedSet(name, dataset, self.encoder, Path(work) / name if work else None, train)
         return self._sets[name]

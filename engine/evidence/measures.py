@@ -1,12 +1,14 @@
 """What several claims measure: decoders chosen on one split and reported on another, query by query."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 import engine
 from engine.decoder import Decoder
 from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
 from engine.evidence.judged_sets import JudgedSet
 from engine.stages import make
@@ -19,11 +21,39 @@ L1_GRID = [d for d in engine.grid("nnn", fill="strict", l2=0.0)]
 L2_GRID = [d for d in engine.grid("nnn", fill="strict", l1=0.0)]
 POINTS = 100
 """Differences are told in points of a hundred, as the papers have them."""
+SECTION = "evidence"
+"""Of the cache: measurements, and the cells that several of them share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedDifferences:
+    """Paired differences in points of one decoder to others, each the best of its settings on dev, reported on test.
+
+    The cells of the measurement: set, metric, k and the other's name → differences query by query.
+    """
+
+    claimed: Sequence[Decoder]
+    others: Mapping[str, Sequence[Decoder]]
+    metrics: tuple[str, ...] = ("comp",)
+    k: tuple[int, ...] = (5,)
+
+    def __call__(self, sets: Sequence[JudgedSet], _: int) -> dict[str, list[float]]:
+        """What is measured on the sets."""
+        return {
+            f"{judged.name}, {metric}@{k}, to {name}": (
+                tuned(judged, self.claimed, metric, k) - tuned(judged, other, metric, k)
+            ).tolist()
+            for judged in sets
+            for metric in self.metrics
+            for k in self.k
+            for name, other in self.others.items()
+        }
 
 
 def cells(judged: JudgedSet, decoders: Sequence[Decoder], split: str, metrics: Sequence[str], k: int) -> list[Cell]:
-    """Every decoder on a split, in the order given."""
-    measured = sweep(decoders, judged.space, judged.queries(split), judged.splits[split], k, metrics, split=split)
+    """Every decoder on a split, in the order given; what another claim has measured is read."""
+    queries, qrels, store = judged.queries(split), judged.splits[split], cached_file(SECTION, "cells.db")
+    measured = sweep(decoders, judged.space, queries, qrels, k, metrics, split=split, store=store)
     by_label = {cell.label: cell for cell in measured}
     return [by_label[decoder.label] for decoder in decoders]
 
@@ -40,16 +70,6 @@ def tuned(judged: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -
     best = decoders[0] if len(decoders) == 1 else best_on_dev(judged, decoders, metric, k)
     (cell,) = cells(judged, [best], "test", (metric,), k)
     return POINTS * cell.values[metric]
-
-
-def tuned_differences(
-    sets: Iterable[JudgedSet], claimed: Sequence[Decoder], other: Sequence[Decoder], metric: str, k: int
-) -> dict[str, list[float]]:
-    """Set → paired differences in points, both sides chosen on dev and reported on test."""
-    return {
-        f"{judged.name}, {metric}@{k}": (tuned(judged, claimed, metric, k) - tuned(judged, other, metric, k)).tolist()
-        for judged in sets
-    }
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:

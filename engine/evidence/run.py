@@ -6,9 +6,8 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,13 +18,13 @@ from engine.errors import DataError, FrontierError
 from engine.evidence import measures
 from engine.evidence.claim import Claim, Measurement, chosen, claims
 from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.measures import SECTION
 from engine.evidence.rules import Ruling, Scope, in_words, untestable
 from engine.params import Whole
 from engine.progress import Progress, Stop, stoppable
 from engine.threads import limit_blas
 from engine.values import digest_of
 
-SECTION = "evidence"
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
 WORKERS = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
 STOPPED = "{label} was stopped; claims that were measured are kept"
@@ -48,9 +47,8 @@ class JudgedClaim:
 
 
 def reproduce(
-    which: str = "all",
-    data: str | Path | None = None,
-    encoder: str = "bundled",
+    which: str,
+    sets: JudgedSets,
     seed: int = 0,
     workers: int = 1,
     anew: bool = False,
@@ -59,42 +57,43 @@ def reproduce(
 ) -> Iterator[JudgedClaim]:
     """Claims measured and judged, as they are finished; those kept from before come first.
 
-    which: a claim's id, a paper, or "all"; data: folder of judged sets in BEIR layout, or one of them; encoder: a
-    model's name or path; anew: measure again what is kept. Kept by claim, its code, the sets' contents, encoder and
-    seed, so that a run that was killed goes on. Raises ParamError, DataError, and Cancelled.
+    which: a claim's id, a paper, or "all"; anew: measure again what is kept. Kept by measure and its code, the sets'
+    contents, encoder and seed, so that a run that was killed goes on. Raises ParamError, DataError, and Cancelled.
     """
     seed, workers = SEED.check(seed), WORKERS.check(workers)
     asked = chosen(which)
-    sets = JudgedSets(data, encoder)
     watch = stoppable(progress, stop, STOPPED)
     done = 0
-    waiting: list[Claim] = []
+    waiting: dict[str, list[Claim]] = {}
     for claim in asked:
-        stored = None if anew else _stored(claim, sets, seed)
-        if stored is None:
-            waiting.append(claim)
+        key = _key(claim, sets, seed)
+        stored = None if anew or not claim.measure else cache.get(SECTION, key)
+        if claim.measure and stored is None:
+            waiting.setdefault(key, []).append(claim)
             continue
         done += 1
-        yield _judged(claim, sets, stored)
+        yield _judged(claim, sets, {"seconds": 0.0} if stored is None else json.loads(stored))
     watch(done, len(asked), "claims")
-    for claim, measurement in _measured(waiting, sets, data, seed, workers):
-        cache.put(SECTION, _key(claim, sets, seed), json.dumps(measurement).encode())
-        done += 1
-        watch(done, len(asked), claim.id)
-        yield _judged(claim, sets, measurement)
+    for key, measurement in _measured(waiting, sets, seed, workers):
+        cache.put(SECTION, key, json.dumps(measurement).encode())
+        for claim in waiting[key]:
+            done += 1
+            watch(done, len(asked), claim.id)
+            yield _judged(claim, sets, measurement)
 
 
 def _measured(
-    waiting: Sequence[Claim], sets: JudgedSets, data: str | Path | None, seed: int, workers: int
-) -> Iterator[tuple[Claim, Measurement]]:
+    waiting: Mapping[str, Sequence[Claim]], sets: JudgedSets, seed: int, workers: int
+) -> Iterator[tuple[str, Measurement]]:
+    """Key → what the claims that share it measure."""
     if workers == 1 or len(waiting) < 2:
-        for claim in waiting:
-            yield claim, _measure(claim, sets, seed)
+        for key, (claim, *_) in waiting.items():
+            yield key, _measure(claim, sets, seed)
         return
     # The longest first, so that no worker is left with one at the end.
-    order = sorted(waiting, key=lambda claim: -claim.cost)
-    with ProcessPoolExecutor(workers, get_context("spawn"), _ready, (data, sets.encoder)) as pool:
-        running = {pool.submit(_measure_in_worker, claim.id, seed): claim for claim in order}
+    order = sorted(waiting, key=lambda key: -max(claim.cost for claim in waiting[key]))
+    with ProcessPoolExecutor(workers, get_context("spawn"), _ready, sets.arguments) as pool:
+        running = {pool.submit(_measure_in_worker, waiting[key][0].id, seed): key for key in order}
         try:
             for future in as_completed(running):
                 yield running[future], future.result()
@@ -106,11 +105,11 @@ _SETS = JudgedSets()
 """Of a worker."""
 
 
-def _ready(data: str | Path | None, encoder: str) -> None:
+def _ready(*arguments: Any) -> None:
     global _SETS
     torch.set_num_threads(1)
     limit_blas(1)
-    _SETS = JudgedSets(data, encoder)
+    _SETS = JudgedSets(*arguments)
 
 
 def _measure_in_worker(name: str, seed: int) -> Measurement:
@@ -123,7 +122,9 @@ def _measure(claim: Claim, sets: JudgedSets, seed: int) -> Measurement:
     try:
         if claim.sets and not sets.names:
             raise DataError(f"judged sets: {', '.join(claim.sets)} (--data FOLDER)")
-        numbers: Mapping[str, Any] = {"numbers": claim.measure(sets, seed)}
+        if claim.measure is None:
+            raise DataError(claim.missing)
+        numbers: Mapping[str, Any] = {"numbers": claim.measure(list(sets.among(claim.sets)), seed)}
     except FrontierError as error:
         numbers = {"missing": str(error).rstrip(".")}
     return {**numbers, "seconds": round(time.monotonic() - began, 1)}
@@ -132,24 +133,28 @@ def _measure(claim: Claim, sets: JudgedSets, seed: int) -> Measurement:
 def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
     own = [name for name in claim.sets if name in sets.names]
     used = own or (list(sets.names) if claim.sets else [])
-    missing = measurement.get("missing")
+    missing = measurement.get("missing", claim.missing)
     return JudgedClaim(
         claim=claim,
-        ruling=untestable(missing) if missing else claim.rule(measurement["numbers"]),
+        ruling=untestable(missing) if missing or claim.rule is None else claim.rule(measurement["numbers"]),
         scope=claim.scope if own or not claim.sets else Scope.STAND_IN,
         where=", ".join([*used, sets.encoder]) if used else "enumerated cases",
         seconds=measurement["seconds"],
     )
 
 
-def _stored(claim: Claim, sets: JudgedSets, seed: int) -> Measurement | None:
-    kept = cache.get(SECTION, _key(claim, sets, seed))
-    return None if kept is None else json.loads(kept)
-
-
 def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Names a measurement: the claim, the code that makes it, the contents of its sets, encoder and seed."""
-    code = [inspect.getsource(inspect.getmodule(claim.measure) or measures), inspect.getsource(measures)]
-    used = [judged.digest for judged in sets.among(claim.sets)] if claim.sets else []
-    parts = [claim.id, *code, *used, encoder_model.find(sets.encoder).digest if used else "", str(seed)]
-    return hashlib.sha256(digest_of(parts).encode()).hexdigest()[:32]
+    """Names a measurement: what measures and its code, the contents of its sets, encoder and seed.
+
+    A claim's own words are no part of it.
+    """
+    if claim.measure is None:
+        return claim.id
+    as_data = is_dataclass(claim.measure)
+    source = inspect.getsource(inspect.getmodule(type(claim.measure) if as_data else claim.measure) or measures)
+    parts = [source.partition("\nCLAIM = ")[0], repr(claim.measure) if as_data else claim.measure.__qualname__]
+    if claim.sets:
+        used = list(sets.among(claim.sets)) if sets.names else []
+        parts += [inspect.getsource(measures), encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
+        parts += [judged.trained_digest for judged in used if claim.trained]
+    return hashlib.sha256(digest_of([*parts, str(seed)]).encode()).hexdigest()[:32]

@@ -3,125 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from harness import Block, Judged, Say, table
+from harness import Block, Say, table
 
-import engine
 from engine.evaluation.statistics import intervals
-from engine.evaluation.sweep.sweep import grid
-from engine.training.comparison import System, compare_systems
-from engine.training.dataset import gather_samples
+from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.trained_systems import TRAINED, TrainedSystems
+from engine.training.comparison import CONTROL
 from engine.training.metrics import REPORTED
-from engine.training.train import best_on_dev
-from engine.training.trained import Trained
 
-SETS = {"toolbank-numpy": "qrels_resplit", "toollens": "qrels"}
-CONTROL = "dense-cont"
-EQ6 = {"loss": "eq6"}
-TRAINED: dict[str, dict[str, Any]] = {
-    "NNN-Tr, implicit + ours": {},
-    "NNN-Tr, implicit": EQ6,
-    "NNN-Tr, unrolled": {**EQ6, "gradient": "unrolled"},
-    "L1-Tr": {"l2": 0.0},
-    "L2-Tr": {"l1": 0.0},
-}
+SETS = ("toolbank-numpy", "toollens")
 ORDER = (
     "encoder", "dense", CONTROL, "MMR", "NNN-Fix", "L1-Fix", "L2-Fix", "dense-cont, NNN-Fix", "COLT",
     "NNN-Tr, unrolled", "NNN-Tr, implicit", "NNN-Tr, implicit + ours", "L1-Tr", "L2-Tr",
 )  # fmt: skip
-FIXED = {"NNN-Fix": {}, "L1-Fix": {"l2": 0.0}, "L2-Fix": {"l1": 0.0}}
-MIXED = [{"depth": depth, "contrast": contrast} for depth in (1, 2, 3) for contrast in (0.01, 0.1, 1.0)]
-"""COLT's settings that dev chooses from; on toollens, where one takes minutes, with the middle contrast alone, at the
-first seed, for all seeds."""
 COLUMNS = ("Recall@3", "Recall@5", "Comp@3", "Comp@5")
 COMPARED = (("comp", 5), ("comp", 3), ("recall", 5))
 PAPER = {"toolbank-numpy": (22.1, 35.3), "toollens": (80.3, 80.3)}
 """Comp@5 of the control and of implicit + ours that were measured before, by a throw-away build."""
-Made = tuple[engine.Space, engine.Decoder, Trained | None]
-"""A system, and the training that it came of."""
-
-
-class Work(Judged):
-    """One set: what is trained lies in a folder, and what was answered beside it."""
-
-    def __init__(self, name: str, given: argparse.Namespace, say: Say) -> None:
-        super().__init__(given.data / name, SETS[name])
-        self.name, self.say, self.folder, self.test = name, say, given.work / name, self.asked("test")
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
-        space = self.space if start is None else start.space
-        path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
-        result = engine.train(method, space, self.queries, self.data.qrels, seed=seed, checkpoint=path, **params)
-        self.say(f"{self.name}, seed {seed}: {stage}: {result.stopped}, best epoch {result.run.best}")
-        return result
-
-    def best(self, space: engine.Space, decoders: list[engine.Decoder]) -> engine.Decoder:
-        return best_on_dev(decoders, gather_samples(space, self.queries, self.data.qrels, "train", "dev"))
-
-    def answers(self, seed: int, name: str, make: Callable[[], Made]) -> dict:
-        """Per query what a system is worth; from the folder where it is there already."""
-        path = self.folder / f"answers-{seed}.json"
-        kept = json.loads(path.read_text()) if path.is_file() else {}
-        if name not in kept:
-            space, decoder, trained = make()
-            worth = compare_systems([System(name, space, decoder)], self.test, self.data.qrels["test"], "test")
-            values = {f"{m}@{k}": worth.values[name][m, k].tolist() for m, k in REPORTED}
-            kept[name] = {"values": values, "decoder": decoder.label, "epochs": None, "note": None}
-            if trained is not None:
-                kept[name]["epochs"] = [e.seconds for e in trained.history[1:]]
-                kept[name]["note"] = {"best": trained.run.best, "stopped": trained.stopped}
-            path.write_text(json.dumps(kept))
-            self.say(f"{self.name}, seed {seed}: {name}: Comp@5 {100 * np.mean(values['comp@5']):.1f}")
-        return kept[name]
-
-    def systems(self, seed: int) -> Iterator[tuple[str, Callable[[], Made]]]:
-        """Name → how it is made."""
-        plain = engine.Decoder(engine.make("top_k"))
-        start = self.train("dense", "dense", seed, None)
-        yield "encoder", lambda: (self.space, plain, None)
-        yield "dense", lambda: (start.space, plain, start)
-        control = self.train(CONTROL, "dense", seed, start, patience=None)
-        yield CONTROL, lambda: (control.space, plain, control)
-        yield "MMR", lambda: (start.space, self.best(start.space, grid("mmr", 11)), None)
-        for name, zero in FIXED.items():
-            own = grid("nnn", fill="strict", **zero)
-            yield name, lambda own=own: (start.space, self.best(start.space, own), None)
-        own = grid("nnn", fill="strict")
-        yield "dense-cont, NNN-Fix", lambda: (control.space, self.best(control.space, own), None)
-        for name, params in TRAINED.items():
-            yield name, lambda name=name, params=params: made_by(self.train(name, "nnn", seed, start, **params))
-        yield "COLT", lambda: self._mixed(seed, start)
-
-    def _mixed(self, seed: int, start: Trained) -> Made:
-        chosen = self.folder / "colt.json"
-        settings = MIXED if self.name == "toolbank-numpy" else [s for s in MIXED if s["contrast"] == 0.1]
-        if self.name == "toollens" and chosen.is_file():
-            settings = [json.loads(chosen.read_text())]
-        result = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
-        best = max(range(len(result)), key=lambda i: result[i].best.dev.comp5)
-        chosen.write_text(json.dumps(settings[best]))
-        return made_by(result[best])
-
-
-def made_by(trained: Trained) -> Made:
-    return trained.space, trained.decoder, trained
 
 
 def measure(given: argparse.Namespace, say: Say) -> dict[str, Any]:
     """Set → seed → system → what each query got; whatever the folder has is not computed again."""
-    figures: dict[str, Any] = {}
+    figures, sets = {}, JudgedSets(given.data)
     for name in given.sets:
-        if not (given.data / name).is_dir():
+        if name not in sets.names:
             say(f"{name} is not there")
             continue
-        work = Work(name, given, say)
-        relevant = [len(work.data.qrels["test"].relevant(q)) for q in work.test.ids]
-        seeds = [{n: work.answers(seed, n, make) for n, make in work.systems(seed)} for seed in range(given.seeds)]
+        judged = sets[name]
+        systems = TrainedSystems(judged, given.work / name, say)
+        relevant = [len(judged.splits["test"].relevant(q)) for q in judged.queries("test").ids]
+        seeds = [systems.answers(seed) for seed in range(given.seeds)]
         figures[name] = _summary(seeds, np.array(relevant))
     return figures
 

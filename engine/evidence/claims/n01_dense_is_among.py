@@ -1,19 +1,21 @@
 """N1: whatever dense retrieval gets right, the elastic net gets right for some λ."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 import engine
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Ruling, Scope, theorem
 
 SIZES, QUERIES, LEAST = range(1, 7), 100, 500
 
 
-def measure(sets: JudgedSets, seed: int) -> Measurement:
+def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """How many rows of the top k the support misses or adds, at the witness's λ₁ and λ₂, by certified answers."""
     apart = []
-    for judged in sets.among(CLAIM.sets):
+    for judged in sets:
         queries = judged.queries("test", QUERIES).vectors
         rng = np.random.default_rng(seed)
         for row, k in zip(range(len(queries)), rng.choice(list(SIZES), len(queries)), strict=True):

@@ -1,16 +1,18 @@
 """N3: there are sets that only the elastic net finds."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 import engine
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Ruling, Scope, theorem
 
 CASES = 60
 
 
-def measure(_: JudgedSets, seed: int) -> Measurement:
+def measure(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Whether the support of Proposition 1's example is the pair that no ranking by score puts first, over λ₁."""
     apart = []
     for l1 in np.random.default_rng(seed).uniform(1e-3, 1 / 3 - 1e-3, CASES).tolist():

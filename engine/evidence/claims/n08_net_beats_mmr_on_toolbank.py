@@ -1,19 +1,10 @@
 """N8: NNN without training beats MMR on ToolBank."""
 
-from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSets
-from engine.evidence.measures import ELASTIC_GRID, MMR_GRID, tuned_differences
-from engine.evidence.rules import Ruling, Scope, difference
+from functools import partial
 
-
-def measure(sets: JudgedSets, seed: int) -> Measurement:
-    """Paired differences in Comp@5, each side chosen on dev and reported on test."""
-    return tuned_differences(sets.among(CLAIM.sets), ELASTIC_GRID, MMR_GRID, "comp", 5)
-
-
-def judge(measured: Measurement) -> Ruling:
-    return difference(measured, margin=1.0)
-
+from engine.evidence.claim import Claim
+from engine.evidence.measures import ELASTIC_GRID, MMR_GRID, TunedDifferences
+from engine.evidence.rules import Scope, difference
 
 CLAIM = Claim(
     id="N8",
@@ -21,8 +12,8 @@ CLAIM = Claim(
     place="Table 2",
     sentence="NNN without training beats MMR on ToolBank.",
     scope=Scope.STAND_IN,
-    measure=measure,
-    rule=judge,
+    measure=TunedDifferences(claimed=ELASTIC_GRID, others={"MMR": MMR_GRID}),
+    rule=partial(difference, margin=1.0),
     sets=("toolbank-numpy",),
     effect="+6.7 points Comp@5",
     differs="MiniLM as it is shipped, not bge-small fine-tuned on the set.",

@@ -1,8 +1,10 @@
 """N21: fifty steps of FISTA give the minimiser."""
 
+from collections.abc import Sequence
+
 import engine
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSet, JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import ELASTIC_GRID
 from engine.evidence.rules import Ruling, Scope, share, thresholds
 from engine.params import values_of
@@ -10,9 +12,9 @@ from engine.params import values_of
 QUERIES, K = 200, 5
 
 
-def measure(sets: JudgedSets, seed: int) -> Measurement:
+def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → pairs of a query and a setting of the grid, and those whose first five are another set than the exact's."""
-    return {judged.name: _other_sets(judged) for judged in sets.among(CLAIM.sets)}
+    return {judged.name: _other_sets(judged) for judged in sets}
 
 
 def _other_sets(judged: JudgedSet) -> list[int]:

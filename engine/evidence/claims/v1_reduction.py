@@ -1,16 +1,18 @@
 """V1: the reduction that shows VRSD to be hard is right."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Ruling, Scope, theorem
 from engine.theory.vrsd import reduction
 
 CASES = 2000
 
 
-def measure(_: JudgedSets, seed: int) -> Measurement:
+def measure(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Whether both problems have the same answer, on random numbers of which half can be summed by their making."""
     rng = np.random.default_rng(seed)
     apart = []

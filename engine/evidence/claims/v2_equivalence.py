@@ -1,9 +1,11 @@
 """V2: the best sum for the query is the best sum for what d₀ leaves of it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import unit_rows
 from engine.evidence.rules import Ruling, Scope, theorem
 from engine.theory.vrsd import equivalence
@@ -11,7 +13,7 @@ from engine.theory.vrsd import equivalence
 CASES = 400
 
 
-def measure(_: JudgedSets, seed: int) -> Measurement:
+def measure(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """How much cosine the second problem's set lacks of the first's, on random unit vectors, by enumeration."""
     rng = np.random.default_rng(seed)
     lost: list[float] = []

@@ -1,17 +1,19 @@
 """V3: Algorithm 1 returns the set that its problem asks for."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engine.evaluation.studies.brute_force import optimum_gap
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import unit_rows
 from engine.evidence.rules import Ruling, Scope, theorem
 
 CASES, ROWS, DIMENSIONS, K = 200, 14, 16, 5
 
 
-def measure(_: JudgedSets, seed: int) -> Measurement:
+def measure(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """What the greedy set lacks of the best one that holds d₀, as a share of the range of all, by enumeration."""
     rng = np.random.default_rng(seed)
     gaps = []

@@ -1,6 +1,7 @@
 """Claims measured once, kept, and judged whenever they are read."""
 
 import json
+import pkgutil
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,11 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main as frontier
 from engine.data.beir import write_beir
+from engine.evidence import claims as package
 from engine.evidence import run
-from engine.evidence.claim import PAPERS, chosen, claims
-from engine.evidence.rules import Finding, Scope
+from engine.evidence.claim import PAPERS, Claim, chosen, claims
+from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.rules import Finding, Scope, theorem
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,42 +39,62 @@ def folder(tmp_path_factory):
 def test_every_claim_is_complete_and_named_by_its_file():
     known = claims()
     assert len(known) >= 14
-    for name, claim in known.items():
-        file = claim.measure.__module__.rpartition(".")[2]
-        assert file[0].upper() + file[1:].partition("_")[0].lstrip("0") == name
+    files = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    assert {file[0].upper() + file[1:].partition("_")[0].lstrip("0") for file in files} == set(known)
+    for claim in known.values():
         assert claim.paper in PAPERS and claim.sentence.endswith(".") and claim.place and claim.cost > 0
-        assert claim.scope is Scope.EXACT or claim.sets
+        assert claim.missing or (claim.measure and claim.rule)
+        assert claim.missing or claim.sets or claim.scope is Scope.EXACT
     assert chosen("n3") == (known["N3"],) and {c.paper for c in chosen("vrsd")} == {"vrsd"}
     with pytest.raises(engine.ParamError, match="claim must be all, one of nnn"):
         chosen("N999")
 
 
 def test_what_was_measured_is_kept_and_judged_anew(monkeypatch):
-    (first,) = run.reproduce("N3")
+    (first,) = run.reproduce("N3", JudgedSets())
     assert first.ruling.verdict is Finding.HOLDS and first.words == "holds" and first.where == "enumerated cases"
     monkeypatch.setattr(run, "_measure", lambda *_: pytest.fail("it is kept"))
-    (again,) = run.reproduce("N3")
+    (again,) = run.reproduce("N3", JudgedSets())
     assert again.ruling == first.ruling and again.seconds == first.seconds
     other = replace(first.ruling, why="By another rule.")
     monkeypatch.setitem(claims(), "N3", replace(claims()["N3"], rule=lambda _: other))
-    (anew,) = run.reproduce("N3")
+    (anew,) = run.reproduce("N3", JudgedSets())
     assert anew.ruling.why == "By another rule."
 
 
 def test_what_a_folder_lacks_is_said():
-    (row,) = run.reproduce("N5")
+    (row,) = run.reproduce("N5", JudgedSets())
     assert row.ruling.verdict is Finding.UNTESTABLE and "toolbank-numpy (--data FOLDER)" in row.ruling.why
 
 
+def test_claims_of_one_measurement_are_measured_once(monkeypatch):
+    calls = []
+
+    def measure(_, seed):
+        calls.append(seed)
+        return {"apart": [0]}
+
+    shape = {"paper": "nnn", "place": "§1", "sentence": "It is so.", "scope": Scope.EXACT, "measure": measure}
+    two = tuple(Claim(id=name, rule=lambda m: theorem(m["apart"], least=1), **shape) for name in ("N98", "N99"))
+    lacking = Claim(id="N97", paper="nnn", place="§1", sentence="Or so.", scope=Scope.EXACT, missing="a larger machine")
+    monkeypatch.setattr(run, "chosen", lambda _: (*two, lacking))
+    rows = {row.claim.id: row for row in run.reproduce("all", JudgedSets(), seed=7)}
+    assert calls == [7]
+    assert {name: row.words for name, row in rows.items()} == {
+        "N97": "not testable here", "N98": "holds", "N99": "holds"
+    }  # fmt: skip
+    assert rows["N97"].ruling.why == "Missing: a larger machine."
+
+
 def test_any_judged_set_stands_in(folder):
-    (row,) = run.reproduce("N6", folder)
+    (row,) = run.reproduce("N6", JudgedSets(folder))
     assert row.scope is Scope.STAND_IN and row.where == "things, bundled"
-    assert [effect.name for effect in row.ruling.effects] == ["things, comp@5"]
+    assert [effect.name for effect in row.ruling.effects] == ["things, comp@5, to dense"]
     assert row.ruling.verdict in set(Finding) - {Finding.UNTESTABLE}
 
 
 def test_processes_measure_what_one_does_and_the_command_reads_it():
-    rows = {row.claim.id: row for row in run.reproduce("vrsd", workers=2)}
+    rows = {row.claim.id: row for row in run.reproduce("vrsd", JudgedSets(), workers=2)}
     verdicts = {name: row.ruling.verdict for name, row in rows.items()}
     assert verdicts == {
         "V1": Finding.HOLDS, "V2": Finding.REFUTED, "V3": Finding.REFUTED, "V7": Finding.UNTESTABLE
