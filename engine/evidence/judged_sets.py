@@ -12,6 +12,8 @@ from engine.values import Dataset, Embeddings, Qrels, digest_of
 
 RESPLIT = "qrels_resplit"
 """Judgements of a set divided anew, for sets that were published with one split."""
+FEW = 100
+"""Queries of a test split below which all judged queries are halved: what is not trained has seen none of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +39,13 @@ class JudgedSet:
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
-        """Judgements to choose on, "dev", and to report on, "test": its own, else two halves by the queries' ids."""
+        """Judgements to choose on, "dev", and to report on, "test": its own, else halves of all by the queries' ids."""
         qrels = dict(self.dataset.qrels)
-        if {"dev", "test"} <= qrels.keys():
+        if {"dev", "test"} <= qrels.keys() and len(qrels["test"].grades) >= FEW:
             return {"dev": qrels["dev"], "test": qrels["test"]}
         if not qrels:
             raise DataError(f"{self.name} has no judgements")
-        return split_in_half(list(qrels.values())[-1])
+        return split_in_half(Qrels({query: grades for part in qrels.values() for query, grades in part.grades.items()}))
 
     @property
     def trained_digest(self) -> str:
