@@ -25,6 +25,7 @@ class JudgedSet:
     encoder: str
     work: Path | None = None  # the folder of what is trained on it
     train: bool = False  # whether what is not there is trained
+    folder: Path | None = None  # its own, for what a data set leaves out: plans
 
     @cached_property
     def space(self) -> engine.Space:
@@ -104,5 +105,6 @@ class JudgedSets:
             qrels = RESPLIT if (folder / RESPLIT).is_dir() else "qrels"
             dataset = engine.load_dataset(str(folder), qrels=qrels)
             *_, work, train = self.arguments
-            self._sets[name] = JudgedSet(name, dataset, self.encoder, Path(work) / name if work else None, train)
+            of_set = Path(work) / name if work else None
+            self._sets[name] = JudgedSet(name, dataset, self.encoder, of_set, train, folder)
         return self._sets[name]
