@@ -217,7 +217,7 @@ def thresholds(effects: Sequence[Effect], holds: float, refuted: float) -> Rulin
 
     marked = tuple(replace(effect, sign=sign(effect)) for effect in effects)
     signs = [effect.sign for effect in marked]
-    verdict = Finding.PARTLY if signs and all(sign == 0 for sign in signs) else _of_signs(signs)
+    verdict = Finding.PARTLY if {*signs} - {None} == {0} else _of_signs(signs)
     limits = f"Holds {'from' if rising else 'to'} {percent(holds)}, refuted {'below' if rising else 'above'}"
     return Ruling(verdict=verdict, why=f"{_told(marked)} {limits} {percent(refuted)}.", effects=marked)
 

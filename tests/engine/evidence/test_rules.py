@@ -76,6 +76,7 @@ def test_theorem_comes_out_each_way(excess, expected):
         ([(700, 1000)], 0.95, 0.5, Finding.PARTLY),
         ([(100, 1000)], 0.95, 0.5, Finding.REFUTED),
         ([(5, 5)], 0.95, 0.5, Finding.UNDECIDED),
+        ([(5, 5), (700, 1000)], 0.95, 0.5, Finding.PARTLY),
         ([(998, 1000), (100, 1000)], 0.95, 0.5, Finding.PARTLY),
         ([(0, 1000)], 0.01, 0.1, Finding.HOLDS),
         ([(300, 1000)], 0.01, 0.1, Finding.REFUTED),
