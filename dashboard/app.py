@@ -42,6 +42,7 @@ page = st.navigation(
         st.Page(SCREENS / "tune.py", title="Tune", icon=":material/tune:"),
         st.Page(SCREENS / "drift.py", title="Drift", icon=":material/moving:"),
         st.Page(SCREENS / "theory.py", title="Theory", icon=":material/function:"),
+        st.Page(SCREENS / "evidence.py", title="Evidence", icon=":material/fact_check:"),
         st.Page(SCREENS / "data.py", title="Data", icon=":material/database:"),
     ],
     position="top",

@@ -1,10 +1,10 @@
 """`frontier report`: a finished sweep as one HTML file with charts, tables and significance."""
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from dashboard.charts.html import html_chart, html_page, html_table, html_text
 from engine.cli.group import main
 from engine.cli.options import file_option
 from engine.cli.output import echo, write_text
@@ -12,23 +12,7 @@ from engine.cli.runs import RUNS, OtherSystems
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, StratifiedSweep
 from engine.errors import ParamError
 from engine.progress import counted
-from engine.wording import decimal, visible
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem;
-color: #222; background: #fff }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px }}
-th, td {{ padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap }}
-th:first-child, td:first-child {{ text-align: left }}
-caption, .note {{ color: #555; font-size: 14px; text-align: left }}
-.more {{ color: #00664b; font-weight: 600 }} .less {{ color: #a23b00; font-weight: 600 }}
-code {{ font-size: 13px; overflow-wrap: anywhere }}
-</style></head><body>
-{body}
-</body></html>
-"""
+from engine.wording import decimal
 
 
 @main.command()
@@ -67,27 +51,27 @@ def page(
     chart = frontier_figure(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
     corner = ", ".join(map(decimal, curve.reference))
     provenance = [
-        (f"<td>{_text(name)}</td>", f"<td><code>{_text(value)}</code></td>")
+        (f"<td>{html_text(name)}</td>", f"<td><code>{html_text(value)}</code></td>")
         for name, value in cells[0].provenance.items()
     ]
     parts = [
-        f"<h1>{_text(title)}</h1>",
+        f"<h1>{html_text(title)}</h1>",
         *_first_words(cells, curve, table.cells[0], k),
-        f"<p>{_text(summary(rows))}</p>",
-        f"<p>{_text(statement(significant[0]))}</p>" if significant else "",
-        _chart(chart, first=True),
+        f"<p>{html_text(summary(rows))}</p>",
+        f"<p>{html_text(statement(significant[0]))}</p>" if significant else "",
+        html_chart(chart, first=True),
         f'<p class="note">Filled: Pareto-optimal, {len(curve.front):,} of {len(curve.points):,}. On hover: 95% paired '
         f"bootstrap CI over {counted(curve.queries, 'query', 'queries')} ({curve.resamples:,} draws, seed "
         f"{curve.seed}), each for its point alone. Hypervolume {decimal(curve.hypervolume)} "
-        f"above ({corner}). {_text(curve.remark)}</p>",
+        f"above ({corner}). {html_text(curve.remark)}</p>",
         "<h2>All settings</h2>",
         _table(table),
         *(_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),
         *_heat_maps(cells, up, k),
         "<h2>How this was measured</h2>",
-        _html_table(provenance),
+        html_table(provenance),
     ]
-    return PAGE.format(title=_text(f"Frontier: {title}"), body="\n".join(filter(None, parts)))
+    return html_page(f"Frontier: {title}", parts)
 
 
 def _facts(cells: Sequence[Any]) -> dict[str, str]:
@@ -114,11 +98,11 @@ def _first_words(cells: Sequence[Any], curve: Any, base: Any, k: int) -> list[st
     queries = f"{counted(len(cells[0].queries), 'query', 'queries')}{split}"
     line = [facts["encoder"], queries, f"k = {k}", counted(len(cells), "cell"), facts["date"]]
     compared = [p.point for p in curve.points]
-    parts = [f'<p class="note">{_text(" · ".join(filter(None, line)))}</p>']
+    parts = [f'<p class="note">{html_text(" · ".join(filter(None, line)))}</p>']
     if len(compared) > 1 and base.label in {p.label for p in compared}:
         measured = {curve.x, curve.y} & compared[0].values.keys()
         rows = {metric: {row.label: row for row in compare(compared, metric, base.label, k)} for metric in measured}
-        parts.append(f"<p><strong>{_text(verdict(curve, base.label, SHARE.default, rows).text)}</strong></p>")
+        parts.append(f"<p><strong>{html_text(verdict(curve, base.label, SHARE.default, rows).text)}</strong></p>")
     return parts
 
 
@@ -130,12 +114,12 @@ def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     others = [row for row in strata.differences if row.label != strata.baseline]
     groups, rows = strata.table()
     counts = {group: counted(count, "query", "queries") for group, count in groups.items()}
-    head = ["<th>Setting</th>", *(f"<th>{_text(group)}<br>{count}</th>" for group, count in counts.items())]
+    head = ["<th>Setting</th>", *(f"<th>{html_text(group)}<br>{count}</th>" for group, count in counts.items())]
     caption = f"{metric} by {strata.title}: each method's best setting, means over the queries of a group."
     return [
-        f"<h2>{_text(metric)} by {_text(strata.title)}</h2>",
-        _chart(strata_figure(others, strata.methods, strata.title, metric, base, dark=False)) if others else "",
-        _html_table([head, *([f"<td>{_text(cell)}</td>" for cell in row] for row in rows)], caption),
+        f"<h2>{html_text(metric)} by {html_text(strata.title)}</h2>",
+        html_chart(strata_figure(others, strata.methods, strata.title, metric, base, dark=False)) if others else "",
+        html_table([head, *([f"<td>{html_text(cell)}</td>" for cell in row] for row in rows)], caption),
     ]
 
 
@@ -154,7 +138,7 @@ def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
         known = methods().get(method)
         axes = f"{grid.rows.symbol} and {grid.columns.symbol}"
         title = f"{known.title if known else method}: {grid.title}@{k} over {axes}"
-        parts += [f"<h2>{_text(title)}</h2>", _chart(heat_map_figure(grid, dark=False))]
+        parts += [f"<h2>{html_text(title)}</h2>", html_chart(heat_map_figure(grid, dark=False))]
     return parts
 
 
@@ -162,25 +146,9 @@ def _table(table: Any) -> str:
     from engine.evaluation.tables import ARROWS
 
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
-    head = [f"<th>{_text(cell)}</th>" for cell in table.head]
+    head = [f"<th>{html_text(cell)}</th>" for cell in table.head]
     rows = [
-        [f"<td{marks[m]}>{_text(cell)}{ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True)]
+        [f"<td{marks[m]}>{html_text(cell)}{ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True)]
         for row, signs in zip(table.rows, table.marks, strict=True)
     ]
-    return _html_table([head, *rows], table.caption)
-
-
-def _html_table(rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
-    head = "" if caption is None else f"<caption>{_text(caption)}</caption>"
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f"<table>{head}{body}</table>"
-
-
-def _chart(figure: Any, first: bool = False) -> str:
-    figure.update_layout(template="plotly_white")
-    html: str = figure.to_html(full_html=False, include_plotlyjs=first, config={"displaylogo": False})
-    return html
-
-
-def _text(value: Any) -> str:
-    return escape(visible(str(value)))
+    return html_table([head, *rows], table.caption)

@@ -23,6 +23,7 @@ from dashboard import (
     report,  # noqa: F401  (adds its command to the group)
     workers,
 )
+from dashboard.evidence import html  # noqa: F401  (adds its command to the group)
 from engine.cli.group import main, use_threads
 from engine.cli.options import corpus_option
 from engine.cli.output import echo

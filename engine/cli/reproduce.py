@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import json_option, option, seed_option
-from engine.cli.output import aligned, echo, echo_json
+from engine.cli.options import file_option, json_option, option, seed_option
+from engine.cli.output import aligned, echo, echo_json, write_text
 from engine.progress import counted
 
 if TYPE_CHECKING:
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
 @seed_option("Of samples and resamples.")
 @click.option("--anew", is_flag=True, help="Measure again what is kept from before.")
+@file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
 @json_option("One JSON object a claim.")
 def reproduce(
     which: str,
@@ -37,49 +36,39 @@ def reproduce(
     train: bool,
     seed: int,
     anew: bool,
+    out: str | None,
     as_json: bool,
 ) -> None:
     """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
-    from engine.evidence.claim import claims
     from engine.evidence.judged_sets import JudgedSets
+    from engine.evidence.report import Report, as_plain, in_order, keep
     from engine.evidence.run import reproduce as run
 
     use_threads()
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
+    sets = JudgedSets(data, encoder, work, train)
     rows: list[JudgedClaim] = []
     with Meter() as meter:
-        stop = threading.Event()
-        sets = JudgedSets(data, encoder, work, train)
-        for row in run(which, sets, seed, workers, anew, meter, stop):
+        for row in run(which, sets, seed, workers, anew, meter, threading.Event()):
             meter.clear()
             rows.append(row)
             echo(f"{row.claim.id:<4} {row.words}", err=True)
-    order = list(claims())
-    rows.sort(key=lambda row: order.index(row.claim.id))
+    report = Report(sets=sets.names, encoder=encoder, seed=seed, rows=in_order(rows))
+    whole = keep(report)
+    if out is not None:
+        write_text(out, whole.as_json())
     if as_json:
-        for row in rows:
+        for row in report.rows:
             echo_json(as_plain(row))
         return
-    for row in rows:
+    for row in report.rows:
         echo(f"\n{row.claim.id} {row.claim.paper}, {row.claim.place}: {row.words}", bold=True)
         echo(f"  {row.claim.sentence}")
         echo(f"  {row.ruling.why}")
-        told = {"paper": row.claim.effect, "scope": f"{row.scope}, {row.where}", "otherwise": row.claim.differs}
-        for name, text in told.items():
+        facts = {"paper": row.claim.effect, "scope": f"{row.scope}, {row.where}", "otherwise": row.claim.differs}
+        for name, text in facts.items():
             if text:
                 echo(f"  {name}: {text}")
-    counts = Counter(str(row.ruling.verdict) for row in rows)
-    echo("\n" + aligned([("verdict", "claims"), *((verdict, f"{count}") for verdict, count in counts.most_common())]))
-    echo(f"{counted(len(rows), 'claim')}, {sum(row.seconds for row in rows):,.0f} s of measurement")
-
-
-def as_plain(row: JudgedClaim) -> dict[str, object]:
-    """A row as JSON has it."""
-    claim = row.claim
-    return {
-        "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
-        "verdict": str(row.ruling.verdict), "words": row.words, "why": row.ruling.why, "scope": str(row.scope),
-        "where": row.where, "effects": [asdict(effect) for effect in row.ruling.effects], "needed": row.ruling.needed,
-        "paper_effect": claim.effect, "differs": claim.differs, "seconds": row.seconds,
-    }  # fmt: skip
+    echo("\n" + aligned(report.table()))
+    echo(f"{counted(len(rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")

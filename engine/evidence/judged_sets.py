@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 import engine
+from engine.data.models.hub import BUNDLED
 from engine.errors import DataError
 from engine.evaluation.splits import split_in_half
 from engine.values import Dataset, Embeddings, Qrels, digest_of
@@ -88,6 +89,11 @@ class JudgedSets:
                 raise DataError(
                     f"{path} holds no judged set; expected folders with corpus.jsonl, queries.jsonl, qrels/"
                 )
+
+    @property
+    def encoder_title(self) -> str:
+        """The encoder as sentences have it."""
+        return "the bundled MiniLM" if self.encoder == BUNDLED else self.encoder
 
     @property
     def names(self) -> tuple[str, ...]:

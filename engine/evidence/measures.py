@@ -7,6 +7,7 @@ import numpy as np
 
 import engine
 from engine.decoder import Decoder
+from engine.evaluation.metrics import METRICS
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
@@ -40,7 +41,7 @@ class TunedDifferences:
     def __call__(self, sets: Sequence[JudgedSet], _: int) -> dict[str, list[float]]:
         """What is measured on the sets."""
         return {
-            f"{judged.name}, {metric}@{k}, to {name}": (
+            f"{judged.name}: points of {METRICS[metric].title}@{k} over {name}": (
                 tuned(judged, self.claimed, metric, k) - tuned(judged, other, metric, k)
             ).tolist()
             for judged in sets

@@ -32,6 +32,12 @@ class Finding(StrEnum):
     UNTESTABLE = "not testable here"
 
 
+HERE = "does not hold here"
+"""What measurements on some sets can say against a claim."""
+SHORT = (Finding.HOLDS, Finding.PARTLY, HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE)
+"""Every verdict in short, from the best to none."""
+
+
 class Scope(StrEnum):
     """What a measurement speaks of."""
 
@@ -67,10 +73,15 @@ class Ruling:
 def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
     """The verdict as it may be said; where: names the sets and the encoder. Only exact evidence refutes flatly."""
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
-        return f"does not hold on {where}"
+        return HERE.replace("here", f"on {where}")
     if ruling.verdict is Finding.UNDECIDED and ruling.needed:
         return f"{ruling.verdict} (about {ruling.needed:,} queries would)"
     return str(ruling.verdict)
+
+
+def in_short(verdict: Finding, scope: Scope) -> str:
+    """The verdict in a word or three, as lists have it beside the sets that it is about."""
+    return HERE if verdict is Finding.REFUTED and scope is not Scope.EXACT else str(verdict)
 
 
 def untestable(missing: str) -> Ruling:

@@ -19,7 +19,7 @@ from engine.evidence import measures
 from engine.evidence.claim import Claim, Measurement, chosen, claims
 from engine.evidence.judged_sets import JudgedSets
 from engine.evidence.measures import SECTION
-from engine.evidence.rules import Ruling, Scope, in_words, untestable
+from engine.evidence.rules import Ruling, Scope, in_short, in_words, untestable
 from engine.params import Whole
 from engine.progress import Progress, Stop, stoppable
 from engine.threads import limit_blas
@@ -44,6 +44,11 @@ class JudgedClaim:
     def words(self) -> str:
         """The verdict as it may be said."""
         return in_words(self.ruling, self.scope, self.where)
+
+    @property
+    def short(self) -> str:
+        """The verdict as lists have it."""
+        return in_short(self.ruling.verdict, self.scope)
 
 
 def reproduce(
@@ -138,7 +143,7 @@ def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedC
         claim=claim,
         ruling=untestable(missing) if missing or claim.rule is None else claim.rule(measurement["numbers"]),
         scope=claim.scope if own or not claim.sets else Scope.STAND_IN,
-        where=", ".join([*used, sets.encoder]) if used else "enumerated cases",
+        where=f"{', '.join(used)} with {sets.encoder_title}" if used else "enumerated cases",
         seconds=measurement["seconds"],
     )
 

@@ -88,8 +88,8 @@ def test_claims_of_one_measurement_are_measured_once(monkeypatch):
 
 def test_any_judged_set_stands_in(folder):
     (row,) = run.reproduce("N6", JudgedSets(folder))
-    assert row.scope is Scope.STAND_IN and row.where == "things, bundled"
-    assert [effect.name for effect in row.ruling.effects] == ["things, comp@5, to dense"]
+    assert row.scope is Scope.STAND_IN and row.where == "things with the bundled MiniLM"
+    assert [effect.name for effect in row.ruling.effects] == ["things: points of Comp@5 over dense"]
     assert row.ruling.verdict in set(Finding) - {Finding.UNTESTABLE}
 
 

@@ -1,0 +1,1 @@
+"""The Evidence page: claims of the papers, and what came of each."""

@@ -1,0 +1,68 @@
+"""`frontier evidence`: judged claims as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dashboard.charts.html import html_chart, html_page, html_table, html_text
+from engine.cli.group import main
+from engine.cli.options import file_option
+from engine.cli.output import echo, write_text
+
+if TYPE_CHECKING:
+    from engine.evidence.report import Report
+    from engine.evidence.run import JudgedClaim
+
+
+@main.command()
+@click.argument("measured", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False))
+@file_option("--out", default="evidence.html", help="The file to write.")
+def evidence(measured: str | None, out: str) -> None:
+    """Write judged claims as one HTML file: those of a file of frontier reproduce --out, else the newest kept."""
+    from engine.evidence.report import report_of, reports
+
+    report = report_of(Path(measured).read_text(encoding="utf-8")) if measured else next(iter(reports().values()))
+    write_text(out, page(report))
+    echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(report.rows):,} claims")
+
+
+def page(report: Report) -> str:
+    """The report as HTML: counts, then every claim, which opens; its charts draw without a network."""
+    from engine.evidence.claim import PAPERS
+    from engine.views.evidence import headline
+
+    head, *rows = report.table()
+    counts = [[f"<th>{html_text(cell)}</th>" for cell in head], *([f"<td>{cell}</td>" for cell in row] for row in rows)]
+    first = next((row for row in report.rows if row.ruling.effects), None)
+    parts = [
+        "<h1>Evidence</h1>",
+        f"<p><strong>{html_text(headline(report))}</strong></p>",
+        f'<p class="note">{html_text(report.title)}</p>',
+        html_table(counts),
+    ]
+    for paper, name in PAPERS.items():
+        own = [row for row in report.rows if row.claim.paper == paper]
+        parts += [f"<h2>{html_text(name)}</h2>" if own else "", *(_claim(row, row is first) for row in own)]
+    return html_page("Frontier: evidence", parts)
+
+
+def _claim(row: JudgedClaim, first: bool) -> str:
+    """A claim that opens: why, chart, figures, facts, command."""
+    from dashboard.charts.evidence import effects_figure
+    from engine.views.evidence import command, facts, figures
+
+    effects = row.ruling.effects
+    rows = figures(effects)
+    cells = [[f"<td>{html_text(cell)}</td>" for cell in line.values()] for line in rows]
+    inside = [
+        f"<p>{html_text(row.ruling.why)}</p>",
+        html_chart(effects_figure(effects, dark=False), first) if effects else "",
+        html_table([[f"<th>{html_text(name)}</th>" for name in rows[0]], *cells]) if rows else "",
+        *(f"<p><strong>{html_text(name)}</strong>: {html_text(text)}</p>" for name, text in facts(row)),
+        f"<p><code>{html_text(again)}</code></p>" if (again := command(row)) else "",
+    ]
+    summary = f"<strong>{html_text(row.short)}</strong> {html_text(row.claim.sentence)}"
+    return f"<details><summary>{summary}</summary>{''.join(filter(None, inside))}</details>"

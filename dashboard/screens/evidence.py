@@ -1,0 +1,7 @@
+"""Evidence: what the papers claim, and what came of it."""
+
+from dashboard.evidence import page
+from dashboard.session import address
+
+address.source()
+page.show()

@@ -1,0 +1,61 @@
+"""Judged claims as pages, files and the README show them: counts in a sentence, facts and figures of a row."""
+
+from collections.abc import Mapping, Sequence
+
+from engine.evidence.report import Report
+from engine.evidence.rules import SHORT, Effect, Finding
+from engine.evidence.run import JudgedClaim
+from engine.progress import counted
+from engine.wording import command_line, decimal
+
+COLOURS: Mapping[str, str] = dict(zip(SHORT, ("green", "orange", "red", "red", "blue", "gray"), strict=True))
+"""Verdict in short → the colour of its badge."""
+SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
+
+
+def headline(report: Report) -> str:
+    """How many claims came out which way."""
+    counts = [f"{short} {count}" for short, count in report.counts().items() if count]
+    return f"{counted(len(report.rows), 'claim')}: {' · '.join(counts)}"
+
+
+def facts(row: JudgedClaim) -> list[tuple[str, str]]:
+    """What a row says beside its figures, by name, what is empty left out."""
+    measured = row.ruling.verdict is not Finding.UNTESTABLE
+    named = {
+        "Verdict": row.words,
+        "Claimed": f"{row.claim.place}{f': {row.claim.effect}' if row.claim.effect else ''} ({row.claim.id})",
+        "Evidence": f"{row.scope}, {row.where}" if measured else "",
+        "Otherwise than in the paper": row.claim.differs,
+    }
+    return [(name, text) for name, text in named.items() if text]
+
+
+def command(row: JudgedClaim) -> str:
+    """What measures a claim again, "" where nothing can."""
+    if row.claim.measure is None:
+        return ""
+    data = ["--data", "FOLDER"] if row.claim.sets else []
+    work = ["--work", "FOLDER", "--train"] if row.claim.trained else []
+    return command_line(["frontier", "reproduce", row.claim.id, *data, *work])
+
+
+def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
+    """A row an effect: what, value, 95% interval, and whether it is as claimed."""
+    return [
+        {
+            "what": effect.name,
+            "value": decimal(effect.value),
+            "95% interval": "" if effect.low is None or effect.high is None
+            else f"{decimal(effect.low)} to {decimal(effect.high)}",
+            "": SIGNS[effect.sign] if effect.low is not None or effect.sign is not None else "",
+        }
+        for effect in effects
+    ]  # fmt: skip
+
+
+def markdown(report: Report) -> str:
+    """Papers by verdicts as Markdown."""
+    head, *rows = report.table()
+    lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
