@@ -150,15 +150,20 @@ def slope(sizes: Sequence[float], values: np.ndarray, name: str = "slope", seed:
     return Effect(name=name, value=float(fits.mean()), low=low, high=high)
 
 
-def rank_correlation(a: np.ndarray, b: np.ndarray, name: str, resamples: int = 1000, seed: int = 0) -> Effect:
+def rank_correlation(
+    a: np.ndarray, b: np.ndarray, name: str, given: np.ndarray | None = None, resamples: int = 1000, seed: int = 0
+) -> Effect:
     """Spearman's correlation of two measures over settings, bootstrap over queries.
 
-    a, b: (n, m), a row for each query, a column for each setting
+    a, b: (n, m), a row for each query, a column for each setting; given: a third measure, which is held fixed: where
+    two exclude one another, as relevance and diversity do, nothing goes with both but at one value of the other
     """
-    both = np.concatenate([a, b], axis=1)
-    drawn = resampled_means(both, resamples, seed)
-    values = [_spearman(*np.split(row, 2)) for row in (both.mean(0), *drawn)]
-    low, high = np.nanpercentile(values[1:], [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    table = np.concatenate([a, b] if given is None else [a, b, given], axis=1)
+    drawn = resampled_means(table, resamples, seed)
+    values = [_partial(*np.split(row, table.shape[1] // a.shape[1])) for row in (table.mean(0), *drawn)]
+    if np.isnan(values).all():
+        return Effect(name=name, value=math.nan)
+    low, high = np.nanpercentile(values, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     return Effect(name=name, value=values[0], low=float(low), high=float(high))
 
 
@@ -307,6 +312,14 @@ def _told(effects: Sequence[Effect]) -> str:
 
 def _ends(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f" [{decimal(low)}, {decimal(high)}]"
+
+
+def _partial(a: np.ndarray, b: np.ndarray, given: np.ndarray | None = None) -> float:
+    if given is None:
+        return _spearman(a, b)
+    across, one, two = _spearman(a, b), _spearman(a, given), _spearman(b, given)
+    scale = math.sqrt(max(0.0, (1 - one**2) * (1 - two**2)))
+    return (across - one * two) / scale if scale > TOLERANCE else math.nan
 
 
 def _spearman(a: np.ndarray, b: np.ndarray) -> float:

@@ -4,7 +4,7 @@ import ast
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from engine.evidence import rules
 from engine.evidence.rules import Effect, Finding, Scope
@@ -111,6 +111,17 @@ def test_rank_correlation_is_spearmans():
     effect = rules.rank_correlation(a, b, "rho", resamples=200)
     assert effect.value == pytest.approx(spearmanr(a.mean(0), b.mean(0)).statistic)
     assert effect.low < effect.value < effect.high
+
+
+def test_partial_correlation_is_that_of_the_residuals_of_ranks():
+    rng = np.random.default_rng(4)
+    given = rng.normal(size=(200, 30)) + rng.normal(size=30)
+    a, b = (sign * given + rng.normal(size=30) for sign in (1, -1))
+    x, y, z = (rankdata(values.mean(0)) for values in (a, b, given))
+    left, right = (values - np.polyval(np.polyfit(z, values, 1), z) for values in (x, y))
+    effect = rules.rank_correlation(a, b, "rho", given, resamples=200)
+    assert effect.value == pytest.approx(np.corrcoef(left, right)[0, 1])
+    assert rules.rank_correlation(a, b, "rho", resamples=200).value < effect.value
 
 
 def frontier(shift, seed):
