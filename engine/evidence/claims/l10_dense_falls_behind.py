@@ -1,0 +1,30 @@
+"""L10: the longer passages are, the further dense retrieval falls behind BM25 in finding exact words."""
+
+from engine.evidence.claim import Claim, Measurement
+from engine.evidence.rules import Ruling, Scope, difference
+from engine.evidence.sparse_and_dense import LENGTHS, by_length, per_doubling, sparse_and_dense
+
+
+def judge(measured: Measurement) -> Ruling:
+    cells = {}
+    for name, of_set in measured.items():
+        if gaps := of_set["contained"] and by_length(of_set["contained"], "words", "dense"):
+            cells[f"{name}, BM25 less dense at {LENGTHS[-1]} words"] = gaps[-1]
+            cells[f"{name}, growth per doubling"] = per_doubling(LENGTHS, gaps)
+    return difference(cells, margin=1.0)
+
+
+CLAIM = Claim(
+    id="L10",
+    paper="sparse-dense",
+    place="§5, Fig. 1, 4",
+    sentence="In retrieving the passage that contains the query BM25 is ahead of dense retrieval, the more so the "
+    "longer passages are.",
+    scope=Scope.STAND_IN,
+    measure=sparse_and_dense,
+    rule=judge,
+    sets=("cranfield", "multihop-rag-summ500", "toollens"),
+    differs="MiniLM as it is shipped, not BERT trained for the task; hundreds of passages of 25 to 200 words, not "
+    "three million of up to 400 tokens.",
+    cost=180,
+)
