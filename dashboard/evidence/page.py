@@ -11,7 +11,7 @@ from engine.evidence.run import JudgedClaim
 from engine.views.evidence import COLOURS, command, facts, figures, headline
 
 ALL = "all"
-STYLE = "<style>[class*=st-key-evidence-] summary {&, & p {color: inherit}}</style>"
+STYLE = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
 """Lines that can be opened are the page's main text, and as legible."""
 
 

@@ -6,7 +6,16 @@ import streamlit as st
 
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.theory import ann, decodable_sets, fista_steps, margins, projection_bound, rerank_depth, segments
+from dashboard.theory import (
+    ann,
+    best_sets,
+    decodable_sets,
+    fista_steps,
+    margins,
+    projection_bound,
+    rerank_depth,
+    segments,
+)
 from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
@@ -16,6 +25,7 @@ from engine.views.theory import weighing
 Views = dict[str, Callable[[Loaded, Question | None], None]]
 PROOFS: Views = {
     f"What {methods('selector')[weighing()].title} can return": decodable_sets.show,
+    "Best sets": best_sets.show,
     "Margins": margins.show,
     "Dimensions": projection_bound.show,
     "Segments": segments.show,

@@ -35,7 +35,7 @@ from support.pages import (
 from support.patience import patient
 from support.theory_page import said, theory
 
-SUPPORT, MARGINS, DIMENSION, SEGMENTS = PROOFS
+SUPPORT, BEST, MARGINS, DIMENSION, SEGMENTS = PROOFS
 EXACT = "Exact vs 50 steps"
 
 
@@ -188,10 +188,17 @@ def test_hostile_documents_stay_text(table):
         assert_plain(ended(app), "<img", "192.0.2.1", ":red[")
 
 
+def test_best_sets_stand_beside_what_selectors_return():
+    app = theory(BEST)
+    best, own, worst = (column(app, name) for name in ("Best set", "Its set", "Worst set"))
+    assert all(b >= o - 1e-9 >= w - 2e-9 for b, o, w in zip(best, own, worst, strict=True))
+    assert "between sets beats the best set" in texts(app) and "best set" in texts(app)
+
+
 def test_nothing_asked_teaches():
     app = pick(screen("theory"), "Query", "Typed")
     for view in every_view(app):
-        assert ("Pick a query" in texts(app)) == (view in (SUPPORT, EXACT))
+        assert ("Pick a query" in texts(app)) == (view in (SUPPORT, BEST, EXACT))
 
 
 def test_relevant_margins_are_the_smallest_over_the_rest(demo):
