@@ -27,6 +27,8 @@ from engine.evaluation.stratification import kinds as kinds_of
 from engine.values import Embeddings
 from engine.wording import signed, visible
 
+MOST_COMPARED = 100_000
+"""Documents with which relevant ones are compared while the page is drawn."""
 MOST_READ = 500
 """Queries of which both sets are read under the mouse; of more it is the query alone."""
 MOST_TITLES = 4
@@ -125,16 +127,16 @@ def _title(loaded: Loaded, row: int) -> str:
 
 def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]) -> None:
     """The differences by what is relevant, how long it and the query are, how many aspects, and by kept columns."""
-    corpus = loaded.space.corpus
-    qrels = sweep.qrels
+    corpus, qrels = loaded.space.corpus, sweep.qrels
     if qrels is None:
         return
+    space = loaded.space if len(corpus) <= MOST_COMPARED else None
     counts: dict[str, Any] = remembered(
         MEMORY,
         ("counted", sweep.key),
         lambda: {
             **values_by_query(corpus, sweep.queries, qrels),
-            **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects),
+            **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects, space),
         },
     )
     if len(best) < 2 or not counts:

@@ -78,7 +78,7 @@ KINDS = {
     "length": "words in a relevant document",
     "words": "words in the query",
     "aspects": "aspects",
-    "correlation": "largest cosine of a relevant document to another, in hundredths",
+    "correlation": "cosine to an irrelevant document × 100",
 }
 """What queries are grouped by → what is counted, as charts write it."""
 

@@ -326,8 +326,9 @@ def test_aspects_can_be_an_axis(tmp_path):
     (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
     app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
     assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
-    pick(pick(app, "View", "By query type"), "By", "aspects")
-    assert len(app.get("plotly_chart")) == 2
+    for kind in ("aspects", "correlation"):
+        pick(pick(app, "View", "By query type"), "By", kind)
+        assert len(app.get("plotly_chart")) == 2
 
 
 def test_queries_are_grouped_by_a_kept_column(tmp_path):
