@@ -5,7 +5,7 @@ import pytest
 from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle, until
 
 pytestmark = MARKS
-PAGES = ["", "tradeoff", "tune", "drift", "theory", "data"]
+PAGES = ["", "tradeoff", "tune", "drift", "theory", "evidence", "data"]
 GRAVE = ("serious", "critical")
 
 

@@ -12,7 +12,7 @@ from support.browser import MARKS, WAIT, Server, open_page, settled
 from support.oidc import PERSON, provider
 
 pytestmark = MARKS
-PAGES = ("", "tradeoff", "tune", "drift", "theory", "data")
+PAGES = ("", "tradeoff", "tune", "drift", "theory", "evidence", "data")
 NAMES = re.compile("|".join((*corpora.DEMOS, "private-papers")))
 """Of corpora."""
 CLOSED = "Frontier Sign in to see this page. Sign in"
