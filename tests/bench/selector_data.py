@@ -10,13 +10,9 @@ from torch import Tensor
 
 import engine
 from engine.data.encoders import EMBEDDING
+from engine.evidence import latencies
 
 QUERIES = 64
-CLUSTER_ROWS = 100
-BACKGROUND, TOPIC = 0.2, 0.5
-"""Shares of a row's squared length: what all rows have in common, and what its cluster has; the rest is its own."""
-QUERY_NOISE = 0.5
-"""Length of the noise that makes a unit row a query: the cosine of the two is about .9."""
 QUESTIONS = (
     "sort an array along an axis",
     "solve a linear system of equations",
@@ -29,9 +25,9 @@ QUESTIONS = (
 )
 HOW = (
     "clustered: rows are √.2·b + √.5·t + √.3·e, normalised; b one random unit vector, t one for each cluster of about "
-    f"{CLUSTER_ROWS} rows, e one for each row (seed 0); queries: {QUERIES} random rows, each plus noise of length "
-    f"{QUERY_NOISE}, normalised. python-api: the documentation of the installed NumPy, pandas, SciPy, scikit-learn and "
-    f"PyTorch, embedded by the bundled encoder; queries: {len(QUESTIONS)} questions in plain text."
+    f"{latencies.CLUSTER} rows, e one for each row (seed 0); queries: {QUERIES} random rows, each plus noise of length "
+    f"{latencies.NOISE}, normalised. python-api: the documentation of the installed NumPy, pandas, SciPy, scikit-learn "
+    f"and PyTorch, embedded by the bundled encoder; queries: {len(QUESTIONS)} questions in plain text."
 )
 
 
@@ -49,20 +45,8 @@ class Data:
 
 def clustered(n: int, d: int, seed: int = 0) -> Data:
     """n rows in about n / 100 clusters."""
-    source = torch.Generator().manual_seed(seed)
-
-    def units(count: int) -> Tensor:
-        return torch.nn.functional.normalize(torch.randn(count, d, generator=source))
-
-    topics = max(2, n // CLUSTER_ROWS)
-    member = torch.randint(topics, (n,), generator=source)
-    base = BACKGROUND**0.5 * units(1) + TOPIC**0.5 * units(topics)
-    rows = units(n).mul_((1 - BACKGROUND - TOPIC) ** 0.5)
-    for part in torch.arange(n).split(1 << 14):
-        rows[part] += base[member[part]]
-    rows = torch.nn.functional.normalize(rows, out=rows)
-    start = torch.randint(n, (QUERIES,), generator=source)
-    queries = torch.nn.functional.normalize(rows[start] + QUERY_NOISE * units(QUERIES))
+    rows, queries, member = latencies.clustered(n, d, QUERIES, seed)
+    source = torch.Generator().manual_seed(seed + 1)
     one, two = torch.randint(n, (2, 4096), generator=source)
     cosine = (rows[one] * rows[two]).sum(1)
     order = member.argsort(stable=True)
