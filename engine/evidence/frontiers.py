@@ -29,7 +29,7 @@ AT_FEW_SIZES = {
     POLISHED: engine.grid("frank_wolfe"),  # the same objective, never less of it
     GREEDY: engine.grid("max_sum", polish=False),  # the same objective, one document at a time
 }
-QUERIES, LOOKED_AT = 150, 600_000
+QUERIES, LOOKED_AT = 300, 600_000
 """Most queries of a set, and most queries times documents: one of 11,000 documents takes seconds for all settings."""
 SMALL, PRACTICAL = slice(0, 3), slice(5, None)
 """Of the eleven weights of relevance: up to .2, and from .5 on."""
@@ -67,7 +67,7 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     return parts
 
 
-def tables(judged: JudgedSet, seed: int) -> dict[int, Table]:
+def tables(judged: JudgedSet, seed: int) -> Mapping[int, Table]:
     """k → what every method's sets are worth, on some queries of the split to report on."""
     every, space = judged.queries("test"), judged.space
     most = min(QUERIES, max(1, LOOKED_AT // len(space)), len(every))

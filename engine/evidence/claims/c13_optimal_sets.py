@@ -1,6 +1,7 @@
 """C13: Frank–Wolfe finds the best set."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,9 @@ SAME = 1e-9
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Where the documents are from and θ → what the set lacks of the best, as a share of the range of all."""
     rng = np.random.default_rng(seed)
-    cases = {name: [_drawn(rng, clusters) for _ in range(CASES)] for name, clusters in KINDS.items()}
+    cases: dict[str, list[tuple[Any, Any]]] = {
+        name: [_drawn(rng, clusters) for _ in range(CASES)] for name, clusters in KINDS.items()
+    }
     for judged in sets:
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(CASES, len(every)), replace=False)).tolist()
@@ -43,7 +46,7 @@ def _drawn(rng: np.random.Generator, clusters: int) -> tuple[np.ndarray, np.ndar
     return rows, unit_rows(query[None])[0]
 
 
-def _gaps(cases: Sequence[tuple[object, object]], weight: float) -> Iterator[float]:
+def _gaps(cases: Sequence[tuple[Any, Any]], weight: float) -> Iterator[float]:
     for rows, query in cases:
         yield optimum_gap("frank_wolfe", rows, query, K, relevance_weight=weight, polish=False).share
 
