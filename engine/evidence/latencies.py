@@ -16,7 +16,7 @@ DOCUMENTS, DIMENSIONS, CLUSTER = 100_000, 384, 100
 COMMON, TOPIC, NOISE = 0.2, 0.5, 0.5
 """Shares of a drawn document's squared length that all have in common and that its cluster has, the rest being its own;
 the length of what is added to a document to make a query, whose cosine to it then is about .9."""
-WEIGHTS, DPP_WEIGHT = (0.5, 0.7, 0.9), 0.7
+WEIGHTS, DPP_WEIGHT = (0.5, 0.9), 0.5
 SIZES, SIZES_OF_MANY = (10, 20, 50, 100, 200, 500), (10, 20, 50, 100, 200)
 CALLS, CALLS_OF_MANY = 9, 5
 FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"

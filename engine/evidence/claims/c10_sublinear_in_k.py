@@ -19,5 +19,5 @@ CLAIM = Claim(
     rule=judge,
     sets=SETS,
     differs="One thread of a CPU, 384 dimensions, 11,112 documents and 100,000 drawn ones; the paper has a GPU.",
-    cost=240,
+    cost=150,
 )

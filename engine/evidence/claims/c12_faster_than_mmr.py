@@ -37,5 +37,5 @@ CLAIM = Claim(
     rule=judge,
     sets=SETS,
     differs="Beside MMR as printed the engine's, which has the same picks in less time. One thread of a CPU, no GPU.",
-    cost=240,
+    cost=150,
 )
