@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.evaluation.metrics import METRICS
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.trained_systems import trained_values
 from engine.training.metrics import REPORTED
@@ -22,7 +23,7 @@ class TrainedDifferences:
     def __call__(self, sets: Sequence[JudgedSet], _: int) -> dict[str, list[float]]:
         """What is measured on the sets."""
         return {
-            f"{judged.name}, {metric}@{k}, {claimed} to {other}": (
+            f"{judged.name}: points of {METRICS[metric].title}@{k}, {claimed} over {other}": (
                 trained_values(judged, claimed, metric, k) - trained_values(judged, other, metric, k)
             )
             .mean(0)

@@ -63,6 +63,11 @@ class TrainedSystems:
         self.say(f"{self.judged.name}, seed {seed}: {stage}: {trained.stopped}, best epoch {trained.run.best}")
         return trained
 
+    def space(self, system: str, seed: int) -> engine.Space:
+        """The dense start's documents, or those of a system that was trained from it, by checkpoints."""
+        start = self.train(START, "dense", seed, None)
+        return start.space if system == START else self.train(system, "nnn", seed, start, **TRAINED[system]).space
+
     def best(self, space: engine.Space, decoders: list[engine.Decoder]) -> engine.Decoder:
         """The decoder that is best on dev in a space."""
         return best_on_dev(decoders, gather_samples(space, self.queries, self.judged.dataset.qrels, "train", "dev"))

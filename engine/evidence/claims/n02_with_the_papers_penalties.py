@@ -6,7 +6,7 @@ from engine.evidence.rules import Ruling, Scope, share, thresholds
 
 
 def judge(measured: Measurement) -> Ruling:
-    shares = [share(name, of_set["both"], of_set["dense"]) for name, of_set in measured.items()]
+    shares = [share(f"{name}: share of them", of_set["both"], of_set["dense"]) for name, of_set in measured.items()]
     return thresholds(shares, holds=0.95, refuted=0.5)
 
 

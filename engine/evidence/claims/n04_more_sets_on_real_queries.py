@@ -7,7 +7,9 @@ from engine.evidence.rules import Ruling, Scope, difference
 
 
 def judge(measured: Measurement) -> Ruling:
-    gains = {name: [POINTS * gain for gain in of_set["gains"]] for name, of_set in measured.items()}
+    gains = {
+        f"{name}: points of queries": [POINTS * gain for gain in of_set["gains"]] for name, of_set in measured.items()
+    }
     return difference(gains, margin=0.5)
 
 

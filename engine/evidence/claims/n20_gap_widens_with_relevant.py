@@ -31,8 +31,8 @@ def judge(measured: Measurement) -> Ruling:
         trend = apart @ gains / (apart @ apart)
         left = gains - gains.mean() - trend * apart
         # What each query adds to the slope of least squares, whose mean it is.
-        slopes[f"{name}, points a document"] = trend + len(apart) * apart * left / (apart @ apart)
-        few[f"{name}, at most {FEW} documents"] = gains[relevant <= FEW]
+        slopes[f"{name}: points a document"] = trend + len(apart) * apart * left / (apart @ apart)
+        few[f"{name}: points with at most {FEW} documents"] = gains[relevant <= FEW]
     return together([difference(slopes, margin=0.5), equivalence(few, margin=1.0)])
 
 

@@ -1,0 +1,76 @@
+"""N18: on embeddings trained for the decoder λ₁ and λ₂ matter less than on frozen ones."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.evaluation.statistics import LEVEL, resampled_means
+from engine.evaluation.sweep.store import cached_file
+from engine.evaluation.sweep.sweep import sweep
+from engine.evidence.claim import Claim, Measurement
+from engine.evidence.judged_sets import JudgedSet
+from engine.evidence.measures import ELASTIC_GRID, SECTION
+from engine.evidence.rules import Effect, Ruling, Scope, bounded
+from engine.evidence.trained_differences import ADAPTED, TRAINED_SETS, UNROLLED
+from engine.evidence.trained_systems import TrainedSystems, trained_values
+from engine.training.comparison import START
+
+RESAMPLES = 1000
+SYSTEMS = UNROLLED, START
+"""On whose embeddings the whole grid is tried: those trained for the decoder, and those that NNN-Fix has."""
+
+
+def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Set → how far the best of the grid is above its median on trained embeddings, as a share of that on frozen ones,
+    with the ends of its interval over the queries."""
+    return {judged.name: spread_ratio(*(grid_values(judged, system) for system in SYSTEMS), seed) for judged in sets}
+
+
+def grid_values(judged: JudgedSet, system: str) -> np.ndarray:
+    """(seeds, n, cells) Comp@5 at every setting of the grid on a system's embeddings, whose seeds the folder has."""
+    seeds = len(trained_values(judged, system, "comp", 5))
+    systems, store = TrainedSystems(judged, Path(judged.work or "")), cached_file(SECTION, "cells.db")
+    asked = judged.queries("test"), judged.splits["test"], 5, ("comp",)
+    values = []
+    for seed in range(seeds):
+        swept = sweep(ELASTIC_GRID, systems.space(system, seed), *asked, split="test", store=store)
+        by_label = {cell.label: cell.values["comp"] for cell in swept}
+        values.append(np.column_stack([by_label[decoder.label] for decoder in ELASTIC_GRID]))
+    return np.stack(values)
+
+
+def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[float]:
+    """Ratio of spreads and its ends; trained, frozen: (seeds, n, cells), whose spreads are means over the seeds."""
+    both = np.concatenate([*trained, *frozen], axis=1)
+
+    def of(means: np.ndarray) -> float:
+        surfaces = means.reshape(2, -1, trained.shape[2])
+        spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
+        return float(spreads[0] / spreads[1])
+
+    drawn = [of(row) for row in resampled_means(both, RESAMPLES, seed)]
+    return [of(both.mean(0)), *np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]).tolist()]
+
+
+def judge(measured: Measurement) -> Ruling:
+    effects = [
+        Effect(name=f"{name}: ratio of spreads, trained to frozen", value=value, low=low, high=high)
+        for name, (value, low, high) in measured.items()
+    ]
+    return bounded(effects, high=1.0)
+
+
+CLAIM = Claim(
+    id="N18",
+    paper="nnn",
+    place="Figure 2, §4.2",
+    sentence="Over the grid of λ₁ and λ₂ Comp@5 varies less on embeddings trained for NNN than on frozen ones.",
+    scope=Scope.STAND_IN,
+    measure=measure,
+    rule=judge,
+    sets=TRAINED_SETS,
+    trained=True,
+    differs=f"{ADAPTED} Minimisers, not fifty steps. Spread: the best cell less the median one.",
+    cost=60,
+)
