@@ -218,6 +218,16 @@ def share(name: str, count: int, total: int) -> Effect:
     return Effect(name=name, value=count / total if total else math.nan, low=low, high=high)
 
 
+def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) -> Effect:
+    """One mean as a share of another, bootstrap over queries; whose interval is wide where that may be nothing.
+
+    part, whole: (n,) paired
+    """
+    drawn = resampled_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
+    low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Effect(name=name, value=float(part.mean() / whole.mean()), low=float(low), high=float(high))
+
+
 def thresholds(effects: Sequence[Effect], holds: float, refuted: float) -> Ruling:
     """A claim about how often something happens: for it beyond one threshold, against it beyond the other.
 

@@ -104,6 +104,25 @@ def test_slope_needs_four_sizes():
         rules.slope([1, 2, 3], np.ones((5, 3)))
 
 
+@pytest.mark.parametrize(
+    ("regained", "lost", "expected"),
+    [
+        (0.8, 10.0, Finding.HOLDS),
+        (0.2, 10.0, Finding.REFUTED),
+        (0.5, 10.0, Finding.UNDECIDED),
+        (0.8, 0.0, Finding.UNDECIDED),
+    ],
+)
+def test_proportion_comes_out_each_way(regained, lost, expected):
+    whole = lost + np.random.default_rng(0).standard_normal(200)
+    whole += lost - whole.mean()
+    part = regained * lost + np.random.default_rng(1).standard_normal(200)
+    part += regained * lost - part.mean()
+    effect = rules.proportion(part, whole + 1e-3, "a share")
+    assert effect.low < effect.value < effect.high and effect.value == pytest.approx(regained if lost else 0, abs=1e-3)
+    assert rules.bounded([effect], low=0.5).verdict is expected
+
+
 def test_rank_correlation_is_spearmans():
     rng = np.random.default_rng(3)
     a = rng.normal(size=(200, 30)) + rng.normal(size=30)
