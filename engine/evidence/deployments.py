@@ -1,0 +1,159 @@
+"""Deployments of judged sets: queries that come and are learned from, others that are only measured, and the gains."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from torch.nn.functional import normalize
+
+import engine
+from engine.data.degrade import shortened
+from engine.data.plans import has_plans, planned
+from engine.drift.round_metrics import rare_rows, right_counts, right_rows
+from engine.errors import DataError
+from engine.evaluation.splits import subsample
+from engine.evidence.claim import Measurement
+from engine.evidence.judged_sets import JudgedSet
+from engine.evidence.measures import DENSE, POINTS
+from engine.simulation.simulate import Plan, Simulated, simulate
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+
+SETS = ("ultratool-en", "metatool", "toollens", "toolbank-numpy")
+STEPS = ("ultratool-en",)
+"""The set whose questions have plans: their steps are the queries."""
+REPORTED = {"metatool": "dev"}
+"""The split to report on where it is not test: metatool's test asks for two tools at once, its stream for one."""
+STREAM, HELD_OUT, LEARNED = 3000, 2000, 600
+"""At most so many queries come, so many that never come are measured, and so many of those that came."""
+K, SEEDS = 10, 10
+QUIET = Plan(checkpoints=1, measured=1, regret="none")
+METRICS = ("ndcg", "recall")
+DIGITS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """A space, queries, and their judgements: of the stream, and of those that are only measured.
+
+    hops: question → its queries in order, where questions have plans
+    """
+
+    name: str
+    encoder: str
+    space: Space
+    queries: Embeddings
+    stream: Qrels
+    held_out: Qrels
+    hops: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def learned(self, seed: int, **how: Any) -> Simulated:
+        """What a deployment with a seed of order and draws comes to; how: as `simulate` takes it."""
+        given: dict[str, Any] = {"plan": QUIET, "k": K, "held_out": self.held_out, **how}
+        return simulate(self.space, self.queries, self.stream, seed=seed, **given)
+
+    def values(self, part: Qrels, space: Space | None = None) -> dict[str, np.ndarray]:
+        """Metric → (n,) points of the most relevant documents, for the queries of a part."""
+        queries = self.of(part)
+        ranking = engine.decode(DENSE, space or self.space, queries, k=K)
+        found = engine.measure(ranking, self.space, queries, part, K, METRICS).values
+        return {metric: POINTS * np.asarray(found[metric]) for metric in METRICS}
+
+    def reached(self, run: Simulated, part: Qrels) -> dict[str, np.ndarray]:
+        """The same in the space that a deployment ended with."""
+        return self.values(part, self.space.with_embeddings(run.embeddings()))
+
+    def gains(self, runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
+        """Part and metric → (n,) points gained, mean over the runs."""
+        found = {}
+        for name, part in (("held-out", self.held_out), ("stream", subsample(self.stream, LEARNED))):
+            before, after = self.values(part), [self.reached(run, part) for run in runs]
+            found |= {f"{name} {m}@{K}": np.mean([each[m] for each in after], axis=0) - before[m] for m in METRICS}
+        return found
+
+    def of(self, part: Qrels) -> Embeddings:
+        """The queries of a part."""
+        return self.queries.take([row for row, query in enumerate(self.queries.ids) if query in part.grades])
+
+    @cached_property
+    def tail(self) -> np.ndarray:
+        """(n,) whether all that is right for a measured query is among the half that is right least in the stream."""
+        position = self.space.corpus.position
+        rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), position), len(self.space)))
+        return np.array([rare[rows].all() for rows in right_rows(self.held_out, self.of(self.held_out).ids, position)])
+
+    def on(self, stream: Qrels) -> "Deployment":
+        """The same with another stream."""
+        return replace(self, stream=stream)
+
+    def in_order(self, order: np.ndarray) -> "Deployment":
+        """The same with its queries in another order, in which a stream that is given comes."""
+        return replace(self, queries=self.queries.take(order.tolist()))
+
+    def narrowed(self, dimensions: int) -> "Deployment":
+        """The same with the first dimensions alone, all vectors of length 1 again."""
+        space = Space(self.space.corpus, _first(self.space.embeddings, dimensions))
+        return replace(self, space=space, queries=_first(self.queries, dimensions))
+
+    def cut(self, words: int | None) -> "Deployment":
+        """The same with documents cut to their first words."""
+        corpus = shortened(self.space.corpus, words)
+        return replace(self, space=Space(corpus, engine.embed(corpus, encoder=self.encoder)))
+
+
+def deployed(judged: JudgedSet) -> Deployment:
+    """A judged set as a deployment: train comes, test is measured. Raises DataError for a set without the two."""
+    dataset, hops = judged.dataset, {}
+    if judged.folder is not None and has_plans(judged.folder):
+        plans = planned(dataset, judged.folder)
+        dataset, hops = plans.dataset, dict(plans.hops)
+    reported = REPORTED.get(judged.name, "test")
+    if not {"train", reported} <= dataset.qrels.keys():
+        raise DataError(f"judgements of {judged.name} to learn from, train, and to report on, {reported}")
+    position = dataset.corpus.position
+    answerable = (
+        Qrels({query: grades for query, grades in dataset.qrels[split].grades.items() if position.keys() & grades})
+        for split in ("train", reported)
+    )
+    stream, held_out = (subsample(part, most) for part, most in zip(answerable, (STREAM, HELD_OUT), strict=True))
+    queries = dataset.queries.only({*stream.grades, *held_out.grades})
+    embedded = engine.embed(queries, encoder=judged.encoder)
+    return Deployment(judged.name, judged.encoder, judged.space, embedded, stream, held_out, hops)
+
+
+def default_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Points that the default rule gains in one pass, query by query, mean over seeds; rare and common ones apart."""
+    cells: dict[str, list[float]] = {}
+    for judged in sets:
+        one = deployed(judged)
+        gains = one.gains([one.learned(at) for at in seeds(seed)])
+        cells |= named(one, gains)
+        held_out = gains[f"held-out ndcg@{K}"]
+        cells |= named(one, {f"tail ndcg@{K}": held_out[one.tail], f"head ndcg@{K}": held_out[~one.tail]})
+    return cells
+
+
+def _first(embeddings: Embeddings, dimensions: int) -> Embeddings:
+    return replace(embeddings, vectors=normalize(embeddings.vectors[:, :dimensions], dim=1))
+
+
+def seeds(seed: int, count: int = SEEDS) -> range:
+    """The seeds of a measurement's deployments: none of them is another measurement's."""
+    return range(100 * seed, 100 * seed + count)
+
+
+def named(one: Deployment, values: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """Values by a set's name and their own, as they are kept."""
+    return {f"{one.name}, {name}": plain(of) for name, of in values.items()}
+
+
+def plain(values: np.ndarray) -> list[float]:
+    """Numbers as they are kept."""
+    return [float(f"{value:.{DIGITS}g}") for value in values]
+
+
+def cells_of(measured: Measurement, *words: str) -> dict[str, list[float]]:
+    """The cells in whose name any of some words stands."""
+    return {name: values for name, values in measured.items() if any(word in name for word in words)}
