@@ -24,7 +24,11 @@ SYSTEMS = UNROLLED, START
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → how far the best of the grid is above its median on trained embeddings, as a share of that on frozen ones,
     with the ends of its interval over the queries."""
-    return {judged.name: spread_ratio(*(grid_values(judged, system) for system in SYSTEMS), seed) for judged in sets}
+    ratios = {}
+    for judged in sets:
+        trained, frozen = (grid_values(judged, system) for system in SYSTEMS)
+        ratios[judged.name] = spread_ratio(trained, frozen, seed)
+    return ratios
 
 
 def grid_values(judged: JudgedSet, system: str) -> np.ndarray:

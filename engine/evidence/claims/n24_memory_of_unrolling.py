@@ -24,10 +24,11 @@ def measure(_: Sequence[JudgedSet], seed: int) -> Measurement:
         rows, query = (part.vectors[:documents, :dimensions].clone() for part in (space, queries.take([0])))
         return bytes_for_gradients(rows, query, steps)
 
-    most = [values[-1] for values in FACTORS.values()]
+    n, t, d = DOCUMENTS[-1], STEPS[-1], DIMENSIONS[-1]
     return {
-        name: [at(*most[:place], value, *most[place + 1 :]) for value in values]
-        for place, (name, values) in enumerate(FACTORS.items())
+        "N": [at(value, t, d) for value in DOCUMENTS],
+        "T": [at(n, value, d) for value in STEPS],
+        "d": [at(n, t, value) for value in DIMENSIONS],
     }
 
 

@@ -1,0 +1,39 @@
+"""Measures of claims of the NNN paper, by independent ways."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.evidence.claims import n18_training_makes_it_robust as robust
+from engine.evidence.claims import n20_gap_widens_with_relevant as gap
+from engine.evidence.claims import n24_memory_of_unrolling as memory
+from engine.evidence.rules import Finding
+
+
+@pytest.mark.parametrize(("documents", "steps", "dimensions"), [(20, 3, 4), (50, 7, 10)])
+def test_bytes_of_unrolling_are_those_of_two_iterates_and_what_they_rebuild(documents, steps, dimensions):
+    rows, query = torch.randn(documents, dimensions), torch.randn(1, dimensions)
+    expected = 4 * steps * (2 * documents + dimensions)
+    assert memory.bytes_for_gradients(rows, query, steps) == expected
+
+
+def test_spread_is_the_best_cell_less_the_median():
+    trained = np.random.default_rng(0).random((2, 40, 9))
+    means = trained.mean(1)
+    spread = np.mean([row.max() - np.median(row) for row in means])
+    frozen = np.zeros((2, 40, 9))
+    frozen[:, :, 0] = 2 * spread
+    value, low, high = robust.spread_ratio(trained, frozen, 0)
+    assert value == pytest.approx(0.5) and low < value < high
+    assert robust.spread_ratio(trained, trained, 0) == pytest.approx([1, 1, 1])
+
+
+def test_gap_by_relevant_documents_is_the_slope_of_least_squares():
+    rng = np.random.default_rng(1)
+    relevant = rng.integers(1, 6, 500)
+    gains = 4.0 * np.maximum(relevant - 2, 0) + rng.normal(0, 0.5, 500)
+    ruling = gap.judge({"a set": {"relevant": relevant.tolist(), "gains": gains.tolist()}})
+    assert ruling.verdict is Finding.HOLDS
+    assert ruling.effects[0].value == pytest.approx(np.polyfit(relevant, gains, 1)[0])
+    falling = gap.judge({"a set": {"relevant": relevant.tolist(), "gains": (20 - gains).tolist()}})
+    assert falling.verdict is Finding.REFUTED
