@@ -224,7 +224,8 @@ def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) ->
     part, whole: (n,) paired
     """
     drawn = resampled_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
-    low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    with np.errstate(divide="ignore"):
+        low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     return Effect(name=name, value=float(part.mean() / whole.mean()), low=float(low), high=float(high))
 
 
