@@ -22,11 +22,12 @@ def segment_margins(sets: Sequence[JudgedSet], _: int) -> Measurement:
     for judged in sets:
         sizes = np.array([len(terms(text)) for text in judged.dataset.corpus.passages])
         for length in LENGTHS:
-            pairs = engine.segments(judged.dataset.corpus, judged.queries("test"), passage_words=length)
-            lost += [float(f"{gap:.6g}") for gap in (pairs.documents - pairs.segments)[pairs.promised]]
-            cut = (sizes[pairs.first] > length) & (sizes[pairs.second] > length)
-            as_much = pairs.passages >= pairs.documents - 1e-9
-            kept[f"{judged.name}, {length} words"] = [
-                round(float(as_much[cut & (pairs.query == query)].mean()), 6) for query in np.unique(pairs.query[cut])
-            ]
+            shares = kept.setdefault(f"{judged.name}, {length} words", [])
+            for split in judged.splits:
+                pairs = engine.segments(judged.dataset.corpus, judged.queries(split), passage_words=length)
+                lost += [float(f"{gap:.6g}") for gap in (pairs.documents - pairs.segments)[pairs.promised]]
+                cut = (sizes[pairs.first] > length) & (sizes[pairs.second] > length)
+                as_much = pairs.passages >= pairs.documents - 1e-9
+                of_queries = (as_much[cut & (pairs.query == query)].mean() for query in np.unique(pairs.query[cut]))
+                shares += [round(float(share), 6) for share in of_queries]
     return {"lost": lost, "kept": kept}

@@ -14,14 +14,13 @@ from engine.theory.recall_losses import RecallLoss, recall_losses
 
 SPACES, DRAWS, LEAST = 300, 200, 200
 RANKS, DIMENSIONS, WIDTH = (10, 100), (1024, 4096), 32
-CLOSE = 0.9
-"""The bound of what is generated: as little as says something."""
 
 
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """By how much the lower end of the share of projections that lose it passes the bound, where that is below 1.
 
-    generated: documents at drawn margins from the best one; judged: BM25's vectors
+    generated: documents at margins like one another from the best one, at k where the bound is a drawn one; judged:
+    BM25's vectors
     """
     rng = np.random.default_rng(seed)
     generated = [row for case in range(SPACES) for row in _generated(rng, case)]
@@ -36,12 +35,12 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 def _generated(rng: np.random.Generator, case: int) -> Sequence[RecallLoss]:
     count = int(rng.integers(1, 60))
     rank = int(rng.integers(1, min(5, count) + 1))
-    query, margins = np.eye(WIDTH)[:1], rng.uniform(0.15, 1.0, (count, 1))
+    query, margins = np.eye(WIDTH)[:1], rng.uniform(0.15, 0.75) * rng.uniform(1.0, 1.3, (count, 1))
     across = unit_rows(rng.standard_normal((count, WIDTH)) * (1 - query))
     others = -rng.uniform(0.2, 5.0, (count, 1)) * (margins * query + np.sqrt(1 - margins**2) * across)
     names = tuple(map(str, range(count + 1)))
     space = engine.Space(engine.Corpus(names, names), engine.Embeddings(names, np.vstack([0 * query, others])))
-    k = recall_dimension(float(np.sort(margins.ravel())[rank - 1]), CLOSE, count, rank)
+    k = recall_dimension(float(np.sort(margins.ravel())[rank - 1]), float(rng.uniform(0.02, 0.5)), count, rank)
     asked = engine.Embeddings(("q",), query, texts=("q",))
     return recall_losses(space, asked, "dense", dimensions=(k,), rank=rank, draws=DRAWS, seed=case)
 
