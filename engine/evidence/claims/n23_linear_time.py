@@ -1,6 +1,6 @@
 """N23: decoding scales like inner products, linearly in the documents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.latencies import drawn
 from engine.evidence.rules import Ruling, Scope, bounded, slope
 
-SIZES, CALLS, K = (16_000, 32_000, 64_000, 128_000), 5, 5
+SIZES, ROUNDS, K = (16_000, 32_000, 64_000, 128_000), 7, 5
 """Drawn documents, from where their vectors no longer fit a processor's caches: within them a step takes less."""
 DRAWN = "drawn"
 SEARCH, STEPS, EXACT = "search", "50 steps", "exact"
@@ -20,21 +20,24 @@ DECODERS = {SEARCH: engine.make("top_k"), STEPS: engine.make("nnn", solver="fist
 
 
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Documents → how many, and decoder → (calls, sizes) seconds of a query, one at a time on one thread."""
+    """Documents → how many, and decoder → (rounds, sizes) seconds of a query, one at a time on one thread."""
     places = {judged.name: timed([(judged.space, judged.queries("test"))]) for judged in sets}
-    return {DRAWN: timed(drawn(count, seed) for count in SIZES), **places}
+    return {DRAWN: timed([drawn(count, seed) for count in SIZES]), **places}
 
 
-def timed(places: Iterable[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
-    """Sizes, and decoder → (calls, sizes) seconds."""
-    columns: dict[str, list[list[float]]] = {name: [] for name in DECODERS}
-    sizes = []
-    for space, queries in places:
-        sizes.append(len(space))
-        rows = latencies(list(DECODERS.values()), space, queries, (K,), calls=CALLS, plain=False)
-        for column, row in zip(columns.values(), rows, strict=True):
-            column.append(row.seconds.round(7).tolist())
-    return {"sizes": sizes, **{name: list(zip(*column, strict=True)) for name, column in columns.items()}}
+def timed(places: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
+    """Sizes, and decoder → (rounds, sizes) seconds: sizes take turns, so that they are timed in the same conditions.
+
+    Of two queries the second, as what a space remembers of a query would serve the first, which was asked before.
+    """
+    rounds: dict[str, list[list[float]]] = {name: [[] for _ in range(ROUNDS)] for name in DECODERS}
+    for turn in range(ROUNDS):
+        for space, queries in places:
+            asked = queries.take([2 * turn, 2 * turn + 1])
+            rows = latencies(list(DECODERS.values()), space, asked, (K,), calls=2, plain=False)
+            for name, row in zip(DECODERS, rows, strict=True):
+                rounds[name][turn].append(round(float(row.seconds[1]), 7))
+    return {"sizes": [len(space) for space, _ in places], **rounds}
 
 
 def judge(measured: Measurement) -> Ruling:
