@@ -24,8 +24,8 @@ from engine.values import Embeddings, Qrels
 SETS = ("ultratool-en", "metatool", "toollens", "toolbank-numpy")
 STEPS = ("ultratool-en",)
 """The set whose questions have plans: their steps are the queries."""
-REPORTED = {"metatool": "dev"}
-"""The split to report on where it is not test: metatool's test asks for two tools at once, its stream for one."""
+REPORTED = {"metatool": ("dev",)}
+"""Splits to report on where they are not dev and test: metatool's test asks for two tools at once, its stream for one."""
 STREAM, HELD_OUT, LEARNED = 3000, 2000, 600
 """At most so many queries come, so many that never come are measured, and so many of those that came."""
 K, SEEDS = 10, 10
@@ -104,18 +104,20 @@ class Deployment:
 
 
 def deployed(judged: JudgedSet) -> Deployment:
-    """A judged set as a deployment: train comes, test is measured. Raises DataError for a set without the two."""
+    """A judged set as a deployment: train comes, dev and test are measured. Raises DataError for a set without them."""
     dataset, hops = judged.dataset, {}
     if judged.folder is not None and has_plans(judged.folder):
         plans = planned(dataset, judged.folder)
         dataset, hops = plans.dataset, dict(plans.hops)
-    reported = REPORTED.get(judged.name, "test")
-    if not {"train", reported} <= dataset.qrels.keys():
-        raise DataError(f"judgements of {judged.name} to learn from, train, and to report on, {reported}")
+    reported = [split for split in REPORTED.get(judged.name, ("dev", "test")) if split in dataset.qrels]
+    if "train" not in dataset.qrels or not reported:
+        raise DataError(f"judgements of {judged.name} to learn from, train, and to report on, dev or test")
     position = dataset.corpus.position
     answerable = (
-        Qrels({query: grades for query, grades in dataset.qrels[split].grades.items() if position.keys() & grades})
-        for split in ("train", reported)
+        Qrels(
+            {q: grades for split in of for q, grades in dataset.qrels[split].grades.items() if position.keys() & grades}
+        )
+        for of in (("train",), reported)
     )
     stream, held_out = (subsample(part, most) for part, most in zip(answerable, (STREAM, HELD_OUT), strict=True))
     queries = dataset.queries.only({*stream.grades, *held_out.grades})
