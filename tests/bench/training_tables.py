@@ -54,8 +54,8 @@ def _summary(seeds: list[dict[str, dict]], relevant: np.ndarray) -> dict[str, An
         for base in (CONTROL, "NNN-Fix", "dense-cont, NNN-Fix"):
             for metric, k in COMPARED:
                 gap = own[f"{metric}@{k}"] - cube[base][f"{metric}@{k}"]
-                ends = intervals(gap.mean(0)[:, None], 10_000, 0)
-                against[f"{base}, {metric}@{k}"] = {**_over(gap.mean(1)), "low": ends[0, 0], "high": ends[1, 0]}
+                ((low, high),) = intervals(gap.mean(0)[:, None], 10_000, 0)
+                against[f"{base}, {metric}@{k}"] = {**_over(gap.mean(1)), "low": low, "high": high}
         times = [sum(s[name]["epochs"]) for s in seeds if s[name]["epochs"]]
         result["systems"][name] = {
             "means": {c: _over(values.mean(1)) for c, values in own.items()},
