@@ -16,7 +16,8 @@ def measure(sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def _least(judged: JudgedSet, weighting: str) -> float | None:
-    return engine.margins(judged.dataset.corpus, judged.queries("test"), weighting, bins=1).smallest
+    least: float | None = engine.margins(judged.dataset.corpus, judged.queries("test"), weighting, bins=1).smallest
+    return least
 
 
 def judge(measured: Measurement) -> Ruling:
