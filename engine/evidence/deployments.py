@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch.nn.functional import normalize
@@ -25,17 +25,18 @@ SETS = ("ultratool-en", "metatool", "toollens", "toolbank-numpy")
 STEPS = ("ultratool-en",)
 """The set whose questions have plans: their steps are the queries."""
 REPORTED = {"metatool": ("dev",)}
-"""Splits to report on where they are not dev and test: metatool's test asks for two tools at once, its stream for one."""
+"""Splits to report on, if not dev and test: metatool's test asks for two tools at once, its stream for one."""
 STREAM, HELD_OUT, LEARNED = 3000, 2000, 600
 """At most so many queries come, so many that never come are measured, and so many of those that came."""
 K, SEEDS = 10, 10
 QUIET = Plan(checkpoints=1, measured=1, regret="none")
 METRICS = ("ndcg", "recall")
 DIGITS = 5
+Values = TypeVar("Values")
 
 
-@dataclass(frozen=True, eq=False)
-class Deployment:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JudgedDeployment:
     """A space, queries, and their judgements: of the stream, and of those that are only measured.
 
     hops: question → its queries in order, where questions have plans
@@ -67,7 +68,7 @@ class Deployment:
 
     def gains(self, runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
         """Part and metric → (n,) points gained, mean over the runs."""
-        found = {}
+        found: dict[str, np.ndarray] = {}
         for name, part in (("held-out", self.held_out), ("stream", subsample(self.stream, LEARNED))):
             before, after = self.values(part), [self.reached(run, part) for run in runs]
             found |= {f"{name} {m}@{K}": np.mean([each[m] for each in after], axis=0) - before[m] for m in METRICS}
@@ -84,26 +85,26 @@ class Deployment:
         rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), position), len(self.space)))
         return np.array([rare[rows].all() for rows in right_rows(self.held_out, self.of(self.held_out).ids, position)])
 
-    def on(self, stream: Qrels) -> "Deployment":
+    def on(self, stream: Qrels) -> "JudgedDeployment":
         """The same with another stream."""
         return replace(self, stream=stream)
 
-    def in_order(self, order: np.ndarray) -> "Deployment":
+    def in_order(self, order: np.ndarray) -> "JudgedDeployment":
         """The same with its queries in another order, in which a stream that is given comes."""
         return replace(self, queries=self.queries.take(order.tolist()))
 
-    def narrowed(self, dimensions: int) -> "Deployment":
+    def narrowed(self, dimensions: int) -> "JudgedDeployment":
         """The same with the first dimensions alone, all vectors of length 1 again."""
         space = Space(self.space.corpus, _first(self.space.embeddings, dimensions))
         return replace(self, space=space, queries=_first(self.queries, dimensions))
 
-    def cut(self, words: int | None) -> "Deployment":
+    def cut(self, words: int | None) -> "JudgedDeployment":
         """The same with documents cut to their first words."""
         corpus = shortened(self.space.corpus, words)
         return replace(self, space=Space(corpus, engine.embed(corpus, encoder=self.encoder)))
 
 
-def deployed(judged: JudgedSet) -> Deployment:
+def deployed(judged: JudgedSet) -> JudgedDeployment:
     """A judged set as a deployment: train comes, dev and test are measured. Raises DataError for a set without them."""
     dataset, hops = judged.dataset, {}
     if judged.folder is not None and has_plans(judged.folder):
@@ -112,17 +113,18 @@ def deployed(judged: JudgedSet) -> Deployment:
     reported = [split for split in REPORTED.get(judged.name, ("dev", "test")) if split in dataset.qrels]
     if "train" not in dataset.qrels or not reported:
         raise DataError(f"judgements of {judged.name} to learn from, train, and to report on, dev or test")
-    position = dataset.corpus.position
+    known = dataset.corpus.position.keys()
     answerable = (
-        Qrels(
-            {q: grades for split in of for q, grades in dataset.qrels[split].grades.items() if position.keys() & grades}
-        )
-        for of in (("train",), reported)
+        Qrels({q: grades for split in splits for q, grades in dataset.qrels[split].grades.items() if known & grades})
+        for splits in (("train",), reported)
     )
     stream, held_out = (subsample(part, most) for part, most in zip(answerable, (STREAM, HELD_OUT), strict=True))
     queries = dataset.queries.only({*stream.grades, *held_out.grades})
     embedded = engine.embed(queries, encoder=judged.encoder)
-    return Deployment(judged.name, judged.encoder, judged.space, embedded, stream, held_out, hops)
+    return JudgedDeployment(
+        name=judged.name, encoder=judged.encoder, space=judged.space, queries=embedded, stream=stream,
+        held_out=held_out, hops=hops,
+    )  # fmt: skip
 
 
 def default_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
@@ -146,7 +148,7 @@ def seeds(seed: int, count: int = SEEDS) -> range:
     return range(100 * seed, 100 * seed + count)
 
 
-def named(one: Deployment, values: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+def named(one: JudgedDeployment, values: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
     """Values by a set's name and their own, as they are kept."""
     return {f"{one.name}, {name}": plain(of) for name, of in values.items()}
 
@@ -156,6 +158,6 @@ def plain(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
-def cells_of(measured: Measurement, *words: str) -> dict[str, list[float]]:
+def cells_of(measured: Mapping[str, Values], *words: str) -> dict[str, Values]:
     """The cells in whose name any of some words stands."""
     return {name: values for name, values in measured.items() if any(word in name for word in words)}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.evidence.claim import Measurement
-from engine.evidence.deployments import Deployment, K, deployed, named, seeds
+from engine.evidence.deployments import JudgedDeployment, K, deployed, named, seeds
 from engine.evidence.judged_sets import JudgedSet
 from engine.simulation.feedback_model import Stream
 from engine.simulation.search import halves, search
@@ -18,14 +18,14 @@ SEARCH = "settings"
 
 def paper_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Points gained query by query, mean over seeds, after 3,000 updates and after one pass; and what was searched."""
-    measured = {}
+    measured: dict[str, list[float]] = {}
     for judged in sets:
         one = deployed(judged)
         measured |= _gains(one, seed)
     return measured
 
 
-def _gains(one: Deployment, seed: int) -> dict[str, list[float]]:
+def _gains(one: JudgedDeployment, seed: int) -> dict[str, list[float]]:
     first, *others = seeds(seed, RUNS)
     found = search(
         one.space, one.queries, one.stream, held_out=one.held_out, plan=SEARCHED, rates=RATES, batches=BATCHES,

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.evaluation.splits import subsample
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.deployments import Deployment, deployed, plain, seeds
+from engine.evidence.deployments import JudgedDeployment, deployed, plain, seeds
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Ruling, Scope, bounded, slope
 from engine.simulation.simulate import Plan
@@ -20,7 +20,7 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     return {judged.name: _regrets(deployed(judged), seed) for judged in sets}
 
 
-def _regrets(one: Deployment, seed: int) -> dict[str, list[float] | list[list[float]]]:
+def _regrets(one: JudgedDeployment, seed: int) -> dict[str, list[float] | list[list[float]]]:
     sizes = [round(share * min(MOST, len(one.stream))) for share in SHARES]
     how = {"preset": "paper", "exposure": EXPOSURE, "plan": AGAINST}
     regrets = []

@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.evaluation.splits import subsample
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.deployments import SETS, Deployment, deployed, named, seeds
+from engine.evidence.deployments import SETS, JudgedDeployment, deployed, named, seeds
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import POINTS
 from engine.evidence.rules import Scope, equivalence
@@ -26,7 +26,7 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     return cells
 
 
-def _lost(one: Deployment, preset: str, seed: int) -> np.ndarray:
+def _lost(one: JudgedDeployment, preset: str, seed: int) -> np.ndarray:
     lost = np.zeros(len(one.stream))
     for at in seeds(seed, RUNS):
         run = one.learned(at, preset=preset)

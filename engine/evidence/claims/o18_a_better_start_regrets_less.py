@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.deployments import STEPS, Deployment, deployed, named, seeds
+from engine.evidence.deployments import STEPS, JudgedDeployment, deployed, named, seeds
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Scope, difference
 from engine.evidence.small_sessions import PLAIN
@@ -31,7 +31,7 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     return cells
 
 
-def _losses(one: Deployment, temperature: float, seed: int) -> np.ndarray:
+def _losses(one: JudgedDeployment, temperature: float, seed: int) -> np.ndarray:
     losses = np.zeros(len(one.stream))
     for at in seeds(seed, RUNS):
         trail = one.learned(at, **{**PRINTED, "temperature": temperature}).trail
