@@ -1,5 +1,7 @@
-"""Sparse and dense retrieval and both together: on judged questions, and on passages that contain the query word for
-word (sparse-dense paper, §5), by the passages' length."""
+"""Sparse and dense retrieval and both together: on questions, and on passages that contain the query, by length.
+
+The second is the sparse-dense paper's §5: queries are words of a passage as they stand.
+"""
 
 from collections.abc import Mapping, Sequence
 from random import Random
