@@ -1,12 +1,10 @@
 """L16: BM25 over words is better on questions, over words and pairs of words on passages that contain the query."""
 
-from itertools import chain
-
 import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.rules import Ruling, Scope, difference
-from engine.evidence.sparse_and_dense import K, by_length, sparse_and_dense
+from engine.evidence.sparse_and_dense import LENGTHS, K, by_length, sparse_and_dense
 
 
 def judge(measured: Measurement) -> Ruling:
@@ -17,8 +15,8 @@ def judge(measured: Measurement) -> Ruling:
             questions["words"], questions["pairs"]
         ).tolist()
         if contained := of_set["contained"]:
-            gains = by_length(contained, "pairs", "words")
-            cells[f"{name}, contained, pairs less words, mrr@{K}"] = list(chain.from_iterable(gains))
+            label = f"{name}, contained in {LENGTHS[-1]} words, pairs less words, mrr@{K}"
+            cells[label] = by_length(contained, "pairs", "words")[-1]
     return difference(cells, margin=1.0)
 
 
@@ -33,6 +31,6 @@ CLAIM = Claim(
     rule=judge,
     sets=("cranfield", "multihop-rag-summ500", "toollens"),
     differs="Judged sets for Natural Questions, recall of relevant documents for that of answers; words, not word "
-    "pieces.",
+    "pieces. Passages of 200 words: of shorter ones both find nearly all.",
     cost=180,
 )
