@@ -31,7 +31,7 @@ STREAM, HELD_OUT, LEARNED = 3000, 2000, 600
 K, SEEDS = 10, 10
 QUIET = Plan(checkpoints=1, measured=1, regret="none")
 METRICS = ("ndcg", "recall")
-DIGITS = 5
+DIGITS = 6
 Values = TypeVar("Values")
 
 
@@ -155,7 +155,7 @@ def named(one: JudgedDeployment, values: Mapping[str, np.ndarray]) -> dict[str, 
 
 def plain(values: np.ndarray) -> list[float]:
     """Numbers as they are kept."""
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    return [float(value) for value in np.round(values, DIGITS) + 0.0]
 
 
 def cells_of(measured: Mapping[str, Values], *words: str) -> dict[str, Values]:

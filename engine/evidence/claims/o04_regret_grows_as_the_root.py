@@ -58,5 +58,5 @@ CLAIM = Claim(
     effect="exponent 1/2",
     differs="MiniLM; embeddings in the unit ball, as without it the best in hindsight need not exist. The bound is of "
     "an upper limit: what grows faster may still be below it.",
-    cost=60,
+    cost=40,
 )

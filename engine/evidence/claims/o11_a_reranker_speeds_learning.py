@@ -34,5 +34,5 @@ CLAIM = Claim(
     rule=partial(difference, margin=1.0),
     sets=STEPS,
     differs="No language model: the best and a plain reranker. By Frontier's rule and its unbiased weights, one pass.",
-    cost=25,
+    cost=15,
 )

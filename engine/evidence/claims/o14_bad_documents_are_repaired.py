@@ -44,5 +44,5 @@ CLAIM = Claim(
     sets=SETS,
     effect="0.2664 to 0.4201, of 0.4294",
     differs="Documents cut to five words, not described anew; MiniLM; Frontier's default rule, in one pass.",
-    cost=60,
+    cost=30,
 )

@@ -38,5 +38,5 @@ CLAIM = Claim(
     rule=judge,
     sets=SETS,
     differs="The first 64 of MiniLM's 384 dimensions for the weaker, all for the stronger; Frontier's rule, one pass.",
-    cost=25,
+    cost=15,
 )

@@ -21,5 +21,5 @@ CLAIM = Claim(
     sets=("ultratool-en", "metatool", "toollens", "toolbank-numpy", "multihop-rag-summ500"),
     effect="+0.3 to +40.6 points nDCG@10",
     differs="MiniLM for the paper's two encoders; whole questions, not plan steps.",
-    cost=15,
+    cost=5,
 )

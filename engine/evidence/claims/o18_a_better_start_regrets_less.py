@@ -49,5 +49,5 @@ CLAIM = Claim(
     rule=partial(difference, margin=0.01),
     sets=STEPS,
     differs="Better: higher nDCG@10 before feedback, of documents cut to 5 words, 15 or none. Chances are sharpened.",
-    cost=25,
+    cost=15,
 )
