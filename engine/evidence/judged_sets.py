@@ -50,10 +50,19 @@ class JudgedSet:
         return split_in_half(Qrels({query: grades for part in qrels.values() for query, grades in part.grades.items()}))
 
     @property
+    def _trained(self) -> list[Path]:
+        """Files of its work folder on trained systems, a seed each."""
+        return sorted(self.work.glob("answers-*.json")) if self.work else []
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there are trained systems, or will be."""
+        return self.train or bool(self._trained)
+
+    @property
     def trained_digest(self) -> str:
-        """Names what its work folder has measured of trained systems."""
-        files = sorted(self.work.glob("answers-*.json")) if self.work else []
-        return digest_of([f"{self.train}", *(file.read_text(encoding="utf-8") for file in files)])
+        """Names what is known of its trained systems."""
+        return digest_of([f"{self.train}", *(file.read_text(encoding="utf-8") for file in self._trained)])
 
     def queries(self, split: str, most: int | None = None) -> Embeddings:
         """The embedded queries of a split that have a relevant document, the first of them in the set's own order."""

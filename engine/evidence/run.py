@@ -17,7 +17,7 @@ from engine.data.models import encoder_model
 from engine.errors import DataError, FrontierError
 from engine.evidence import measures
 from engine.evidence.claim import Claim, Measurement, chosen, claims
-from engine.evidence.judged_sets import JudgedSets
+from engine.evidence.judged_sets import JudgedSet, JudgedSets
 from engine.evidence.measures import SECTION
 from engine.evidence.rules import Ruling, Scope, in_short, in_words, untestable
 from engine.params import Whole
@@ -129,23 +129,28 @@ def _measure(claim: Claim, sets: JudgedSets, seed: int) -> Measurement:
             raise DataError(f"judged sets: {', '.join(claim.sets)} (--data FOLDER)")
         if claim.measure is None:
             raise DataError(claim.missing)
-        numbers: Mapping[str, Any] = {"numbers": claim.measure(list(sets.among(claim.sets)), seed)}
+        numbers: Mapping[str, Any] = {"numbers": claim.measure(_used(claim, sets), seed)}
     except FrontierError as error:
         numbers = {"missing": str(error).rstrip(".")}
     return {**numbers, "seconds": round(time.monotonic() - began, 1)}
 
 
 def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
-    own = [name for name in claim.sets if name in sets.names]
-    used = own or (list(sets.names) if claim.sets else [])
+    used = [judged.name for judged in _used(claim, sets)]
     missing = measurement.get("missing", claim.missing)
     return JudgedClaim(
         claim=claim,
         ruling=untestable(missing) if missing or claim.rule is None else claim.rule(measurement["numbers"]),
-        scope=claim.scope if own or not claim.sets else Scope.STAND_IN,
+        scope=claim.scope if set(used) <= set(claim.sets) else Scope.STAND_IN,
         where=f"{', '.join(used)} with {sets.encoder_title}" if used else "enumerated cases",
         seconds=measurement["seconds"],
     )
+
+
+def _used(claim: Claim, sets: JudgedSets) -> list[JudgedSet]:
+    """The sets that a claim is measured on: its own, else all; of trained systems, where there are any."""
+    used = list(sets.among(claim.sets)) if claim.sets and sets.names else []
+    return [judged for judged in used if judged.is_trained] or used if claim.trained else used
 
 
 def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
@@ -159,7 +164,7 @@ def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
     source = inspect.getsource(inspect.getmodule(type(claim.measure) if as_data else claim.measure) or measures)
     parts = [source.partition("\nCLAIM = ")[0], repr(claim.measure) if as_data else claim.measure.__qualname__]
     if claim.sets:
-        used = list(sets.among(claim.sets)) if sets.names else []
+        used = _used(claim, sets)
         parts += [inspect.getsource(measures), encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
         parts += [judged.trained_digest for judged in used if claim.trained]
     return hashlib.sha256(digest_of([*parts, str(seed)]).encode()).hexdigest()[:32]
