@@ -18,6 +18,8 @@ from engine.progress import counted
 from engine.wording import ALPHA, decimal, percent
 
 RESAMPLES = 10_000
+MOST_NAMED = 6
+"""Effects that a sentence names."""
 TOLERANCE = 1e-9
 """What rounding may put between the two sides of a theorem."""
 
@@ -317,8 +319,13 @@ def _needed(
 
 
 def _told(effects: Sequence[Effect]) -> str:
-    """The effects in one sentence."""
-    return "; ".join(f"{e.name} {decimal(e.value)}{_ends(e.low, e.high)}" for e in effects) + "."
+    """The effects in one sentence, of many the first ones, and which way all of them point."""
+    named = [f"{e.name} {decimal(e.value)}{_ends(e.low, e.high)}" for e in effects[:MOST_NAMED]]
+    if len(effects) <= MOST_NAMED:
+        return "; ".join(named) + "."
+    ways = {"as claimed": 1, "against it": -1, "neither": 0, "open": None}
+    counts = [f"{n} {way}" for way, sign in ways.items() if (n := sum(e.sign == sign for e in effects))]
+    return f"{'; '.join(named)}; and {len(effects) - MOST_NAMED} more: of all {len(effects)}, {', '.join(counts)}."
 
 
 def _ends(low: float | None, high: float | None) -> str:

@@ -12,7 +12,7 @@ from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import cells
 from engine.evidence.rules import Ruling, Scope, share, thresholds
 
-WEIGHTS, SIZES, POOLS = (0.0, 0.5, 1.0), (5, 10), (50, None)
+WEIGHTS, SIZES, POOLS = (0.0, 0.5, 1.0), (3, 5, 10), (50, None)
 LEAST = 0.88
 """The least win rate of the paper's Table 1."""
 SAME = 1e-9

@@ -198,3 +198,9 @@ def test_no_verdict_is_written_outside_the_rules():
         said = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
                 and id(n) not in prose]  # fmt: skip
         assert not [text for text in said for word in words if word in text.lower()], file
+
+
+def test_of_many_effects_a_sentence_names_the_first_and_counts_all():
+    cells = {f"cell {n}": [1.0 + n / 100 + 0.01 * (i % 3) for i in range(40)] for n in range(9)}
+    why = rules.difference(cells, margin=0.1).why
+    assert "cell 5 " in why and "cell 6 " not in why and why.endswith("and 3 more: of all 9, 9 as claimed.")
