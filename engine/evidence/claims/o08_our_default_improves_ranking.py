@@ -20,5 +20,5 @@ CLAIM = Claim(
     sets=SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="By Frontier's own rule: chances sharpened to eight documents, the one shown moves, guarded. MiniLM.",
-    cost=80,
+    cost=110,
 )
