@@ -17,15 +17,12 @@ from engine.evidence.rules import Effect, dominance, rank_correlation
 
 SETS = ("perspectrum", "multihop-rag-summ500", "toolbank-numpy", "ultratool-en", "toollens")
 SIZES = (10, 50, 100)
-FEW_SIZES = (10, 50)
 FW, POLISHED, GREEDY, MMR, DPP, VRSD = "Frank–Wolfe", "Frank–Wolfe with swaps", "greedy", "MMR", "DPP", "VRSD"
-AT_ALL_SIZES = {
+METHODS = {
     FW: engine.grid("frank_wolfe", loading=1.0, polish=False),  # the paper's Algorithm 1
     MMR: MMR_GRID,
     DPP: engine.grid("dpp"),
     VRSD: engine.grid("vrsd"),
-}
-AT_FEW_SIZES = {
     POLISHED: engine.grid("frank_wolfe"),  # the same objective, never less of it
     GREEDY: engine.grid("max_sum", polish=False),  # the same objective, one document at a time
 }
@@ -58,8 +55,7 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
             parts["practical"][cell] = _plain(apart[:, PRACTICAL].mean(1))
             parts["steps"][cell] = {other: step_ratio(table[DPP]["ilad"], table[other]["ilad"]) for other in (FW, MMR)}
             parts["points"][cell] = {name: undominated(table[name]) for name in (VRSD, MMR, FW)}
-            if k in FEW_SIZES:
-                parts["correlations"][cell] = correlations(table)
+            parts["correlations"][cell] = correlations(table)
         if len(by_size) > 1:
             own = spread(by_size, FW)
             more = {other: 100 * (spread(by_size, other) - own) / own.mean() for other in (MMR, DPP)}
@@ -73,23 +69,20 @@ def tables(judged: JudgedSet, seed: int) -> Mapping[int, Table]:
     most = min(QUERIES, max(1, LOOKED_AT // len(space)), len(every))
     rows = np.sort(np.random.default_rng(seed).choice(len(every), most, replace=False)).tolist()
     metrics = ("recall", "ilad", "cos_sum", *(("alpha_ndcg",) if judged.dataset.aspects else ()))
-    by_size: dict[int, dict[str, Mapping[str, np.ndarray]]] = {}
-    for methods, sizes in ((AT_ALL_SIZES, SIZES), (AT_FEW_SIZES, FEW_SIZES)):
-        ks = [k for k in sizes if k < len(space)] or [max(1, len(space) // 2)]
-        cells = {
-            (cell.label, cell.k): cell
-            for cell in sweep(
-                [decoder for decoders in methods.values() for decoder in decoders], space, every.take(rows),
-                judged.splits["test"], ks, metrics, split="test", aspects=judged.dataset.aspects,
-                store=cached_file(SECTION, "cells.db"),
-            )
-        }  # fmt: skip
-        for k in ks:
-            for name, decoders in methods.items():
-                columns = [cells[decoder.label, k].values for decoder in decoders]
-                of = {metric: np.stack([values[metric] for values in columns], axis=1) for metric in metrics}
-                by_size.setdefault(k, {})[name] = of
-    return by_size
+    ks = [k for k in SIZES if k < len(space)] or [max(1, len(space) // 2)]
+    measured = sweep(
+        [decoder for decoders in METHODS.values() for decoder in decoders], space, every.take(rows),
+        judged.splits["test"], ks, metrics, split="test", aspects=judged.dataset.aspects,
+        store=cached_file(SECTION, "cells.db"),
+    )  # fmt: skip
+    values = {(cell.label, cell.k): cell.values for cell in measured}
+    return {
+        k: {
+            name: {metric: np.stack([values[d.label, k][metric] for d in decoders], axis=1) for metric in metrics}
+            for name, decoders in METHODS.items()
+        }
+        for k in ks
+    }
 
 
 def means(columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
