@@ -1,8 +1,10 @@
 """Measuring of claims: each once for a folder, an encoder and a seed, kept, and judged whenever it is read."""
 
 import hashlib
+import importlib
 import inspect
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -15,7 +17,6 @@ import torch
 from engine.data import cache
 from engine.data.models import encoder_model
 from engine.errors import DataError, FrontierError
-from engine.evidence import measures
 from engine.evidence.claim import Claim, Measurement, chosen, claims
 from engine.evidence.judged_sets import JudgedSet, JudgedSets
 from engine.evidence.measures import SECTION
@@ -27,6 +28,8 @@ from engine.values import digest_of
 
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
 WORKERS = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
+JUDGING = frozenset(f"engine.evidence.{name}" for name in ("claim", "rules"))
+"""Modules that say nothing of what is measured."""
 STOPPED = "{label} was stopped; claims that were measured are kept"
 
 
@@ -147,6 +150,19 @@ def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedC
     )
 
 
+def _sources(name: str) -> list[str]:
+    """The code of a module and of all that measure for it, without what claims say and what judges them."""
+    sources: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        module = waiting.pop()
+        if module not in sources and module not in JUDGING:
+            text = inspect.getsource(importlib.import_module(module)).partition("\nCLAIM = ")[0]
+            sources[module] = text
+            waiting += re.findall(r"^from (engine\.evidence\.\w+) import", text, re.MULTILINE)
+    return [sources[module] for module in sorted(sources)]
+
+
 def _used(claim: Claim, sets: JudgedSets) -> list[JudgedSet]:
     """The sets that a claim is measured on: its own, else all; of trained systems, where there are any."""
     used = list(sets.among(claim.sets)) if claim.sets and sets.names else []
@@ -161,10 +177,10 @@ def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
     if claim.measure is None:
         return claim.id
     as_data = is_dataclass(claim.measure)
-    source = inspect.getsource(inspect.getmodule(type(claim.measure) if as_data else claim.measure) or measures)
-    parts = [source.partition("\nCLAIM = ")[0], repr(claim.measure) if as_data else claim.measure.__qualname__]
+    code = _sources((type(claim.measure) if as_data else claim.measure).__module__)
+    parts = [*code, repr(claim.measure) if as_data else claim.measure.__qualname__]
     if claim.sets:
         used = _used(claim, sets)
-        parts += [inspect.getsource(measures), encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
+        parts += [encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
         parts += [judged.trained_digest for judged in used if claim.trained]
     return hashlib.sha256(digest_of([*parts, str(seed)]).encode()).hexdigest()[:32]

@@ -1,5 +1,6 @@
 """Claims measured once, kept, and judged whenever they are read."""
 
+import inspect
 import json
 import pkgutil
 from dataclasses import replace
@@ -11,7 +12,7 @@ import engine
 from dashboard.serve import main as frontier
 from engine.data.beir import write_beir
 from engine.evidence import claims as package
-from engine.evidence import run
+from engine.evidence import judged_sets, measures, rules, run, trained_systems
 from engine.evidence.claim import PAPERS, Claim, chosen, claims
 from engine.evidence.judged_sets import JudgedSets
 from engine.evidence.rules import Finding, Scope, theorem
@@ -84,6 +85,13 @@ def test_claims_of_one_measurement_are_measured_once(monkeypatch):
         "N97": "not testable here", "N98": "holds", "N99": "holds"
     }  # fmt: skip
     assert rows["N97"].ruling.why == "Missing: a larger machine."
+
+
+def test_a_change_of_what_measures_for_a_claim_is_measured_anew():
+    code = run._sources("engine.evidence.trained_differences")
+    own = [inspect.getsource(module) for module in (measures, judged_sets, trained_systems)]
+    assert all(source in code for source in own) and inspect.getsource(rules) not in code
+    assert not any("\nCLAIM = " in source for source in run._sources("engine.evidence.claims.v2_equivalence"))
 
 
 def test_any_judged_set_stands_in(folder):
