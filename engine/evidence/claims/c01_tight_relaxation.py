@@ -13,11 +13,12 @@ CLAIM = Claim(
     id="C1",
     paper="ccbqp",
     place="Theorem 2.1",
-    sentence="With the paper's loading the relaxation is tight: its maximum is that of the best set.",
+    sentence="With the diagonal loading δ = 1 the relaxation is tight: its largest value is that of the best set.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
     effect="δ ≥ 1",
-    differs="Seen on up to eight documents, all faces enumerated.",
+    differs="The theorem is for every δ from 1 on; checked at 1, on 500 drawn cases of four to eight documents, all "
+    "faces enumerated.",
     cost=30,
 )

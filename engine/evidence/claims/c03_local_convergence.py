@@ -52,10 +52,10 @@ CLAIM = Claim(
     id="C3",
     paper="ccbqp",
     place="Theorem 3.1",
-    sentence="From near a local maximum one step of Algorithm 1 arrives at it.",
+    sentence="From near enough to a local maximum, one step of Algorithm 1 ends exactly at it.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
-    differs="Seen on up to eight documents; as near as the proof asks.",
+    differs="Checked on 100 drawn cases of four to eight documents, from points as near as the proof asks.",
     cost=10,
 )

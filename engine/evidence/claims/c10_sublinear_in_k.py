@@ -12,12 +12,13 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="C10",
     paper="ccbqp",
-    place="§4.2, Figure 1 (right)",
+    place="§3, §4.2, Figure 1 (right)",
     sentence="Frank–Wolfe's time grows more slowly than k.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=SETS,
-    differs="One thread of a CPU, 384 dimensions, 11,112 documents and 100,000 drawn ones; the paper has a GPU.",
+    differs="One thread of a CPU, 384 dimensions, 11,112 documents and 100,000 drawn ones, θ ½ and .9; the paper has a "
+    "GPU and 1,024 dimensions.",
     cost=150,
 )

@@ -16,12 +16,13 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="C14",
     paper="ccbqp",
-    place="§2, after eq. 2; §1",
-    sentence="θ means the same at every k: Frank–Wolfe's ILAD at one θ differs less over k than MMR's and DPP's.",
+    place="§1; §2, after eq. 2",
+    sentence="Frank–Wolfe's θ means the same at every k, more so than the weights of MMR and DPP.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=SETS,
-    differs="The paper has no number; k 10, 50 and 100. MiniLM as it is shipped; some queries.",
+    differs="The paper says so of its own θ and doubts DPP's, without a number. Measured: how much ILAD at one θ "
+    "differs over k 10, 50 and 100. MiniLM as it is shipped; at most 300 queries of a set.",
     cost=330,
 )

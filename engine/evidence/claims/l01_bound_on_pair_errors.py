@@ -15,13 +15,14 @@ CLAIM = Claim(
     id="L1",
     paper="sparse-dense",
     place="Lemma 1, eq. 1",
-    sentence="A random projection to k dimensions turns a pair of margin ε round with probability 4 exp(−k/2 (ε²/2 − "
-    "ε³/3)) at most.",
-    scope=Scope.EXACT,
+    sentence="A random projection to k dimensions reverses a pair of documents of margin ε with a probability of at "
+    "most 4 exp(−k/2 (ε²/2 − ε³/3)).",
+    scope=Scope.STAND_IN,
     measure=projection_errors,
     rule=judge,
     sets=("cranfield", "perspectrum"),
     effect="4 exp(−k/2 (ε²/2 − ε³/3))",
-    differs="Cases are bins of pairs of like margin at one k, the bound their mean one, where that is below 1.",
+    differs="Counted over drawn projections, on two collections. A case is a bin of pairs of like margin at one k, "
+    "where their mean bound is below 1; the lower end of its share of errors is compared.",
     cost=150,
 )

@@ -65,14 +65,14 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="L3",
     paper="sparse-dense",
-    place="Corollaries 1, 2, eq. 2, 3",
-    sentence="The dimensions of equations 2 and 3 and of Corollaries 1 and 2 keep the probability of an error at β or "
-    "less.",
+    place="Corollaries 1 and 2, eq. 2, 3",
+    sentence="The dimensions that equations 2 and 3 and Corollaries 1 and 2 ask for keep the probability of an error "
+    "at β or below.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
     sets=("cranfield", "perspectrum"),
-    differs="By the lemmas' bounds at these dimensions, which L1 and L4 hold against measured errors. "
-    "Boolean: of each query some documents against all others, the least margin is one case.",
+    differs="By the lemmas' bounds at these dimensions; L1 and L4 compare the bounds with measured errors. Boolean: "
+    "the least margin of each query, some of its documents against all others.",
     cost=10,
 )

@@ -46,12 +46,12 @@ CLAIM = Claim(
     id="L6",
     paper="sparse-dense",
     place="§2.1.3, Fig. 3b",
-    sentence="The dimension that keeps BM25's best document among the first ten grows with the documents' length.",
+    sentence="The dimension that keeps BM25's best document among the first ten grows with the length of documents.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=("cranfield", "perspectrum"),
-    differs="Cranfield and Perspectrum for TREC-CAR; Recall@10 of .95, the paper's being unknown; eight groups of "
+    differs="Cranfield and Perspectrum for TREC-CAR; Recall@10 of .95, as the paper's text names none; eight groups of "
     "queries for an interval.",
     cost=60,
 )

@@ -37,7 +37,7 @@ CLAIM = Claim(
     measure=measure,
     rule=judge,
     sets=("cranfield", "perspectrum"),
-    effect="6.8e-6 to 0.0169",
+    effect="6.8e-6 against 0.0169",
     differs="Cranfield and Perspectrum for TREC-CAR. Much smaller: a tenth or less.",
     cost=2,
 )

@@ -15,8 +15,8 @@ CLAIM = Claim(
     id="L8",
     paper="sparse-dense",
     place="Theorem 1",
-    sentence="Where documents are sums of orthogonal segments and the query refers to one of them, that segment's "
-    "margin is at least the document's.",
+    sentence="Where documents are sums of orthogonal segments and the query refers to one of these, that segment's "
+    "margin is at least the documents'.",
     scope=Scope.EXACT,
     measure=segment_margins,
     rule=judge,

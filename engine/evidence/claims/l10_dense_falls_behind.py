@@ -17,8 +17,8 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="L10",
     paper="sparse-dense",
-    place="§5, Fig. 1, 4",
-    sentence="In retrieving the passage that contains the query BM25 is ahead of dense retrieval, the more so the "
+    place="§1, §5, Fig. 1, 4",
+    sentence="In finding the passage that contains the query, BM25 is ahead of dense retrieval, and the more so the "
     "longer passages are.",
     scope=Scope.STAND_IN,
     measure=sparse_and_dense,

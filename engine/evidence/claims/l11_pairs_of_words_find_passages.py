@@ -20,13 +20,13 @@ CLAIM = Claim(
     id="L11",
     paper="sparse-dense",
     place="§5",
-    sentence="BM25 over words and pairs of words has an MRR@10 above 95 on passages that contain the query, whatever "
-    "their length.",
+    sentence="BM25 over words and pairs of words has an MRR@10 above 95 in finding the passage that contains the "
+    "query, whatever the length of passages.",
     scope=Scope.STAND_IN,
     measure=sparse_and_dense,
     rule=judge,
     sets=("cranfield", "multihop-rag-summ500", "toollens"),
-    effect="over 95 MRR@10",
+    effect="over 95 points MRR@10",
     differs="Hundreds of passages of 25 to 200 words, not three million of up to 400 tokens; words, not word pieces.",
     cost=180,
 )

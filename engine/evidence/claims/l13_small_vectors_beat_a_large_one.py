@@ -46,12 +46,12 @@ CLAIM = Claim(
     id="L13",
     paper="sparse-dense",
     place="§5, §6, Fig. 4, 5",
-    sentence="Several small vectors a document find more than one that is as large as all of them together.",
+    sentence="Several small vectors per document find more than one vector that is as large as all of them together.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=("toolbank-numpy",),
-    differs="Learnt projections of MiniLM's one vector a document, which stays as it is; the paper trains BERT to have "
-    "eight of 64 dimensions against one of 512.",
+    differs="Two or four learnt projections to 64 dimensions of MiniLM's one vector, which stays as it is, against one "
+    "of as many dimensions in all; the paper trains BERT to have eight of 64 against one of 512.",
     cost=30,
 )

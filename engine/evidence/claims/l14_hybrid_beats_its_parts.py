@@ -20,12 +20,13 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="L14",
     paper="sparse-dense",
-    place="§6, §7, Fig. 5, Table 1",
-    sentence="A hybrid that adds sparse and dense scores beats both of its parts.",
+    place="§5–7, Fig. 4, 5, Table 1",
+    sentence="A hybrid that adds sparse and dense scores finds more than either of its parts.",
     scope=Scope.STAND_IN,
     measure=sparse_and_dense,
     rule=judge,
     sets=("cranfield", "multihop-rag-summ500", "toollens"),
-    differs="MiniLM as it is shipped, not BERT trained on the set; one weight of eleven, chosen on other queries.",
+    differs="MiniLM as it is shipped, not BERT trained on the set; questions only; one weight of eleven, chosen on "
+    "other queries.",
     cost=180,
 )

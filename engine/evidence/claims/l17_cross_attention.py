@@ -7,8 +7,8 @@ CLAIM = Claim(
     id="L17",
     paper="sparse-dense",
     place="§5, §7, Fig. 4, 6",
-    sentence="Cross-attention is nearly perfect on passages that contain the query whatever their length, and the "
-    "first stage matters less the more it reranks.",
+    sentence="Cross-attention finds nearly every passage that contains the query, whatever its length, and the more it "
+    "reranks the less the first stage matters.",
     scope=Scope.STAND_IN,
     missing="a cross-encoder trained for the task: its weights, or a GPU and the extra train to make them",
 )

@@ -17,8 +17,8 @@ CLAIM = Claim(
     id="L18",
     paper="sparse-dense",
     place="§7, Fig. 7",
-    sentence="In its higher range of quality, search among several vectors a document finds more than search among one "
-    "in the same time.",
+    sentence="Where quality is high, search among several vectors per document finds more than search among one in the "
+    "same time.",
     scope=Scope.STAND_IN,
     measure=passage_search,
     rule=judge,

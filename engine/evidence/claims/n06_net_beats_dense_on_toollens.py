@@ -16,6 +16,6 @@ CLAIM = Claim(
     rule=partial(difference, margin=1.0),
     sets=("toollens",),
     effect="+9.9 points Comp@5",
-    differs="MiniLM as it is shipped, not bge-small fine-tuned on the set. Every test scene occurs in train too.",
+    differs="MiniLM as it is shipped, not bge-small fine-tuned on the set. Every scene of test occurs in train too.",
     cost=20,
 )

@@ -23,7 +23,8 @@ CLAIM = Claim(
     rule=judge,
     sets=TRAINED_SETS,
     trained=True,
-    effect="+12.1 points Comp@5, and +1.6, −0.6, −0.1",
-    differs=f"{ADAPTED} COLT in code of our own, with 9 or 3 of its 21 settings tried. Level: within 2 points.",
+    effect="+12.1 points Comp@5 on ToolLens; +1.6, −0.6 and −0.1 on ToolBank's three",
+    differs=f"{ADAPTED} Of ToolBank NumpyBank alone. COLT in code of our own, with 9 or 3 of its 21 settings tried. "
+    "Level is our reading: within 2 points.",
     cost=1,
 )

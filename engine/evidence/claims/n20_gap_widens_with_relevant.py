@@ -56,12 +56,14 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="N20",
     paper="nnn",
-    place="Figure 4, §4.2",
-    sentence="The more documents are relevant, the more NNN gains over dense retrieval; to two, they are level.",
+    place="§4.2, Figure 4",
+    sentence="The more documents are relevant to a query, the more NNN gains over dense retrieval; with one or two "
+    "they are level.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=("toolbank-numpy", "toollens", "multihop-rag-summ500"),
-    differs="MiniLM as it is shipped, NNN without training. λ chosen on either half for the other.",
+    differs="MiniLM as it is shipped, NNN without training; of ToolBank NumpyBank alone. λ chosen on either half for "
+    "the other. Level: within a point.",
     cost=15,
 )

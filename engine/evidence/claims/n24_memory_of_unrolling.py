@@ -56,11 +56,12 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="N24",
     paper="nnn",
-    place="B.5, §5",
-    sentence="Gradients through T steps take memory in proportion to dNT a query.",
+    place="§5, appendix B.5",
+    sentence="Gradients through T steps take memory in proportion to dNT for each query.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
-    differs="As a bound O(dNT) is right; measured is whether it is the rate. Without the documents' own dN.",
+    differs="The paper has O(dNT), an upper limit; measured is whether memory grows at that rate in each of the three. "
+    "Without the documents' own dN.",
     cost=10,
 )

@@ -40,7 +40,7 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="N26",
     paper="nnn",
-    place="Table 3",
+    place="Appendix B.1, Table 3",
     sentence="The data sets have as many documents, queries and relevant documents as the paper's table says.",
     scope=Scope.SAME_DATA,
     measure=measure,

@@ -9,14 +9,14 @@ from engine.evidence.trained_differences import ADAPTED, TRAINED_SETS, TrainedDi
 CLAIM = Claim(
     id="N28",
     paper="nnn",
-    place="Table 2",
+    place="§4.2, Table 2",
     sentence="NNN on embeddings that were trained for inner products beats dense retrieval on ToolBank and ToolLens.",
     scope=Scope.STAND_IN,
     measure=TrainedDifferences(pairs=(("NNN-Fix", "dense"),)),
     rule=partial(difference, margin=1.0),
     sets=TRAINED_SETS,
     trained=True,
-    effect="+10.5 and +9.9 points Comp@5",
-    differs=f"{ADAPTED} On embeddings without any training: N5, N6.",
+    effect="+10.5 (NumpyBank) and +9.9 points Comp@5",
+    differs=f"{ADAPTED} Of ToolBank NumpyBank alone, own split. On embeddings without any training: N5, N6.",
     cost=1,
 )

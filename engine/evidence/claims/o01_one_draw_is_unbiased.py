@@ -27,9 +27,11 @@ CLAIM = Claim(
     id="O1",
     paper="orag",
     place="Lemma 3.1, appendix B.2",
-    sentence="Feedback on the one document drawn gives the gradient of the loss on average, whichever documents move.",
+    sentence="Feedback on the one document drawn gives the gradient of the loss on average, whether all documents move "
+    "or that one.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
+    differs="1,000 drawn cases of few documents, all draws enumerated.",
     cost=5,
 )

@@ -61,10 +61,12 @@ CLAIM = Claim(
     id="O3",
     paper="orag",
     place="Theorem 5.1",
-    sentence="The expected regret of Algorithm 1 is at most the distance to the best embeddings and the chances allow.",
+    sentence="The expected regret of Algorithm 1 is at most a bound made of how far the start is from the best "
+    "embeddings and of the right documents' chances.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
-    differs="Streams of five rounds, all draws enumerated. A line of the proof has p³ for p²; the bound survives it.",
+    differs="Streams of five rounds, all draws enumerated. A line of the printed proof has p³ for p²; the bound does "
+    "not need it.",
     cost=15,
 )

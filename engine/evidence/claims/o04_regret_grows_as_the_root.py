@@ -50,13 +50,14 @@ CLAIM = Claim(
     id="O4",
     paper="orag",
     place="Corollary 5.2",
-    sentence="With the rate that theory names regret stays below its bound, and grows as the root of the rounds.",
+    sentence="With the learning rate of the corollary regret stays below its bound, and grows no faster than the "
+    "square root of the rounds.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=STEPS,
     effect="exponent 1/2",
-    differs="MiniLM; embeddings in the unit ball, as without it the best in hindsight need not exist. The bound is of "
-    "an upper limit: what grows faster may still be below it.",
+    differs="MiniLM; embeddings are kept in the unit ball, as the best in hindsight need not exist without. The "
+    "corollary limits regret from above: what grows faster for a while may still be below it.",
     cost=40,
 )

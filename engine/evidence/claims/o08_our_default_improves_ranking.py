@@ -12,13 +12,14 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="O8",
     paper="orag",
-    place="§4.1, Table 2",
-    sentence="Feedback on one document a query, each query once, improves nDCG@10 and Recall@10.",
+    place="§4.1, appendix C.3, Table 2",
+    sentence="Feedback on one document per query, each query once, improves nDCG@10 and Recall@10.",
     scope=Scope.STAND_IN,
     measure=default_gains,
     rule=judge,
     sets=SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
-    differs="By Frontier's own rule: chances sharpened to eight documents, the one shown moves, guarded. MiniLM.",
+    differs="By Frontier's own rule, not the paper's: chances sharpened to eight documents, the one shown moves, "
+    "guarded. MiniLM.",
     cost=110,
 )

@@ -37,12 +37,14 @@ def _lost(one: JudgedDeployment, preset: str, seed: int) -> np.ndarray:
 CLAIM = Claim(
     id="O10",
     paper="orag",
-    place="§3",
-    sentence="As it draws by the chances that it has, it costs those who ask meanwhile nothing.",
+    place="§3, Exploration",
+    sentence="Drawing by the documents' own chances, without exploring beyond them, costs nothing to those who ask "
+    "meanwhile.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=partial(equivalence, margin=1.0),
     sets=SETS,
-    differs="Against the document of the best score at the same moment. τ = 1 is the paper's; the other is Frontier's.",
+    differs="The paper compares with rules that explore at random; here with the document of the best score at the "
+    "same moment. MiniLM. τ = 1 is the paper's, the other temperature Frontier's.",
     cost=25,
 )

@@ -23,12 +23,13 @@ CLAIM = Claim(
     id="O13",
     paper="orag",
     place="§4.2, Fig. 6",
-    sentence="Feedback on every hop of a question improves what its hops retrieve.",
+    sentence="Feedback on each hop of a question improves what its hops retrieve.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=partial(difference, margin=1.0),
     sets=STEPS,
-    effect="0.55 to 0.68 of answers right",
-    differs="Retrieval alone: answers need a language model. Given plans, not MultiHopRAG's; Frontier's default rule.",
+    effect="0.55 to 0.68 of the answers right",
+    differs="Retrieval alone: answers need a language model. UltraTool's given plans, not MultiHopRAG's questions; "
+    "MiniLM, Frontier's own rule, one pass.",
     cost=15,
 )

@@ -32,11 +32,13 @@ CLAIM = Claim(
     id="O15",
     paper="orag",
     place="Fig. 1b, §4.1",
-    sentence="A weaker encoder with feedback ranks as well as a stronger one without.",
+    sentence="A weaker encoder with feedback ranks as well as a stronger one without, or better.",
     scope=Scope.STAND_IN,
     measure=measure,
     rule=judge,
     sets=SETS,
-    differs="The first 64 of MiniLM's 384 dimensions for the weaker, all for the stronger; Frontier's rule, one pass.",
+    effect="0.5960 against 0.5347 Recall@10 (ToolRet-Code)",
+    differs="Fig. 1b compares both with feedback. The first 64 of MiniLM's 384 dimensions for the weaker, all for the "
+    "stronger; Frontier's own rule, one pass; to within a point of nDCG@10.",
     cost=15,
 )

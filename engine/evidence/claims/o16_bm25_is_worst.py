@@ -14,7 +14,7 @@ CLAIM = Claim(
     id="O16",
     paper="orag",
     place="Table 1, §4.1",
-    sentence="BM25 is consistently worse than dense retrieval.",
+    sentence="BM25 is worse than dense retrieval on every set.",
     scope=Scope.STAND_IN,
     measure=TunedDifferences(claimed=[DENSE], others={"BM25": [BM25]}, metrics=("ndcg",), k=(10,)),
     rule=partial(difference, margin=1.0),

@@ -53,12 +53,12 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="O17",
     paper="orag",
-    place="§3, appendix B.2",
-    sentence="A step takes a negligible time, whatever the number of documents.",
+    place="Abstract, §3, appendix B.2",
+    sentence="A step takes negligible time, whatever the number of documents.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
-    differs="Time on this machine, made-up vectors. The step of B.2, which moves the document shown; Algorithm 1's "
-    "moves all. Negligible: below a millisecond, the disk left out.",
+    differs="Timed on one machine, with made-up vectors. The step of B.2, which moves the document shown; Algorithm "
+    "1's moves all. Negligible: below a millisecond, the disk left out.",
     cost=5,
 )

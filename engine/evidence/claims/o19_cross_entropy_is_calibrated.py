@@ -54,10 +54,11 @@ CLAIM = Claim(
     id="O19",
     paper="orag",
     place="Proposition B.1",
-    sentence="The least cross-entropy is where chances are the law's, and there the likeliest document is first.",
+    sentence="Cross-entropy is least where the chances are the true ones, and near its least value the likeliest "
+    "document stands first.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
-    differs="Laws of two to five queries.",
+    differs="200 drawn laws of two to five queries and two to six documents.",
     cost=5,
 )

@@ -32,11 +32,13 @@ def judge(measured: Measurement) -> Ruling:
 CLAIM = Claim(
     id="V1",
     paper="vrsd",
-    place="Theorem 1",
-    sentence="k numbers sum to a target exactly if k vectors have a sum of cosine 1 to a query.",
+    place="Theorem 1, eq. 4, 5",
+    sentence="The reduction to a known hard problem is right: k numbers sum to a target if and only if k vectors have "
+    "a sum of cosine 1 to the query.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
-    differs="The theorem is on Definition 3, which leaves d₀ free; Definition 2 fixes it.",
+    differs="2,000 drawn cases, all sets enumerated. The theorem is on Definition 3, which leaves d₀ free; Definition "
+    "2, which VRSD solves, fixes it.",
     cost=3,
 )

@@ -32,9 +32,11 @@ CLAIM = Claim(
     id="V2",
     paper="vrsd",
     place="§3.1",
-    sentence="To maximise the cosine of the sum to q is to maximise that of the other documents' sum to q − d₀.",
+    sentence="Maximising the cosine of all documents' sum to q is maximising that of the others' sum, without d₀, to q "
+    "− d₀.",
     scope=Scope.EXACT,
     measure=measure,
     rule=judge,
+    differs="Drawn documents, five to twelve, k 3 or 4, all sets enumerated.",
     cost=5,
 )
