@@ -79,8 +79,8 @@ def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, 
     figure = quality_figure(groups, named, counted, is_dark())
     plot(figure, "drift.quality", file="quality", label=f"{MEASURED[metric]} over time")
     st.caption(
-        "Tail: queries whose answers are rarely asked for; they usually lose. Head: the others. ILAD in the current "
-        "vectors rises by itself as documents move apart, so compare it in the original ones."
+        "Tail: queries whose answers are rarely asked for; they may gain less, or lose (Evidence, O9). Head: the "
+        "others. ILAD in the current vectors rises by itself as documents move apart, so compare it in the original ones."
     )
 
 

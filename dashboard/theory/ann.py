@@ -37,7 +37,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
     """Every chosen scorer's vectors in every kind of index, over rising effort, beside the exact search."""
     st.caption(
         "An index looks at some vectors only: faster, but it may miss. How much it misses depends on the corpus "
-        "(sparse-dense paper, Fig. 7). Up to a few thousand vectors exact search is hard to beat."
+        "(sparse-dense paper, Fig. 7)."
     )
     try:
         faiss_module()

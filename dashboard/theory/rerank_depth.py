@@ -36,8 +36,8 @@ Cells = tuple[Cell, ...]
 def show(loaded: Loaded, question: Question | None) -> None:
     """A metric over the rerank depth, for one decoder, and the least depth that is enough."""
     st.caption(
-        "How many documents does a reranker have to read? The better the retriever, the fewer (sparse-dense paper, "
-        "Fig. 6). A reranker worse than the retriever does harm, the more it reads."
+        "How many documents does a reranker have to read? The better the retriever, the fewer, the sparse-dense "
+        "paper finds (Fig. 6). A reranker worse than the retriever does harm, the more it reads."
     )
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         with st.container(width=340):

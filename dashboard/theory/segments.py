@@ -33,8 +33,8 @@ def show(loaded: Loaded, question: Question | None) -> None:
     """The theorem on the pairs of many queries, and on those of one for which it holds."""
     st.caption(
         "A document is the sum of its segments. If a query is about one segment, Theorem 1 (sparse-dense paper) says "
-        "that the margin between matching segments is at least that between the documents: several vectors per "
-        "document need fewer dimensions each."
+        "that the margin between matching segments is at least that between the documents: where segments have no "
+        "words in common, several vectors a document then need fewer dimensions each."
     )
     if len(loaded.space) < 2:
         st.info("A margin needs two documents. Load a larger corpus on the Data page.")

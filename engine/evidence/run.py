@@ -145,7 +145,7 @@ def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedC
         claim=claim,
         ruling=untestable(missing) if missing or claim.rule is None else claim.rule(measurement["numbers"]),
         scope=claim.scope if set(used) <= set(claim.sets) else Scope.STAND_IN,
-        where=f"{', '.join(used)} with {sets.encoder_title}" if used else "enumerated cases",
+        where=f"{', '.join(used)} with {sets.encoder_title}" if used else "generated cases",
         seconds=measurement["seconds"],
     )
 

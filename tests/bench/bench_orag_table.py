@@ -331,7 +331,7 @@ def main() -> None:
         "is right. Flips: so much of the feedback is reversed. Tail: queries of which all right documents are among "
         "the half of the documents that are right least often in the stream; head: the others. The most relevant "
         "documents, k = 10.",
-        "## What of the paper's claims holds here",
+        "## What came of it",
         claims(study, fall),
         *blocks,
     )
