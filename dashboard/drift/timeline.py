@@ -80,7 +80,7 @@ def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, 
     plot(figure, "drift.quality", file="quality", label=f"{MEASURED[metric]} over time")
     st.caption(
         "Tail: queries whose answers are rarely asked for; they may gain less, or lose (Evidence, O9). Head: the "
-        "others. ILAD in the current vectors rises by itself as documents move apart, so compare it in the original ones."
+        "others. ILAD in the current vectors rises by itself as documents move apart: compare it in the original ones."
     )
 
 
