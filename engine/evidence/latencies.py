@@ -12,13 +12,13 @@ from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Effect, slope
 
 SETS = ("perspectrum",)
-DOCUMENTS, DIMENSIONS, CLUSTER = 100_000, 384, 100
+DOCUMENTS, DIMENSIONS, CLUSTER = 30_000, 384, 100
 COMMON, TOPIC, NOISE = 0.2, 0.5, 0.5
 """Shares of a drawn document's squared length that all have in common and that its cluster has, the rest being its own;
 the length of what is added to a document to make a query, whose cosine to it then is about .9."""
 WEIGHTS, DPP_WEIGHT = (0.5, 0.9), 0.5
-SIZES, SIZES_OF_MANY = (10, 20, 50, 100, 200, 500), (10, 20, 50, 100, 200)
-CALLS, CALLS_OF_MANY = 9, 5
+SIZES = (10, 20, 50, 100, 200)
+CALLS, QUERIES = 5, 18
 FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 """Plain ones are as their papers print them, one pass a pick; the engine's MMR looks only where a pick may be."""
 
@@ -26,16 +26,15 @@ FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Documents → sizes, and method and weight → seconds, (calls, sizes), one thread."""
     measured = {
-        f"{judged.name}, {len(judged.space):,}": timed(judged.space, judged.queries("test"), SIZES, CALLS)
-        for judged in sets
+        f"{judged.name}, {len(judged.space):,}": timed(judged.space, judged.queries("test"), CALLS) for judged in sets
     }
-    measured[f"drawn, {DOCUMENTS:,}"] = timed(*drawn(DOCUMENTS, seed), SIZES_OF_MANY, CALLS_OF_MANY)
+    measured[f"drawn, {DOCUMENTS:,}"] = timed(*drawn(DOCUMENTS, seed), CALLS)
     return measured
 
 
-def timed(space: engine.Space, queries: engine.Embeddings, sizes: Sequence[int], calls: int) -> Measurement:
+def timed(space: engine.Space, queries: engine.Embeddings, calls: int) -> Measurement:
     """Sizes, and method and weight → seconds, (calls, sizes)."""
-    ks = [k for k in sizes if k <= len(space)]
+    ks = [k for k in SIZES if k <= len(space)]
     columns: dict[str, list[list[float]]] = {}
     for stages, weights in (
         ([engine.make("frank_wolfe", loading=1.0, polish=False), engine.make("mmr")], WEIGHTS),
@@ -49,7 +48,7 @@ def timed(space: engine.Space, queries: engine.Embeddings, sizes: Sequence[int],
 
 def drawn(count: int, seed: int) -> tuple[engine.Space, engine.Embeddings]:
     """Clustered documents without texts, and queries."""
-    rows, points, _ = clustered(count, DIMENSIONS, 2 * CALLS, seed)
+    rows, points, _ = clustered(count, DIMENSIONS, QUERIES, seed)
     names, asked = tuple(map(str, range(count))), tuple(f"q{row}" for row in range(len(points)))
     space = engine.Space(engine.Corpus(names, ("",) * count), engine.Embeddings(names, rows))
     return space, engine.Embeddings(asked, points)

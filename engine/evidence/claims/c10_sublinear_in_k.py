@@ -18,7 +18,7 @@ CLAIM = Claim(
     measure=measure,
     rule=judge,
     sets=SETS,
-    differs="One thread of a CPU, 384 dimensions, 11,112 documents and 100,000 drawn ones, θ ½ and .9; the paper has a "
+    differs="One thread of a CPU, 384 dimensions, 11,112 documents and 30,000 drawn ones, θ ½ and .9; the paper has a "
     "GPU and 1,024 dimensions.",
     cost=150,
 )

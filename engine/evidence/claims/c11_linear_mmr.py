@@ -24,6 +24,6 @@ CLAIM = Claim(
     rule=judge,
     sets=SETS,
     differs="Both as their papers print them, not the engine's. One thread of a CPU, 384 dimensions, 11,112 documents "
-    "and 100,000 drawn ones; the paper has a GPU and 1,024 dimensions.",
+    "and 30,000 drawn ones; the paper has a GPU and 1,024 dimensions.",
     cost=150,
 )
