@@ -8,7 +8,9 @@ import tomllib
 import pytest
 
 import engine
+from engine.evidence.report import shipped
 from engine.views import method_table
+from engine.views.evidence import markdown
 from support import house_rules, threats
 from support.paths import ROOT
 from support.processes import environment
@@ -123,6 +125,12 @@ def between(text, marker):
 def test_the_readme_table_is_current():
     assert between(README, "methods") == method_table(), (
         "run `frontier methods` and paste its output between the README's markers"
+    )
+
+
+def test_the_readme_counts_claims_as_they_were_judged():
+    assert between(README, "evidence") == markdown(shipped()), (
+        "paste engine.views.evidence.markdown(engine.evidence.report.shipped()) between the README's markers"
     )
 
 

@@ -37,8 +37,8 @@ class Report:
 
     @property
     def seconds(self) -> float:
-        """The time of all measurements, one core each; those that claims share count once for each."""
-        return sum(row.seconds for row in self.rows)
+        """The time of all measurements, one core each."""
+        return sum({(repr(row.claim.measure), row.claim.sets): row.seconds for row in self.rows}.values())
 
     def counts(self, paper: str | None = None) -> dict[str, int]:
         """Verdict in short → claims of a paper, by default of all."""

@@ -1,0 +1,45 @@
+"""The Evidence page: every claim has a line, filters narrow them, a line opens its numbers."""
+
+import pytest
+
+from engine.evidence.report import shipped
+from engine.evidence.rules import Finding
+from support.pages import drawn, pick, run
+
+SCREEN = "evidence"
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path):
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
+
+
+def page():
+    from support.pages import SCREENS
+
+    return drawn(SCREENS / f"{SCREEN}.py")
+
+
+def lines(app):
+    return [line.label for line in app.expander]
+
+
+def test_every_claim_has_a_line_and_filters_narrow_them():
+    app, rows = page(), shipped().rows
+    assert not app.exception and len(lines(app)) == len(rows)
+    assert all(row.claim.sentence in line and row.short in line for row, line in zip(rows, lines(app), strict=True))
+    pick(app, "Paper", "vrsd")
+    own = [row for row in rows if row.claim.paper == "vrsd"]
+    assert len(lines(app)) == len(own)
+    pick(app, "Verdict", Finding.REFUTED)
+    assert len(lines(app)) == sum(row.short == Finding.REFUTED for row in own) > 0
+
+
+def test_a_line_opens_its_numbers_and_its_command():
+    app = page()
+    assert not app.code
+    app.session_state["evidence.V2"] = True
+    run(app)
+    assert [code.value for code in app.code] == ["frontier reproduce V2"]
+    told = " ".join(text.value for text in app.text)
+    assert "Verdict: refuted" in told and "§3.1" in told
