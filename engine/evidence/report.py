@@ -65,6 +65,7 @@ def as_plain(row: JudgedClaim) -> dict[str, object]:
         "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
         "verdict": str(row.ruling.verdict), "words": row.words, "why": row.ruling.why, "scope": str(row.scope),
         "where": row.where, "effects": [asdict(effect) for effect in row.ruling.effects], "needed": row.ruling.needed,
+        "open": row.ruling.open,
         "paper_effect": claim.effect, "differs": claim.differs, "seconds": row.seconds,
     }  # fmt: skip
 
@@ -116,7 +117,8 @@ def shipped() -> Report:
 
 def _row(row: Mapping[str, Any]) -> JudgedClaim:
     effects = tuple(Effect(**effect) for effect in row["effects"])
-    ruling = Ruling(verdict=Finding(row["verdict"]), why=row["why"], effects=effects, needed=row["needed"])
+    words = {name: row[name] for name in ("why", "needed", "open")}
+    ruling = Ruling(verdict=Finding(row["verdict"]), effects=effects, **words)
     return JudgedClaim(
         claim=claims()[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
     )

@@ -18,6 +18,7 @@ from engine.progress import counted
 from engine.wording import ALPHA, decimal, percent
 
 RESAMPLES = 10_000
+DIGITS = 12
 MOST_NAMED = 6
 """Effects that a sentence names."""
 TOLERANCE = 1e-9
@@ -63,19 +64,23 @@ class Effect:
 class Ruling:
     """A verdict, the effects that it rests on, and why in one sentence.
 
-    needed: queries that would decide what these could not, None where no number would or none is needed
+    needed: queries that would decide what these could not, None where no number would or none is needed; open: how many
+    of the effects that it rests on are not decided
     """
 
     verdict: Finding
     why: str
     effects: tuple[Effect, ...] = ()
     needed: int | None = None
+    open: int = 0
 
 
 def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
     """The verdict as it may be said; where: names the sets and the encoder. Only exact evidence refutes flatly."""
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
         return HERE.replace("here", f"on {where}")
+    if ruling.verdict is Finding.HOLDS and ruling.open:
+        return f"{ruling.verdict} where that is decided ({counted(ruling.open, 'cell')} open)"
     if ruling.verdict is Finding.UNDECIDED and ruling.needed:
         return f"{ruling.verdict} (about {ruling.needed:,} queries would)"
     return str(ruling.verdict)
@@ -117,7 +122,8 @@ def difference(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 
     effects = _signed(cells, margin, seed)
     signs = [effect.sign for effect in effects]
     verdict = _of_signs(signs)
-    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=_needed(verdict, cells, effects, margin))
+    needed = _needed(verdict, cells, effects, margin)
+    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=needed, open=_open(effects))
 
 
 def equivalence(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
@@ -125,7 +131,8 @@ def equivalence(cells: Mapping[str, Sequence[float]], margin: float, seed: int =
     effects = _signed(cells, margin, seed)
     effects = tuple(e if e.sign is None else replace(e, sign=1 if e.sign == 0 else -1) for e in effects)
     verdict = _of_signs([effect.sign for effect in effects])
-    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=_needed(verdict, cells, effects, margin))
+    needed = _needed(verdict, cells, effects, margin)
+    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=needed, open=_open(effects))
 
 
 def bounded(effects: Sequence[Effect], low: float = -math.inf, high: float = math.inf) -> Ruling:
@@ -135,7 +142,7 @@ def bounded(effects: Sequence[Effect], low: float = -math.inf, high: float = mat
         filter(None, (f"≥ {low:g}" if low > -math.inf else "", f"≤ {high:g}" if high < math.inf else ""))
     )
     verdict = _of_signs([effect.sign for effect in marked])
-    return Ruling(verdict=verdict, why=f"{_told(marked)} Claimed: {span}.", effects=marked)
+    return Ruling(verdict=verdict, why=f"{_told(marked)} Claimed: {span}.", effects=marked, open=_open(marked))
 
 
 def slope(sizes: Sequence[float], values: np.ndarray, name: str = "slope", seed: int = 0) -> Effect:
@@ -209,7 +216,7 @@ def above(pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
         marked.append(replace(area, sign=sign))
     beaten_shares = ", ".join(percent(beaten.value) for _, beaten in pairs)
     why = f"{_told(marked)} Points of the other's frontier that are dominated: {beaten_shares}."
-    return Ruling(verdict=_of_signs([e.sign for e in marked]), why=why, effects=tuple(marked))
+    return Ruling(verdict=_of_signs([e.sign for e in marked]), why=why, effects=tuple(marked), open=_open(marked))
 
 
 def share(name: str, count: int, total: int) -> Effect:
@@ -248,7 +255,8 @@ def thresholds(effects: Sequence[Effect], holds: float, refuted: float) -> Rulin
     signs = [effect.sign for effect in marked]
     verdict = Finding.PARTLY if {*signs} - {None} == {0} else _of_signs(signs)
     limits = f"Holds {'from' if rising else 'to'} {percent(holds)}, refuted {'below' if rising else 'above'}"
-    return Ruling(verdict=verdict, why=f"{_told(marked)} {limits} {percent(refuted)}.", effects=marked)
+    why = f"{_told(marked)} {limits} {percent(refuted)}."
+    return Ruling(verdict=verdict, why=why, effects=marked, open=_open(marked))
 
 
 def together(rulings: Sequence[Ruling]) -> Ruling:
@@ -267,6 +275,7 @@ def together(rulings: Sequence[Ruling]) -> Ruling:
         why=" ".join(dict.fromkeys(ruling.why for ruling in rulings)),
         effects=tuple(effect for ruling in rulings for effect in ruling.effects),
         needed=max(needs) if needs and verdict is Finding.UNDECIDED else None,
+        open=sum(ruling.open for ruling in rulings),
     )
 
 
@@ -279,12 +288,17 @@ def _signed(cells: Mapping[str, Sequence[float]], margin: float, seed: int) -> t
         ((low, high),) = intervals(column, RESAMPLES, seed)
         sign: int | None = None
         if low is not None and high is not None:
+            low, high = (round(end, DIGITS) + 0.0 for end in (low, high))  # sums that cancel leave rounding
             certain = p < ALPHA
             sign = 1 if low > 0 and certain else -1 if high < 0 and certain else None
             if -margin <= low and high <= margin:
                 sign = 0
         effects.append(Effect(name=name, value=float(column.mean()), low=low, high=high, sign=sign))
     return tuple(effects)
+
+
+def _open(effects: Sequence[Effect]) -> int:
+    return sum(effect.sign is None for effect in effects)
 
 
 def _of_signs(signs: Sequence[int | None]) -> Finding:

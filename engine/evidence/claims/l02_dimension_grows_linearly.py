@@ -19,7 +19,7 @@ def judge(measured: Measurement) -> Ruling:
     straight = bounded([Effect(name=f"{name}: R²", value=float(rows[:, 1].mean())) for name, rows in runs.items()], R2)
     both = together([exponents, straight])
     why = f"{both.why} The bound asks for {min(factors):.1f} to {max(factors):.1f} times the dimension that is needed."
-    return Ruling(verdict=both.verdict, why=why, effects=both.effects, needed=both.needed)
+    return Ruling(verdict=both.verdict, why=why, effects=both.effects, needed=both.needed, open=both.open)
 
 
 CLAIM = Claim(

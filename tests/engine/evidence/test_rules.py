@@ -204,3 +204,12 @@ def test_of_many_effects_a_sentence_names_the_first_and_counts_all():
     cells = {f"cell {n}": [1.0 + n / 100 + 0.01 * (i % 3) for i in range(40)] for n in range(9)}
     why = rules.difference(cells, margin=0.1).why
     assert "cell 5 " in why and "cell 6 " not in why and why.endswith("and 3 more: of all 9, 9 as claimed.")
+
+
+def test_a_claim_that_holds_says_how_many_cells_are_open():
+    clear, wide = [2.0, 2.1, 1.9] * 20, [9.0, -9.0] * 20
+    ruling = rules.difference({"one": clear, "two": wide}, margin=0.5)
+    assert ruling.verdict is Finding.HOLDS and ruling.open == 1
+    assert rules.in_words(ruling, Scope.STAND_IN, "a set") == "holds where that is decided (1 cell open)"
+    assert rules.together([ruling, ruling]).open == 2
+    assert rules.in_words(rules.difference({"one": clear}, margin=0.5), Scope.STAND_IN, "a set") == "holds"
