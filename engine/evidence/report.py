@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -91,8 +92,8 @@ def in_order(rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
 def keep(report: Report) -> Report:
     """Add rows to the report that is kept of the same sets, encoder and seed; returns the whole."""
     key = _key(report)
-    kept = cache.get(SECTION, key)
-    before = report_of(kept.decode()).rows if kept is not None else ()
+    kept = _kept(key)
+    before = kept.rows if kept is not None else ()
     fresh = {row.claim.id for row in report.rows}
     rows = (*report.rows, *(row for row in before if row.claim.id not in fresh))
     whole = Report(sets=report.sets, encoder=report.encoder, seed=report.seed, rows=in_order(rows))
@@ -103,8 +104,7 @@ def keep(report: Report) -> Report:
 def reports() -> dict[str, Report]:
     """A title → report, the newest first, and last the one that comes with Frontier."""
     files = sorted(cache.section(SECTION).glob(f"{BEGIN}*"), key=lambda file: -file.stat().st_mtime)
-    payloads = (cache.get(SECTION, file.name) for file in files)
-    kept = {report.title: report for payload in payloads if payload and (report := report_of(payload.decode()))}
+    kept = {report.title: report for file in files if (report := _kept(file.name)) is not None}
     return kept | {f"With Frontier: {shipped().title}": shipped()}
 
 

@@ -49,6 +49,9 @@ def test_a_later_run_replaces_its_claims_and_keeps_the_others():
     report.keep(made(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
     whole = report.keep(made(row("N6", Finding.HOLDS)))
     assert {r.claim.id: r.ruling.verdict for r in whole.rows} == {"N5": Finding.HOLDS, "N6": Finding.HOLDS}
+    (kept,) = report.cache.section(report.SECTION).glob(f"{report.BEGIN}*")
+    report.cache.put(report.SECTION, kept.name, b"{}")  # of another version
+    assert len(report.keep(whole).rows) == 2
     report.keep(made(row("V2", Finding.PARTLY), seed=1))
     assert [len(kept.rows) for kept in report.reports().values()][:-1] == [1, 2]
 
