@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -113,6 +112,15 @@ def shipped() -> Report:
     installed = Path(str(resources.files("engine.evidence") / "evidence.json"))
     source = Path(__file__).resolve().parents[2] / "assets" / "results" / "evidence.json"
     return report_of((installed if installed.is_file() else source).read_text(encoding="utf-8"))
+
+
+def _kept(key: str) -> Report | None:
+    """A report of the cache, None where there is none, or one of another version."""
+    payload = cache.get(SECTION, key)
+    try:
+        return None if payload is None else report_of(payload.decode())
+    except DataError:
+        return None
 
 
 def _row(row: Mapping[str, Any]) -> JudgedClaim:
