@@ -104,7 +104,7 @@ PRESETS: Mapping[str, Preset] = {
 NOTES = {
     "default": "Moves the chosen document only, with every guard.",
     "careful": "Half the pace and less room: for feedback of real people.",
-    "paper": "As the paper has it; what one pass changes is on Evidence (O7).",
+    "paper": "As the paper has it: expect no visible change in one pass.",
 }
 
 

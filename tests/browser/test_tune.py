@@ -78,4 +78,4 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text("Use in Explore", exact=True).first.click()
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     weight = slider(page, re.compile("^SSD "))
-    until(page, lambda: float(weight.get_attribute("aria-valuetext").split(":")[0]) == float(setting))
+    until(page, lambda: float((weight.get_attribute("aria-valuetext") or "nan").split(":")[0]) == float(setting))
