@@ -18,7 +18,7 @@ COMMON, TOPIC, NOISE = 0.2, 0.5, 0.5
 the length of what is added to a document to make a query, whose cosine to it then is about .9."""
 WEIGHTS, DPP_WEIGHT = (0.5, 0.9), 0.5
 SIZES = (10, 20, 50, 100, 200)
-CALLS, QUERIES = 5, 18
+CALLS, QUERIES = 10, 18
 FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 """Plain ones are as their papers print them, one pass a pick; the engine's MMR looks only where a pick may be."""
 
