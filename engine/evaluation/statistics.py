@@ -99,6 +99,12 @@ def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     return means
 
 
+def percentile_ends(drawn: Any) -> tuple[float, float]:
+    """The ends of the 95% interval of resampled values."""
+    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return float(low), float(high)
+
+
 def intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[Ends]:
     """The percentile bootstrap intervals of the means of the columns of (n, m) values; without ends for one query.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import engine
 from engine.evaluation.frontier import dominated
-from engine.evaluation.statistics import LEVEL, resampled_means
+from engine.evaluation.statistics import percentile_ends, resampled_means
 from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
 from engine.evidence.claim import Measurement
@@ -107,7 +107,7 @@ def step_ratio(ilad: np.ndarray, other: np.ndarray) -> list[float | None]:
         return shares
 
     drawn = ratio(resampled_means(columns, 1000, 0))
-    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]).tolist()
+    low, high = percentile_ends(drawn)
     return [float(ratio(columns.mean(0))), low, high]
 
 

@@ -51,10 +51,20 @@ class TunedDifferences:
         }
 
 
-def cells(judged: JudgedSet, decoders: Sequence[Decoder], split: str, metrics: Sequence[str], k: int) -> list[Cell]:
-    """Every decoder on a split, in the order given; what another claim has measured is read."""
+def cells(
+    judged: JudgedSet,
+    decoders: Sequence[Decoder],
+    split: str,
+    metrics: Sequence[str],
+    k: int,
+    space: engine.Space | None = None,
+) -> list[Cell]:
+    """Every decoder on a split, in the order given; what another claim has measured is read.
+
+    space: of other embeddings than the set's own
+    """
     queries, qrels, store = judged.queries(split), judged.splits[split], cached_file(SECTION, "cells.db")
-    measured = sweep(decoders, judged.space, queries, qrels, k, metrics, split=split, store=store)
+    measured = sweep(decoders, space or judged.space, queries, qrels, k, metrics, split=split, store=store)
     by_label = {cell.label: cell for cell in measured}
     return [by_label[decoder.label] for decoder in decoders]
 

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,7 @@ def as_plain(row: JudgedClaim) -> dict[str, object]:
         "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
         "verdict": str(row.ruling.verdict), "words": row.words, "why": row.ruling.why, "scope": str(row.scope),
         "where": row.where, "effects": [asdict(effect) for effect in row.ruling.effects], "needed": row.ruling.needed,
-        "open": row.ruling.open,
-        "paper_effect": claim.effect, "differs": claim.differs, "seconds": row.seconds,
+        "open": row.ruling.open, "paper_effect": claim.effect, "differs": claim.differs, "seconds": row.seconds,
     }  # fmt: skip
 
 
@@ -107,6 +107,7 @@ def reports() -> dict[str, Report]:
     return kept | {f"With Frontier: {shipped().title}": shipped()}
 
 
+@lru_cache(1)
 def shipped() -> Report:
     """The report that comes with Frontier."""
     installed = Path(str(resources.files("engine.evidence") / "evidence.json"))

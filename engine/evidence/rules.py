@@ -13,7 +13,15 @@ import numpy as np
 from scipy.stats import beta, rankdata
 
 from engine.evaluation.power import queries_needed
-from engine.evaluation.statistics import LEVEL, PATTERNS_EACH, holm, intervals, resampled_means, sign_flips
+from engine.evaluation.statistics import (
+    LEVEL,
+    PATTERNS_EACH,
+    holm,
+    intervals,
+    percentile_ends,
+    resampled_means,
+    sign_flips,
+)
 from engine.progress import counted
 from engine.wording import ALPHA, decimal, percent
 
@@ -198,7 +206,7 @@ def dominance(
 
     means = table.mean(0)
     values = np.array([apart(row) for row in resampled_means(table, resamples, seed)])
-    low, high = np.percentile(values, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    low, high = percentile_ends(values)
     x, y = np.split(means, 2)
     beaten = _dominated(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
     return (
@@ -234,7 +242,7 @@ def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) ->
     """
     drawn = resampled_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
     with np.errstate(divide="ignore"):
-        low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+        low, high = percentile_ends(drawn[:, 0] / drawn[:, 1])
     return Effect(name=name, value=float(part.mean() / whole.mean()), low=float(low), high=float(high))
 
 

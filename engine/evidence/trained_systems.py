@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import engine
+from engine.data import cache
 from engine.errors import DataError
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import DENSE, ELASTIC_GRID, L1_GRID, L2_GRID, MMR_GRID, POINTS
@@ -88,7 +89,7 @@ class TrainedSystems:
             if trained is not None:
                 finished[name]["epochs"] = [epoch.seconds for epoch in trained.history[1:]]
                 finished[name]["note"] = {"best": trained.run.best, "stopped": trained.stopped}
-            path.write_text(json.dumps(finished))
+            cache.write(path, json.dumps(finished).encode())
             self.say(f"{self.judged.name}, seed {seed}: {name}: Comp@5 {POINTS * np.mean(values['comp@5']):.1f}")
         return finished
 
@@ -115,7 +116,7 @@ class TrainedSystems:
             settings = [json.loads(chosen.read_text())]
         runs = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
         best = max(range(len(runs)), key=lambda i: runs[i].best.dev.comp5)
-        chosen.write_text(json.dumps(settings[best]))
+        cache.write(chosen, json.dumps(settings[best]).encode())
         return _made_by(runs[best])
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import ParamError
-from engine.evaluation.statistics import LEVEL, RESAMPLES, SEED
+from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends
 from engine.evaluation.studies.plain_greedy import PLAIN
 from engine.evaluation.sweep.compute import embedded, make_ready
 from engine.evaluation.sweep.sweep import several
@@ -117,8 +117,8 @@ def slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) -> Slo
     count = seconds.shape[1]
     drawn = np.random.default_rng(seed).integers(count, size=(resamples, count))
     again = of(np.median(seconds[:, drawn], axis=2).T)
-    low, high = np.percentile(again, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Slope(float(of(np.median(seconds, axis=1))), float(low), float(high))
+    low, high = percentile_ends(again)
+    return Slope(float(of(np.median(seconds, axis=1))), low, high)
 
 
 def _contestants(

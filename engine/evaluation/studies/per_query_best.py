@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.paired import shared
-from engine.evaluation.statistics import LEVEL, RESAMPLES, SEED, resampled_means
+from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends, resampled_means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def per_query_best(
         if len(part) > 1:
             drawn = resampled_means(np.column_stack([part, largest]), resamples, seed)
             gaps = drawn[:, -1] - drawn[:, :-1].max(1)
-            low, high = map(float, np.percentile(gaps, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]))
+            low, high = percentile_ends(gaps)
         rows.append(
             Headroom(
                 method=method,

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.evaluation.statistics import LEVEL, resampled_means
-from engine.evaluation.sweep.store import cached_file
-from engine.evaluation.sweep.sweep import sweep
+from engine.evaluation.statistics import percentile_ends, resampled_means
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import ELASTIC_GRID, SECTION
+from engine.evidence.measures import ELASTIC_GRID, cells
 from engine.evidence.rules import Effect, Ruling, Scope, bounded
 from engine.evidence.trained_differences import ADAPTED, TRAINED_SETS, UNROLLED
 from engine.evidence.trained_systems import TrainedSystems, trained_values
@@ -34,14 +32,10 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 def grid_values(judged: JudgedSet, system: str) -> np.ndarray:
     """(seeds, n, cells) Comp@5 at every setting of the grid on a system's embeddings, whose seeds the folder has."""
     seeds = len(trained_values(judged, system, "comp", 5))
-    systems, store = TrainedSystems(judged, Path(judged.work or "")), cached_file(SECTION, "cells.db")
-    asked = judged.queries("test"), judged.splits["test"], 5, ("comp",)
-    values = []
-    for seed in range(seeds):
-        swept = sweep(ELASTIC_GRID, systems.space(system, seed), *asked, split="test", store=store)
-        by_label = {cell.label: cell.values["comp"] for cell in swept}
-        values.append(np.column_stack([by_label[decoder.label] for decoder in ELASTIC_GRID]))
-    return np.stack(values)
+    systems = TrainedSystems(judged, Path(judged.work or ""))
+    spaces = (systems.space(system, seed) for seed in range(seeds))
+    swept = (cells(judged, ELASTIC_GRID, "test", ("comp",), 5, space) for space in spaces)
+    return np.stack([np.column_stack([cell.values["comp"] for cell in row]) for row in swept])
 
 
 def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[float]:
@@ -54,7 +48,7 @@ def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[flo
         return float(spreads[0] / spreads[1])
 
     drawn = [of(row) for row in resampled_means(both, RESAMPLES, seed)]
-    return [of(both.mean(0)), *np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]).tolist()]
+    return [of(both.mean(0)), *percentile_ends(drawn)]
 
 
 def judge(measured: Measurement) -> Ruling:

@@ -22,12 +22,12 @@ def row(name, verdict, scope=Scope.STAND_IN):
     return JudgedClaim(claim=claims()[name], ruling=ruling, scope=scope, where="a set", seconds=2.0)
 
 
-def made(*rows, seed=0):
+def whole_of(*rows, seed=0):
     return report.Report(sets=("a set",), encoder="bundled", seed=seed, rows=report.in_order(rows))
 
 
 def test_a_file_has_the_whole_report_and_the_order_is_that_of_papers():
-    whole = made(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
+    whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     assert [r.claim.id for r in whole.rows] == ["N5", "N6", "V2"]
     assert report.report_of(whole.as_json()) == whole
     assert json.loads(whole.as_json())["rows"][1]["words"] == "does not hold on a set"
@@ -37,7 +37,7 @@ def test_a_file_has_the_whole_report_and_the_order_is_that_of_papers():
 
 
 def test_only_exact_evidence_counts_as_refuting():
-    whole = made(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
+    whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     counts = whole.counts()
     assert (counts[HERE], counts[Finding.REFUTED], counts[Finding.HOLDS]) == (1, 1, 1) and list(counts) == list(SHORT)
     head, *rows = whole.table()
@@ -46,13 +46,13 @@ def test_only_exact_evidence_counts_as_refuting():
 
 
 def test_a_later_run_replaces_its_claims_and_keeps_the_others():
-    report.keep(made(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
-    whole = report.keep(made(row("N6", Finding.HOLDS)))
+    report.keep(whole_of(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
+    whole = report.keep(whole_of(row("N6", Finding.HOLDS)))
     assert {r.claim.id: r.ruling.verdict for r in whole.rows} == {"N5": Finding.HOLDS, "N6": Finding.HOLDS}
     (kept,) = report.cache.section(report.SECTION).glob(f"{report.BEGIN}*")
     report.cache.put(report.SECTION, kept.name, b"{}")  # of another version
     assert len(report.keep(whole).rows) == 2
-    report.keep(made(row("V2", Finding.PARTLY), seed=1))
+    report.keep(whole_of(row("V2", Finding.PARTLY), seed=1))
     assert [len(kept.rows) for kept in report.reports().values()][:-1] == [1, 2]
 
 
