@@ -4,10 +4,10 @@ import re
 
 import engine
 from dashboard.theory.page import GROUPS
-from support.browser import MARKS, WAIT, lists, settled, until
+from support.browser import MARKS, WAIT, idle, lists, settled, until
 
 pytestmark = MARKS
-PLOT = ".js-plotly-plot"
+DRAWN = ".js-plotly-plot, [data-testid=stDataFrame]"
 SUPPORT = re.compile("^Support: ")
 
 
@@ -23,11 +23,12 @@ def test_every_view_draws_and_the_support_follows_the_query(page, server):
     for _ in range(70):
         page.keyboard.press("ArrowRight")
     until(page, lambda: support.inner_text() != before)
+    drawn = page.get_by_test_id("stMain").locator(DRAWN).or_(page.get_by_role("button", name=re.compile("^Run")))
     for group, view in [(group, view) for group, views in GROUPS.items() for view in views][1:]:
         page.get_by_text(group, exact=True).click()
         page.get_by_text(view, exact=True).click()
-        page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
-        until(page, lambda: page.locator(PLOT).count() or page.get_by_role("button", name=re.compile("^Run")).count())
+        idle(page)
+        until(page, drawn.count)
         assert not page.get_by_text("This cannot be computed here.").count(), view
         assert not page.get_by_test_id("stException").count(), view
 

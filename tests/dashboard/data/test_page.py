@@ -14,6 +14,7 @@ from dashboard.services.source import Source
 from engine.data import cache, inventory
 from support.encoders import cached_bytes, copied
 from support.pages import (
+    PATIENCE,
     PETS,
     assert_plain,
     beir,
@@ -38,9 +39,13 @@ HOSTILE = '<img src=x onerror="alert(1)"> $\\href{javascript:alert(1)}{x}$ ![x](
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path, monkeypatch):
-    """A cache and a memory of this test's own."""
+    """A cache and a memory of this test's own, and no job that would write into those of the next."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     fresh_corpora(monkeypatch)
+    yield
+    for job in jobs.running():
+        job.cancel()
+        job.join(PATIENCE)
 
 
 @pytest.fixture
