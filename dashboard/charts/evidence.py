@@ -1,20 +1,23 @@
-"""The effects that a verdict rests on, each with its interval."""
+"""The effects that a verdict rests on, each with its interval, and the curves that they sum up."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, group_axis, new_figure
-from dashboard.charts.palette import GREY, INK
+from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, group_axis, legend_below, new_figure
+from dashboard.charts.palette import GREY, INK, PALETTE
 from engine.wording import decimal
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evidence.rules import Effect
+    from engine.evidence.rules import Effect, EffectCurve
 
 ROW_HEIGHT, MARGIN, MOST = 34, 60, 40
+PANEL_HEIGHT, MANY = 320, 3
+"""Pixels of a figure of curves; powers of ten up to which its axis has more ticks than one each."""
 WIDE = 50
 """A ratio of positive values from which the axis is logarithmic."""
 COLOURS = {1: "#009E73", -1: "#D55E00"}
@@ -47,3 +50,36 @@ def effects_figure(effects: Sequence[Effect], dark: bool) -> Figure:
     figure.update_yaxes(group_axis(labels) | {"range": [len(effects) - 0.4, -0.6]}, showgrid=False, zeroline=False)
     height = ROW_HEIGHT * len(effects) + MARGIN
     return apply_layout(figure, height=height, margin={"l": 10, "r": 14, "t": 10, "b": 10}, showlegend=False)
+
+
+def curve_figures(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
+    """A figure for each pair of axes; a name has its colour in all of them."""
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    figures = []
+    for axes in dict.fromkeys((curve.x, curve.y, curve.log) for curve in curves):
+        figure, own = new_figure(), [curve for curve in curves if (curve.x, curve.y, curve.log) == axes]
+        x, y, log = axes
+        for curve in own:
+            name = escape(curve.name, 60)
+            figure.add_scatter(
+                x=[a for a, _ in curve.points],
+                y=[b for _, b in curve.points],
+                **PALETTE[(names.index(curve.name) + 1) % len(PALETTE)].curve(dark, 7),
+                name=name,
+                hovertext=[f"{name}<br>{escape(x, 60)} {a:,.6g}: {b:,.4g}" for a, b in curve.points],
+                hovertemplate=TOOLTIP,
+            )
+        places, values = zip(*(point for curve in own for point in curve.points), strict=True)
+        figure.update_xaxes(title=escape(x, 60), **_axis(places, log)).update_yaxes(**_axis(values, log))
+        title = {"text": escape(y, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
+        figures.append(apply_layout(figure, height=PANEL_HEIGHT, title=title, **legend_below(-0.3)))
+    return figures
+
+
+def _axis(values: Sequence[float], log: bool) -> dict[str, Any]:
+    """A linear axis, or a logarithmic one with ticks at 1, 2 and 5 of each power of ten, of many powers at 1 alone."""
+    if not log:
+        return {"type": "linear"}
+    powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in ((1, 2, 5) if len(powers) <= MANY else (1,))]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}

@@ -51,7 +51,7 @@ def page(report: Report) -> str:
 
 def _claim(row: JudgedClaim, first: bool) -> str:
     """A claim that opens: why, chart, figures, facts, command."""
-    from dashboard.charts.evidence import effects_figure
+    from dashboard.charts.evidence import curve_figures, effects_figure
     from engine.views.evidence import command, facts, figures
 
     effects = row.ruling.effects
@@ -60,6 +60,7 @@ def _claim(row: JudgedClaim, first: bool) -> str:
     inside = [
         f"<p>{html_text(row.ruling.why)}</p>",
         html_chart(effects_figure(effects, dark=False), first) if effects else "",
+        *(html_chart(figure) for figure in curve_figures(row.ruling.curves, dark=False)),
         html_table([[f"<th>{html_text(name)}</th>" for name in rows[0]], *cells]) if rows else "",
         *(f"<p><strong>{html_text(name)}</strong>: {html_text(text)}</p>" for name, text in facts(row)),
         f"<p><code>{html_text(again)}</code></p>" if (again := command(row)) else "",

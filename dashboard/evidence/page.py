@@ -1,8 +1,10 @@
 """The Evidence page: every claim by its paper, with the verdict that its numbers allow; a click opens the numbers."""
 
+from typing import Any
+
 import streamlit as st
 
-from dashboard.charts.evidence import effects_figure
+from dashboard.charts.evidence import curve_figures, effects_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.widgets.choices import choose, select
 from engine.evidence.claim import PAPERS
@@ -61,6 +63,7 @@ def _claim(row: JudgedClaim) -> None:
         left, right = st.columns([3, 2], gap="medium")
         with left:
             if effects:
+                _curves(row)
                 plot(effects_figure(effects, is_dark()), f"evidence.chart.{name}", file=name, label=row.claim.sentence)
             else:
                 st.text(row.ruling.why)
@@ -73,3 +76,14 @@ def _claim(row: JudgedClaim) -> None:
                 with st.popover("Figures"):
                     st.text(row.ruling.why)
                     st.dataframe(figures(effects), hide_index=True)
+
+
+def _curves(row: JudgedClaim) -> None:
+    """The figures of what the effects sum up, two beside each other."""
+    drawn = curve_figures(row.ruling.curves, is_dark())
+    places: list[Any] = []
+    for at, figure in enumerate(drawn):
+        places = places or list(st.columns(min(2, len(drawn))))
+        with places.pop(0):
+            file = f"{row.claim.id}-{at}"
+            plot(figure, f"evidence.curves.{file}", file=file, label=figure.layout.title.text)

@@ -10,7 +10,8 @@ from dashboard.widgets.tables import draw_columns, number_column
 from engine.evaluation.studies.brute_force import WEIGHT
 from engine.progress import shorten
 from engine.views.best_sets import FACES, POOL, RELAXED, SIZE, best_sets, equivalence_said, relaxation_said
-from engine.wording import percent
+
+SHARE = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
 
 
 def show(loaded: Loaded, question: Question | None) -> None:
@@ -37,7 +38,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
             "Its set": ([gap.value for gap in gaps], number_column("%.4f")),
             "Best set": ([gap.best.value for gap in gaps], number_column("%.4f")),
             "Worst set": ([gap.best.worst for gap in gaps], number_column("%.4f")),
-            "Lacks of that range": ([percent(gap.share, 1) for gap in gaps], None),
+            "From worst to best": ([1 - gap.share for gap in gaps], SHARE),
             "Sets": ([gap.best.sets for gap in gaps], number_column("%d")),
         }
     )

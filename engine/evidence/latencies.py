@@ -83,7 +83,7 @@ def seconds(measured: Measurement, method: str) -> Iterator[tuple[str, float, Se
 def slopes(measured: Measurement, method: str) -> list[Effect]:
     """How a method's time grows with k, at every weight."""
     return [
-        slope(sizes, values, f"{place}, {method}, θ {weight:g}, slope")
+        slope(sizes, values, f"{place}, {method}, θ {weight:g}", ("k", "seconds of a query"))
         for place, weight, sizes, values in seconds(measured, method)
     ]
 

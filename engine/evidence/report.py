@@ -14,7 +14,7 @@ from engine.data import cache
 from engine.errors import DataError
 from engine.evidence.claim import PAPERS, claims
 from engine.evidence.measures import SECTION
-from engine.evidence.rules import SHORT, Effect, Finding, Ruling, Scope
+from engine.evidence.rules import SHORT, Effect, EffectCurve, Finding, Ruling, Scope
 from engine.evidence.run import JudgedClaim
 from engine.values import digest_of
 
@@ -125,12 +125,17 @@ def _kept(key: str) -> Report | None:
 
 
 def _row(row: Mapping[str, Any]) -> JudgedClaim:
-    effects = tuple(Effect(**effect) for effect in row["effects"])
+    effects = tuple(_effect(effect) for effect in row["effects"])
     words = {name: row[name] for name in ("why", "needed", "open")}
     ruling = Ruling(verdict=Finding(row["verdict"]), effects=effects, **words)
     return JudgedClaim(
         claim=claims()[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
     )
+
+
+def _effect(numbers: Mapping[str, Any]) -> Effect:
+    curves = (c | {"points": tuple(map(tuple, c["points"]))} for c in numbers.get("curves", ()))
+    return Effect(**(dict(numbers) | {"curves": tuple(EffectCurve(**curve) for curve in curves)}))
 
 
 def _key(report: Report) -> str:

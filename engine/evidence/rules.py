@@ -58,6 +58,17 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EffectCurve:
+    """What an effect sums up, or what a figure of the paper has, as a line."""
+
+    name: str
+    x: str  # what the axes have, with units; curves of the same axes are drawn together
+    y: str
+    points: tuple[tuple[float, float], ...]
+    log: bool = False  # both axes
+
+
+@dataclass(frozen=True, kw_only=True)
 class Effect:
     """One number that a claim is about, with its 95% interval: of a set, a cell or a size."""
 
@@ -66,6 +77,7 @@ class Effect:
     low: float | None = None
     high: float | None = None
     sign: int | None = None  # 1 as claimed, −1 against it, 0 neither, None where that is undecided
+    curves: tuple[EffectCurve, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +93,11 @@ class Ruling:
     effects: tuple[Effect, ...] = ()
     needed: int | None = None
     open: int = 0
+
+    @property
+    def curves(self) -> tuple[EffectCurve, ...]:
+        """Those of all effects, each once."""
+        return tuple(dict.fromkeys(curve for effect in self.effects for curve in effect.curves))
 
 
 def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
@@ -153,10 +170,11 @@ def bounded(effects: Sequence[Effect], low: float = -math.inf, high: float = mat
     return Ruling(verdict=verdict, why=f"{_told(marked)} Claimed: {span}.", effects=marked, open=_open(marked))
 
 
-def slope(sizes: Sequence[float], values: np.ndarray, name: str = "slope", seed: int = 0) -> Effect:
+def slope(sizes: Sequence[float], values: np.ndarray, name: str, axes: tuple[str, str], seed: int = 0) -> Effect:
     """The exponent with which a cost grows: log-log least squares, bootstrap over repetitions.
 
-    sizes: (s,), at least four; values: (n, s) positive, one row for each query or run
+    sizes: (s,), at least four; values: (n, s) positive, one row for each query or run; axes: what sizes and values are,
+    with units
     """
     x = np.log(np.asarray(sizes, dtype=np.float64))
     x = x - x.mean()
@@ -164,7 +182,23 @@ def slope(sizes: Sequence[float], values: np.ndarray, name: str = "slope", seed:
     if len(x) < 4:
         raise ValueError(f"sizes must be at least 4, got {len(x)}")
     ((low, high),) = intervals(fits[:, None], RESAMPLES, seed)
-    return Effect(name=name, value=float(fits.mean()), low=low, high=high)
+    means = np.exp(np.log(np.asarray(values, dtype=np.float64)).mean(0))
+    curve = curve_of(name, axes, sizes, means, log=True)
+    return Effect(name=f"{name}, exponent", value=float(fits.mean()), low=low, high=high, curves=(curve,))
+
+
+def curve_of(
+    name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
+) -> EffectCurve:
+    """A curve of numbers as a report keeps them, to six digits."""
+    points = tuple((float(f"{a:.6g}"), float(f"{b:.6g}")) for a, b in zip(x, y, strict=True))
+    return EffectCurve(name=name, x=axes[0], y=axes[1], points=points, log=log)
+
+
+def illustrated(ruling: Ruling, curves: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
+    """A ruling whose effects have the curves that are given by their names."""
+    effects = tuple(replace(e, curves=tuple(curves.get(e.name, e.curves))) for e in ruling.effects)
+    return replace(ruling, effects=effects)
 
 
 def rank_correlation(

@@ -28,8 +28,11 @@ from engine.values import digest_of
 
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
 WORKERS = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
-JUDGING = frozenset(f"engine.evidence.{name}" for name in ("claim", "rules"))
-"""Modules that say nothing of what is measured."""
+JUDGING = re.compile(
+    r"^from engine\.evidence\.(claim|rules) import (\([^)]*\)|.*)\n|^def judge\(.*\n((?!\S).*\n)*|^CLAIM = (.|\n)*",
+    re.MULTILINE,
+)
+"""What a module has that says nothing of what it measures."""
 STOPPED = "{label} was stopped; claims that were measured are kept"
 
 
@@ -156,8 +159,8 @@ def _sources(name: str) -> list[str]:
     waiting = [name]
     while waiting:
         module = waiting.pop()
-        if module not in sources and module not in JUDGING:
-            text = inspect.getsource(importlib.import_module(module)).partition("\nCLAIM = ")[0]
+        if module not in sources:
+            text = JUDGING.sub("", inspect.getsource(importlib.import_module(module)))
             sources[module] = text
             waiting += re.findall(r"^from (engine\.evidence\.\w+) import", text, re.MULTILINE)
     return [sources[module] for module in sorted(sources)]

@@ -16,6 +16,7 @@ from engine.evaluation.splits import split_in_half
 from engine.evidence.claim import Measurement
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import DENSE, POINTS, cells, tuned
+from engine.evidence.rules import EffectCurve, curve_of
 from engine.values import Corpus, Dataset
 
 WORDS, PAIRS = (Decoder(engine.make("top_k"), engine.make("bm25", ngrams=ngrams)) for ngrams in ("1", "2"))
@@ -100,6 +101,16 @@ def _drawn(corpus: Corpus, count: int, seed: int) -> Corpus:
 
 def _rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
     return Corpus(tuple(corpus.ids[row] for row in rows), tuple(corpus.texts[row] for row in rows))
+
+
+def curves(contained: Mapping[str, Values], name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
+    """What systems find by the length of passages, where there are some. systems: by their titles."""
+    axes = "words of a passage", f"MRR@{K} in points, {name}"
+    return [
+        curve_of(title, axes, LENGTHS, [float(np.mean(contained[str(n)][system])) for n in LENGTHS])
+        for title, system in systems.items()
+        if contained
+    ]
 
 
 def per_doubling(lengths: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:

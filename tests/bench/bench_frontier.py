@@ -3,6 +3,8 @@
 python tests/bench/bench_frontier.py --data <folder of judged sets> --out assets/results     needs Debian's chromium
 """
 
+from collections import Counter
+
 from harness import WHITE_SHEET, Judged, arguments, draw, write_page
 
 import engine
@@ -45,8 +47,9 @@ def main() -> None:
             significant = sorted((row for row in rows if row.told), key=lambda row: -row.difference)
             blocks += [f"![{METRICS[y].title} against {METRICS[x].title}]({picture})", summary(rows)]
             blocks += [statement(row) for row in significant[:1] if row.difference > 0]
-            front = ", ".join(f"{p.name} ({p.x:.3f}, {p.y:.3f})" for p in curve.front)
-            blocks.append(f"Not dominated, {len(curve.front)} of {len(curve.points)}: {front}.")
+            front = Counter(engine.methods()[p.point.method].title for p in curve.front)
+            named = ", ".join(f"{title} {count}" for title, count in front.most_common())
+            blocks.append(f"Not dominated, {len(curve.front)} of {len(curve.points)}: {named}.")
     write_page(
         given,
         "frontiers",

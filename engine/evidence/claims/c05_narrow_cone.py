@@ -29,7 +29,8 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge(measured: Measurement) -> Ruling:
     least = [Effect(name=f"{name}, least cosine", value=of["least"]) for name, of in measured.items()]
-    slopes = [slope(of["sizes"], np.array(of["largest"]), f"{name}, slope") for name, of in measured.items()]
+    axes = "documents", "largest eigenvalue"
+    slopes = [slope(of["sizes"], np.array(of["largest"]), name, axes) for name, of in measured.items()]
     return together([bounded(least, low=APART), bounded(slopes, low=0.9, high=1.1)])
 
 

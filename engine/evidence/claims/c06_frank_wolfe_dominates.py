@@ -1,12 +1,25 @@
 """C6: Frank–Wolfe's frontier lies above those of MMR and DPP."""
 
+import numpy as np
+
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.frontiers import DPP, FW, MMR, SETS, measure, pairs_of
-from engine.evidence.rules import Ruling, Scope, above, together
+from engine.evidence.frontiers import DPP, FW, MMR, SETS, SIZES, measure, pairs_of
+from engine.evidence.rules import EffectCurve, Ruling, Scope, above, curve_of, illustrated, together
 
 
 def judge(measured: Measurement) -> Ruling:
-    return together([above(pairs_of(measured, FW, other)) for other in (MMR, DPP)])
+    ruling = together([above(pairs_of(measured, FW, other)) for other in (MMR, DPP)])
+    return illustrated(ruling, {f"{cell}, to {MMR}: area": drawn(measured, cell) for cell in measured["means"]})
+
+
+def drawn(measured: Measurement, cell: str) -> list[EffectCurve]:
+    """The frontiers of a set at the smallest k."""
+    name, _, k = cell.rpartition(", k ")
+    if k != str(SIZES[0]):
+        return []
+    means = {method: measured["means"][cell][method] for method in (FW, MMR, DPP)}
+    axes = f"ILAD@{k}", f"Recall@{k}, {name}"
+    return [curve_of(method, axes, *np.array(rows)[:, :2].T) for method, rows in means.items()]
 
 
 CLAIM = Claim(

@@ -10,6 +10,7 @@ from engine.evidence.rules import Ruling, Scope, bounded, difference, slope, tog
 
 MARGIN = math.log(1.1)
 LARGE = 100
+RATIO = "times as long as Frank–Wolfe"
 
 
 def judge(measured: Measurement) -> Ruling:
@@ -20,7 +21,7 @@ def judge(measured: Measurement) -> Ruling:
         for (place, weight), (sizes, ratio) in times.items():
             large = [at for at, k in enumerate(sizes) if k >= LARGE]
             faster[f"{place}, θ {weight:g}, {method}"] = np.log(ratio[:, large]).mean(1).tolist()
-            growing.append(slope(sizes, ratio, f"{place}, θ {weight:g}, {method}, slope of the ratio"))
+            growing.append(slope(sizes, ratio, f"{place}, θ {weight:g}, {method}", ("k", RATIO)))
             if weight == WEIGHTS[-1]:
                 least = times[place, WEIGHTS[0]][1]
                 more[f"{place}, {method}, θ {WEIGHTS[0]:g} to {weight:g}"] = np.log(ratio / least).mean(1).tolist()

@@ -33,7 +33,7 @@ def _margins(judged: JudgedSet) -> Measurement:
 
 def judge(measured: Measurement) -> Ruling:
     exponents = [
-        slope(of["words"], np.array(values), f"{name}, smallest margin but {int(rank) - 1}, exponent")
+        slope(of["words"], np.array(values), f"{name}, smallest margin but {int(rank) - 1}", ("mean words", "margin"))
         for name, of in measured.items()
         for rank, values in of["ranks"].items()
     ]

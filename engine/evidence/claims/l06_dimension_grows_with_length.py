@@ -35,10 +35,8 @@ def _dimensions(judged: JudgedSet, seed: int) -> Measurement:
 
 
 def judge(measured: Measurement) -> Ruling:
-    exponents = [
-        slope(of["words"], np.array(of["needed"]), f"{name}, exponent of the dimension")
-        for name, of in measured.items()
-    ]
+    axes = "mean words", "dimension needed"
+    exponents = [slope(of["words"], np.array(of["needed"]), name, axes) for name, of in measured.items()]
     return bounded(exponents, low=0.0)
 
 

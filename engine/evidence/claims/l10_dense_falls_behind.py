@@ -1,17 +1,19 @@
 """L10: the longer passages are, the further dense retrieval falls behind BM25 in finding exact words."""
 
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.rules import Ruling, Scope, difference
-from engine.evidence.sparse_and_dense import LENGTHS, by_length, per_doubling, sparse_and_dense
+from engine.evidence.rules import Ruling, Scope, difference, illustrated
+from engine.evidence.sparse_and_dense import LENGTHS, by_length, curves, per_doubling, sparse_and_dense
 
 
 def judge(measured: Measurement) -> Ruling:
-    cells = {}
+    cells, drawn = {}, {}
     for name, of_set in measured.items():
         if gaps := of_set["contained"] and by_length(of_set["contained"], "words", "dense"):
             cells[f"{name}, BM25 less dense at {LENGTHS[-1]} words"] = gaps[-1]
-            cells[f"{name}, growth per doubling"] = per_doubling(LENGTHS, gaps)
-    return difference(cells, margin=1.0)
+            growth = f"{name}, growth per doubling"
+            cells[growth] = per_doubling(LENGTHS, gaps)
+            drawn[growth] = curves(of_set["contained"], name, {"BM25": "words", "dense": "dense"})
+    return illustrated(difference(cells, margin=1.0), drawn)
 
 
 CLAIM = Claim(

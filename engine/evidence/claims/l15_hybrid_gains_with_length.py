@@ -3,20 +3,29 @@
 import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.rules import Ruling, Scope, difference
-from engine.evidence.sparse_and_dense import LENGTHS, by_length, per_doubling, per_doubling_of, sparse_and_dense
+from engine.evidence.rules import Ruling, Scope, difference, illustrated
+from engine.evidence.sparse_and_dense import (
+    LENGTHS,
+    by_length,
+    curves,
+    per_doubling,
+    per_doubling_of,
+    sparse_and_dense,
+)
 
 
 def judge(measured: Measurement) -> Ruling:
-    cells = {}
+    cells, drawn = {}, {}
     for name, of_set in measured.items():
         questions = of_set["questions"]["mrr"]
         gains = np.subtract(questions["hybrid"], questions["dense"]).tolist()
         cells[f"{name}, questions, per doubling"] = per_doubling_of(of_set["lengths"], gains)
         if of_set["contained"]:
             gains_of_passages = by_length(of_set["contained"], "hybrid", "dense beside hybrid")
-            cells[f"{name}, contained, per doubling"] = per_doubling(LENGTHS, gains_of_passages)
-    return difference(cells, margin=1.0)
+            growth = f"{name}, contained, per doubling"
+            cells[growth] = per_doubling(LENGTHS, gains_of_passages)
+            drawn[growth] = curves(of_set["contained"], name, {"hybrid": "hybrid", "dense": "dense beside hybrid"})
+    return illustrated(difference(cells, margin=1.0), drawn)
 
 
 CLAIM = Claim(

@@ -3,12 +3,12 @@
 import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
-from engine.evidence.rules import Ruling, Scope, difference
-from engine.evidence.sparse_and_dense import LENGTHS, K, by_length, sparse_and_dense
+from engine.evidence.rules import Ruling, Scope, difference, illustrated
+from engine.evidence.sparse_and_dense import LENGTHS, K, by_length, curves, sparse_and_dense
 
 
 def judge(measured: Measurement) -> Ruling:
-    cells = {}
+    cells, drawn = {}, {}
     for name, of_set in measured.items():
         questions = of_set["questions"]["recall"]
         cells[f"{name}, questions, words less pairs, recall@{K}"] = np.subtract(
@@ -16,8 +16,10 @@ def judge(measured: Measurement) -> Ruling:
         ).tolist()
         if contained := of_set["contained"]:
             for words, apart in zip(LENGTHS, by_length(contained, "pairs", "words"), strict=True):
-                cells[f"{name}, contained in {words} words, pairs less words, mrr@{K}"] = apart
-    return difference(cells, margin=1.0)
+                shown = f"{name}, contained in {words} words, pairs less words, mrr@{K}"
+                cells[shown] = apart
+                drawn[shown] = curves(contained, name, {"words": "words", "words and pairs": "pairs"})
+    return illustrated(difference(cells, margin=1.0), drawn)
 
 
 CLAIM = Claim(

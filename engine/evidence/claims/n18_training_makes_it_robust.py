@@ -8,25 +8,28 @@ import numpy as np
 from engine.evaluation.statistics import percentile_ends, resampled_means
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import ELASTIC_GRID, cells
-from engine.evidence.rules import Effect, Ruling, Scope, bounded
+from engine.evidence.measures import ELASTIC_GRID, POINTS, cells
+from engine.evidence.rules import Effect, Ruling, Scope, bounded, curve_of
 from engine.evidence.trained_differences import ADAPTED, TRAINED_SETS, UNROLLED
 from engine.evidence.trained_systems import TrainedSystems, trained_values
 from engine.training.comparison import START
 
 RESAMPLES = 1000
-SYSTEMS = UNROLLED, START
+PLACES = range(1, len(ELASTIC_GRID) + 1)
+EITHER, SYSTEMS = ("trained", "frozen"), (UNROLLED, START)
 """On whose embeddings the whole grid is tried: those trained for the decoder, and those that NNN-Fix has."""
 
 
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → how far the best of the grid is above its median on trained embeddings, as a share of that on frozen ones,
-    with the ends of its interval over the queries."""
-    ratios = {}
+    """Set → "ratio": how far the best of the grid is above its median on trained embeddings, as a share of that on
+    frozen ones, with the ends of its interval over the queries; either → the points of every setting, the best first,
+    in the mean over seeds."""
+    measured = {}
     for judged in sets:
-        trained, frozen = (grid_values(judged, system) for system in SYSTEMS)
-        ratios[judged.name] = spread_ratio(trained, frozen, seed)
-    return ratios
+        of = dict(zip(EITHER, (grid_values(judged, system) for system in SYSTEMS), strict=True))
+        falling = {name: np.sort(POINTS * values.mean((0, 1)))[::-1].round(4).tolist() for name, values in of.items()}
+        measured[judged.name] = {"ratio": spread_ratio(of["trained"], of["frozen"], seed), **falling}
+    return measured
 
 
 def grid_values(judged: JudgedSet, system: str) -> np.ndarray:
@@ -53,8 +56,17 @@ def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[flo
 
 def judge(measured: Measurement) -> Ruling:
     effects = [
-        Effect(name=f"{name}: ratio of spreads, trained to frozen", value=value, low=low, high=high)
-        for name, (value, low, high) in measured.items()
+        Effect(
+            name=f"{name}: ratio of spreads, trained to frozen",
+            value=of["ratio"][0],
+            low=of["ratio"][1],
+            high=of["ratio"][2],
+            curves=tuple(
+                curve_of(either, ("settings of λ₁ and λ₂, best first", f"Comp@5 in points, {name}"), PLACES, of[either])
+                for either in EITHER
+            ),
+        )
+        for name, of in measured.items()
     ]
     return bounded(effects, high=1.0)
 

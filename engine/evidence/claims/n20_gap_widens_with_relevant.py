@@ -4,19 +4,25 @@ import numpy as np
 
 from engine.evidence.claim import Claim, Measurement
 from engine.evidence.gains_by_query import SETS, measure, trend
-from engine.evidence.rules import Ruling, Scope, difference, equivalence, together
+from engine.evidence.rules import EffectCurve, Ruling, Scope, curve_of, difference, equivalence, illustrated, together
 
-FEW = 2
+FEW, LEAST = 2, 5
+"""Relevant documents that are few, and queries that make a point of the curve."""
+AXES = "relevant documents", "points of Comp@5 over dense"
 
 
 def judge(measured: Measurement) -> Ruling:
     slopes: dict[str, list[float]] = {}
     few: dict[str, list[float]] = {}
+    curves: dict[str, list[EffectCurve]] = {}
     for name, of_set in measured.items():
         relevant, gains = np.array(of_set["relevant"], dtype=float), np.array(of_set["gains"])
         slopes[f"{name}: points a document"] = trend(relevant, gains).tolist()
+        counts = [count for count in np.unique(relevant) if (relevant == count).sum() >= LEAST]
+        means = [float(gains[relevant == count].mean()) for count in counts]
+        curves[f"{name}: points a document"] = [curve_of(name, AXES, counts, means)]
         few[f"{name}: points with at most {FEW} documents"] = gains[relevant <= FEW].tolist()
-    return together([difference(slopes, margin=0.5), equivalence(few, margin=1.0)])
+    return illustrated(together([difference(slopes, margin=0.5), equivalence(few, margin=1.0)]), curves)
 
 
 CLAIM = Claim(

@@ -43,7 +43,8 @@ def timed(places: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measureme
 def judge(measured: Measurement) -> Ruling:
     """Whether it is linear; how many searches it takes is said only."""
     own = measured[DRAWN]
-    slopes = [slope(own["sizes"], np.array(own[name]), f"{name}, slope") for name in (STEPS, EXACT)]
+    axes = "documents", "seconds of a query"
+    slopes = [slope(own["sizes"], np.array(own[name]), name, axes) for name in (STEPS, EXACT)]
     said = [
         f"{name} {np.median(np.array(of[name])[:, -1] / np.array(of[SEARCH])[:, -1]):.1f} ({place})"
         for place, of in measured.items()

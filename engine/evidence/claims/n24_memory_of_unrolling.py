@@ -49,7 +49,7 @@ def bytes_for_gradients(rows: Tensor, queries: Tensor, steps: int) -> int:
 
 
 def judge(measured: Measurement) -> Ruling:
-    exponents = [slope(values, np.array([measured[name]]), f"exponent of {name}") for name, values in FACTORS.items()]
+    exponents = [slope(values, np.array([measured[name]]), name, (name, "bytes")) for name, values in FACTORS.items()]
     return bounded(exponents, low=0.85, high=1.15)
 
 

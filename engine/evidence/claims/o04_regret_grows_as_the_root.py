@@ -41,7 +41,7 @@ def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge(measured: Measurement) -> Ruling:
     regret = np.array(measured["regret"])
-    growth = slope(measured["rounds"], regret.T, "exponent of regret by rounds")
+    growth = slope(measured["rounds"], regret.T, "regret", ("rounds", "regret, nats"))
     below = theorem((regret.mean(1) - measured["allowed"]).tolist(), len(regret))
     return together([below, bounded([growth], high=0.6)])
 

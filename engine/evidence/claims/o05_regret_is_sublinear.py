@@ -32,9 +32,8 @@ def _regrets(one: JudgedDeployment, seed: int) -> dict[str, list[float] | list[l
 
 
 def judge(measured: Measurement) -> Ruling:
-    growths = [
-        slope(of["queries"], np.array(of["regret"]).T, f"{name}: exponent of regret") for name, of in measured.items()
-    ]
+    axes = "queries", "regret, nats"
+    growths = [slope(of["queries"], np.array(of["regret"]).T, name, axes) for name, of in measured.items()]
     return bounded(growths, high=1.0)
 
 

@@ -42,7 +42,8 @@ def _microseconds(size: int, seed: int) -> list[float]:
 
 
 def judge(measured: Measurement) -> Ruling:
-    growth = slope([float(size) for size in measured], np.array(list(measured.values())).T, "exponent by documents")
+    sizes, axes = [float(size) for size in measured], ("documents", "µs a step")
+    growth = slope(sizes, np.array(list(measured.values())).T, "a step", axes)
     times = [
         Effect(name=f"µs a step, {int(size):,} documents", value=float(np.median(of)), low=min(of), high=max(of))
         for size, of in measured.items()

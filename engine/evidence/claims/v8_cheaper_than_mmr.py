@@ -37,7 +37,8 @@ def judge(measured: Measurement) -> Ruling:
         for method, values in of.items()
         if method != VRSD
     }
-    growing = slope(SIZES, np.stack([measured[f"{count}"][PLAIN] for count in SIZES], axis=1), "MMR in n, slope")
+    times = np.stack([measured[f"{count}"][PLAIN] for count in SIZES], axis=1)
+    growing = slope(SIZES, times, "MMR", ("documents", "seconds of a query"))
     return together([difference(cheaper, MARGIN), bounded([growing], low=1.8)])
 
 

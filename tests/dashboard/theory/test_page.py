@@ -192,6 +192,8 @@ def test_best_sets_stand_beside_what_selectors_return():
     app = theory(BEST)
     best, own, worst = (column(app, name) for name in ("Best set", "Its set", "Worst set"))
     assert all(b >= o - 1e-9 >= w - 2e-9 for b, o, w in zip(best, own, worst, strict=True))
+    shares = [(o - w) / (b - w) for b, o, w in zip(best, own, worst, strict=True)]
+    assert column(app, "From worst to best") == pytest.approx(shares)
     assert "between sets beats the best set" in texts(app) and "best set" in texts(app)
 
 

@@ -7,6 +7,7 @@ import torch
 from engine.evidence.claims import n18_training_makes_it_robust as robust
 from engine.evidence.claims import n20_gap_widens_with_relevant as gap
 from engine.evidence.claims import n24_memory_of_unrolling as memory
+from engine.evidence.claims import n30_trained_needs_few_steps as few_steps
 from engine.evidence.rules import Finding
 
 
@@ -28,6 +29,16 @@ def test_spread_is_the_best_cell_less_the_median():
     assert robust.spread_ratio(trained, trained, 0) == pytest.approx([1, 1, 1])
 
 
+def test_few_steps_are_level_within_a_point_and_every_system_has_its_curve():
+    rng = np.random.default_rng(2)
+    systems = {"dense": [70.0] * 6, "NNN-Fix": [60.0, 61, 62, 63, 64, 65], few_steps.UNROLLED: [80.0] * 6}
+    for apart, verdict in ((0.0, Finding.HOLDS), (-5.0, Finding.REFUTED)):
+        measured = {"a set": {"curves": systems, "apart": rng.normal(apart, 1, 500).tolist()}}
+        ruling = few_steps.judge(measured)
+        assert ruling.verdict is verdict and [curve.name for curve in ruling.curves] == list(systems)
+        assert ruling.curves[1].points == tuple(zip(few_steps.STEPS, systems["NNN-Fix"], strict=True))
+
+
 def test_gap_by_relevant_documents_is_the_slope_of_least_squares():
     rng = np.random.default_rng(1)
     relevant = rng.integers(1, 6, 500)
@@ -35,5 +46,8 @@ def test_gap_by_relevant_documents_is_the_slope_of_least_squares():
     ruling = gap.judge({"a set": {"relevant": relevant.tolist(), "gains": gains.tolist()}})
     assert ruling.verdict is Finding.HOLDS
     assert ruling.effects[0].value == pytest.approx(np.polyfit(relevant, gains, 1)[0])
+    curves = {curve.name: dict(curve.points) for curve in ruling.curves}
+    assert list(curves) == ["a set"]
+    assert curves["a set"] == pytest.approx({n: gains[relevant == n].mean() for n in range(1, 6)}, rel=1e-5)
     falling = gap.judge({"a set": {"relevant": relevant.tolist(), "gains": (20 - gains).tolist()}})
     assert falling.verdict is Finding.REFUTED

@@ -59,10 +59,10 @@ def test_areas_change_sign_when_the_methods_are_exchanged():
             "recall": np.linspace(0, 1, 11) + of[name]["recall"] * 0.1,
         }
     of[FW] = {metric: values + 0.3 for metric, values in of[MMR].items()}
-    measured = {"areas": {"here, k 10": frontiers.areas(of)}}
+    measured = {"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}
     assert claims()["C6"].rule(measured).verdict is Finding.HOLDS
     of[FW], of[MMR], of[DPP] = of[MMR], of[FW], of[FW]
-    assert claims()["C6"].rule({"areas": {"here, k 10": frontiers.areas(of)}}).verdict is Finding.REFUTED
+    assert claims()["C6"].rule({"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}).verdict is Finding.REFUTED
 
 
 def test_one_measurement_serves_all_its_claims(tmp_path, monkeypatch):

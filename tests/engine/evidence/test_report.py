@@ -1,14 +1,18 @@
 """Reports of judged claims: as files, kept and merged, counted."""
 
 import json
+import re
 
 import pytest
 
 from engine.errors import DataError
 from engine.evidence import report
 from engine.evidence.claim import PAPERS, claims
-from engine.evidence.rules import HERE, SHORT, Effect, Finding, Ruling, Scope
+from engine.evidence.rules import HERE, SHORT, Effect, EffectCurve, Finding, Ruling, Scope
 from engine.evidence.run import JudgedClaim
+from support.paths import ROOT
+
+INTERVAL = r"({0}) \[({0}), ({0})\]".format(r"[-+]?\d*\.?\d+")
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +21,8 @@ def home(monkeypatch, tmp_path):
 
 
 def row(name, verdict, scope=Scope.STAND_IN):
-    effect = Effect(name="a set", value=1.5, low=-0.5, sign=None)
+    curve = EffectCurve(name="time", x="documents", y="seconds", points=((1.0, 0.5), (2.0, 1.5)))
+    effect = Effect(name="a set", value=1.5, low=-0.5, sign=None, curves=(curve,))
     ruling = Ruling(verdict=verdict, why=f"{verdict} for a reason.", effects=(effect,), needed=40)
     return JudgedClaim(claim=claims()[name], ruling=ruling, scope=scope, where="a set", seconds=2.0)
 
@@ -58,3 +63,16 @@ def test_a_later_run_replaces_its_claims_and_keeps_the_others():
 
 def test_what_comes_with_frontier_has_every_claim():
     assert [r.claim.id for r in report.shipped().rows] == list(claims())
+
+
+def test_every_interval_of_the_findings_is_one_of_the_row_that_it_names():
+    findings = (ROOT / "assets" / "results" / "findings.md").read_text(encoding="utf-8").replace("−", "-")
+    effects = {row.claim.id: row.ruling.effects for row in report.shipped().rows}
+    told = list(re.finditer(INTERVAL, findings))
+    assert len(told) > 10
+    for found in told:
+        digits = [len(text.partition(".")[2]) for text in found.groups()]
+        rows = re.search(r"\b[NOVLC]\d+(, [NOVLC]\d+)*", findings[found.end() :])[0].split(", ")
+        known = [(e.value, e.low, e.high) for name in rows for e in effects[name] if e.low is not None]
+        rounded = [[f"{number:.{n}f}" for number, n in zip(numbers, digits, strict=True)] for numbers in known]
+        assert [f"{float(text):.{n}f}" for text, n in zip(found.groups(), digits, strict=True)] in rounded, found[0]

@@ -92,16 +92,19 @@ def test_share_comes_out_each_way(counts, holds, refuted, expected):
 def test_slope_comes_out_each_way(power, expected):
     sizes = np.array([1e3, 1e4, 3e4, 1e5])
     costs = 7 * sizes**power * np.exp(np.random.default_rng(1).normal(0, 0.3, (40, 4)))
-    effect = rules.slope(sizes, costs)
+    effect = rules.slope(sizes, costs, "search", ("documents", "seconds"))
     fits = [np.polyfit(np.log(sizes), np.log(row), 1)[0] for row in costs]
-    assert effect.value == pytest.approx(np.mean(fits))
+    assert effect.value == pytest.approx(np.mean(fits)) and effect.name == "search, exponent"
+    (curve,) = effect.curves
+    assert (curve.name, curve.x, curve.y, curve.log) == ("search", "documents", "seconds", True)
+    assert np.polyfit(*np.log(np.array(curve.points)).T, 1)[0] == pytest.approx(effect.value, abs=1e-5)
     assert rules.bounded([effect], high=1).verdict == expected
     assert rules.bounded([Effect(name="", value=1, low=0.9, high=1.1)], high=1).verdict == Finding.UNDECIDED
 
 
 def test_slope_needs_four_sizes():
     with pytest.raises(ValueError, match="at least 4"):
-        rules.slope([1, 2, 3], np.ones((5, 3)))
+        rules.slope([1, 2, 3], np.ones((5, 3)), "search", ("documents", "seconds"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Claims measured once, kept, and judged whenever they are read."""
 
+import ast
+import importlib
 import inspect
 import json
 import pkgutil
@@ -90,7 +92,15 @@ def test_a_change_of_what_measures_for_a_claim_is_measured_anew():
     code = run._sources("engine.evidence.trained_differences")
     own = [inspect.getsource(module) for module in (measures, judged_sets, trained_systems)]
     assert all(source in code for source in own) and inspect.getsource(rules) not in code
-    assert not any("\nCLAIM = " in source for source in run._sources("engine.evidence.claims.v2_equivalence"))
+
+
+@pytest.mark.parametrize("name", ["l06_dimension_grows_with_length", "n20_gap_widens_with_relevant"])
+def test_what_judges_is_no_part_of_what_measures(name):
+    module = importlib.import_module(f"engine.evidence.claims.{name}")
+    (text,) = (source for source in run._sources(module.__name__) if module.__doc__ in source)
+    names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    every = {node.name for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.FunctionDef)}
+    assert every - names == {"judge"} and "CLAIM" not in text and "rules" not in text
 
 
 def test_any_judged_set_stands_in(folder):

@@ -1,0 +1,31 @@
+"""Curves of effects: a figure for each pair of axes, a colour for each name, ticks where sizes grow by factors."""
+
+from dashboard.charts.evidence import curve_figures
+from engine.evidence.rules import EffectCurve, curve_of
+
+
+def times(name, axes, log=False) -> EffectCurve:
+    return curve_of(name, axes, (10, 100, 1000), (1.0, 2.0, 4.0), log=log)
+
+
+def test_curves_of_the_same_axes_share_a_figure_and_of_the_same_name_a_colour():
+    curves = [times(name, axes) for axes in (("k", "seconds"), ("k", "times")) for name in ("fast", "slow & <b>bold")]
+    figures = curve_figures([*curves, times("fast", ("documents", "seconds"), log=True)], dark=True)
+    assert [len(figure.data) for figure in figures] == [2, 2, 1]
+    assert [figure.layout.title.text for figure in figures] == ["seconds", "times", "seconds"]
+    traces = [trace for figure in figures for trace in figure.data]
+    colours = {name: {t.line.color for t in traces if t.name == name} for name in {t.name for t in traces}}
+    assert len(colours) == 2 and all(len(own) == 1 for own in colours.values())
+    assert "slow &amp; &lt;b&gt;bold" in colours
+    assert list(traces[-1].x) == [10, 100, 1000] and "documents 10: 1" in traces[-1].hovertext[0]
+
+
+def test_axes_of_factors_have_ticks_in_plain_numbers():
+    straight, growing = curve_figures([times("a", ("k", "s")), times("a", ("n", "s"), log=True)], dark=False)
+    assert straight.layout.xaxis.type == "linear" and growing.layout.xaxis.type == "log"
+    assert list(growing.layout.xaxis.ticktext[:4]) == ["10", "20", "50", "100"]
+    assert list(growing.layout.yaxis.ticktext[:4]) == ["1", "2", "5", "10"]
+    wide = curve_of("a", ("n", "s"), (1, 1e6), (1e-3, 1), log=True)
+    (figure,) = curve_figures([wide], dark=False)
+    assert list(figure.layout.xaxis.ticktext) == ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]
+    assert list(figure.layout.yaxis.ticktext)[:2] == ["0.001", "0.01"]
