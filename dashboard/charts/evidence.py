@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, group_axis, legend_below, new_figure
-from dashboard.charts.palette import GREY, INK, PALETTE
+from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, legend_below, new_figure
+from dashboard.charts.palette import DASHES, GREY, INK, SERIES, series_style, style_of
+from engine.stages import methods
 from engine.wording import decimal
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
     from engine.evidence.rules import Effect, EffectCurve
 
-ROW_HEIGHT, MARGIN, MOST = 34, 60, 40
-PANEL_HEIGHT, MANY = 320, 3
-"""Pixels of a figure of curves; powers of ten up to which its axis has more ticks than one each."""
+ROW_HEIGHT, MARGIN, MOST = 44, 60, 40
+PANEL_HEIGHT, MOST_POWERS, PADDING = 330, 3, 0.05
+"""Pixels of a figure of curves; powers of ten up to which its axis has several ticks each; share of it beyond them."""
 WIDE = 50
 """A ratio of positive values from which the axis is logarithmic."""
 COLOURS = {1: "#009E73", -1: "#D55E00"}
@@ -46,25 +47,30 @@ def effects_figure(effects: Sequence[Effect], dark: bool) -> Figure:
     elif min(ends) <= 0 or max(ends) / min(ends) > 2:
         figure.add_vline(x=0, line={"color": GREY[dark], "width": 1})
     figure.update_xaxes(zeroline=False)
-    labels = [f"{escape(effect.name, 60)}  <b>{decimal(effect.value)}</b>" for effect in effects]
-    figure.update_yaxes(group_axis(labels) | {"range": [len(effects) - 0.4, -0.6]}, showgrid=False, zeroline=False)
+    for place, effect in enumerate(effects):
+        # Above its row and not beside it, so that a narrow screen has room for the interval.
+        text = f"{escape(effect.name, 90)}  <b>{decimal(effect.value)}</b>"
+        figure.add_annotation(x=0, xref="paper", y=place, text=text, showarrow=False, xanchor="left", yshift=18)
+    figure.update_yaxes(range=[len(effects) - 0.5, -0.9], visible=False)
     height = ROW_HEIGHT * len(effects) + MARGIN
     return apply_layout(figure, height=height, margin={"l": 10, "r": 14, "t": 10, "b": 10}, showlegend=False)
 
 
 def curve_figures(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
-    """A figure for each pair of axes; a name has its colour in all of them."""
-    names = list(dict.fromkeys(curve.name for curve in curves))
+    """A figure for each pair of axes; a name has its look in all of them, a method's title the method's."""
+    known = {spec.title: name for name, spec in methods().items()}
+    names = [name for name in dict.fromkeys(curve.name for curve in curves) if name not in known]
     figures = []
-    for axes in dict.fromkeys((curve.x, curve.y, curve.log) for curve in curves):
-        figure, own = new_figure(), [curve for curve in curves if (curve.x, curve.y, curve.log) == axes]
-        x, y, log = axes
+    for x, y, log in dict.fromkeys((curve.x, curve.y, curve.log) for curve in curves):
+        figure, own = new_figure(), [curve for curve in curves if (curve.x, curve.y, curve.log) == (x, y, log)]
         for curve in own:
-            name = escape(curve.name, 60)
+            turn, at = divmod(names.index(curve.name) if curve.name in names else 0, len(SERIES))
+            style = style_of(known[curve.name]) if curve.name in known else series_style(at)
+            look, name = style.curve(dark, 7), escape(curve.name, 60)
             figure.add_scatter(
                 x=[a for a, _ in curve.points],
                 y=[b for _, b in curve.points],
-                **PALETTE[(names.index(curve.name) + 1) % len(PALETTE)].curve(dark, 7),
+                **look | {"line": look["line"] | {"dash": DASHES[turn % len(DASHES)]}},
                 name=name,
                 hovertext=[f"{name}<br>{escape(x, 60)} {a:,.6g}: {b:,.4g}" for a, b in curve.points],
                 hovertemplate=TOOLTIP,
@@ -72,14 +78,24 @@ def curve_figures(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
         places, values = zip(*(point for curve in own for point in curve.points), strict=True)
         figure.update_xaxes(title=escape(x, 60), **_axis(places, log)).update_yaxes(**_axis(values, log))
         title = {"text": escape(y, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
-        figures.append(apply_layout(figure, height=PANEL_HEIGHT, title=title, **legend_below(-0.3)))
+        figures.append(apply_layout(figure, height=PANEL_HEIGHT, title=title, **legend_below(-0.38)))
     return figures
 
 
 def _axis(values: Sequence[float], log: bool) -> dict[str, Any]:
-    """A linear axis, or a logarithmic one with ticks at 1, 2 and 5 of each power of ten, of many powers at 1 alone."""
+    """A linear axis, or a logarithmic one from tick to tick: 1, 2 and 5 of each power of ten, of many powers 1 alone.
+
+    So what hardly grows is seen as flat.
+    """
     if not log:
         return {"type": "linear"}
     powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
-    ticks = [digit * 10.0**power for power in powers for digit in ((1, 2, 5) if len(powers) <= MANY else (1,))]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}
+    ticks = [digit * 10.0**power for power in powers for digit in ((1, 2, 5) if len(powers) <= MOST_POWERS else (1,))]
+    low, high = max(tick for tick in ticks if tick <= min(values)), min(tick for tick in ticks if tick >= max(values))
+    padding = PADDING * math.log10(high / low)
+    return {
+        "type": "log",
+        "range": [math.log10(low) - padding, math.log10(high) + padding],
+        "tickvals": ticks,
+        "ticktext": [f"{tick:,.9f}".rstrip("0").rstrip(".") for tick in ticks],
+    }

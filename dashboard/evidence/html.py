@@ -55,12 +55,12 @@ def _claim(row: JudgedClaim, first: bool) -> str:
     from engine.views.evidence import command, facts, figures
 
     effects = row.ruling.effects
+    drawn = [*curve_figures(row.ruling.curves, dark=False), *([effects_figure(effects, dark=False)] if effects else [])]
     rows = figures(effects)
     cells = [[f"<td>{html_text(cell)}</td>" for cell in line.values()] for line in rows]
     inside = [
         f"<p>{html_text(row.ruling.why)}</p>",
-        html_chart(effects_figure(effects, dark=False), first) if effects else "",
-        *(html_chart(figure) for figure in curve_figures(row.ruling.curves, dark=False)),
+        *(html_chart(figure, first and figure is drawn[0]) for figure in drawn),
         html_table([[f"<th>{html_text(name)}</th>" for name in rows[0]], *cells]) if rows else "",
         *(f"<p><strong>{html_text(name)}</strong>: {html_text(text)}</p>" for name, text in facts(row)),
         f"<p><code>{html_text(again)}</code></p>" if (again := command(row)) else "",

@@ -1,6 +1,6 @@
 """The Evidence page: every claim by its paper, with the verdict that its numbers allow; a click opens the numbers."""
 
-from typing import Any
+from itertools import cycle
 
 import streamlit as st
 
@@ -81,9 +81,8 @@ def _claim(row: JudgedClaim) -> None:
 def _curves(row: JudgedClaim) -> None:
     """The figures of what the effects sum up, two beside each other."""
     drawn = curve_figures(row.ruling.curves, is_dark())
-    places: list[Any] = []
-    for at, figure in enumerate(drawn):
-        places = places or list(st.columns(min(2, len(drawn))))
-        with places.pop(0):
+    places = st.columns(min(2, len(drawn))) if drawn else []
+    for at, (figure, place) in enumerate(zip(drawn, cycle(places), strict=False)):
+        with place:
             file = f"{row.claim.id}-{at}"
-            plot(figure, f"evidence.curves.{file}", file=file, label=figure.layout.title.text)
+            plot(figure, f"evidence.curves.{file}", file=file, label=row.claim.sentence)

@@ -135,7 +135,7 @@ def _row(row: Mapping[str, Any]) -> JudgedClaim:
 
 def _effect(numbers: Mapping[str, Any]) -> Effect:
     curves = (c | {"points": tuple(map(tuple, c["points"]))} for c in numbers.get("curves", ()))
-    return Effect(**(dict(numbers) | {"curves": tuple(EffectCurve(**curve) for curve in curves)}))
+    return Effect(**{**numbers, "curves": tuple(EffectCurve(**curve) for curve in curves)})
 
 
 def _key(report: Report) -> str:

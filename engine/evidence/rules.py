@@ -96,8 +96,8 @@ class Ruling:
 
     @property
     def curves(self) -> tuple[EffectCurve, ...]:
-        """Those of all effects, each once."""
-        return tuple(dict.fromkeys(curve for effect in self.effects for curve in effect.curves))
+        """Those of all effects that have points, each once."""
+        return tuple(dict.fromkeys(curve for effect in self.effects for curve in effect.curves if curve.points))
 
 
 def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
@@ -147,16 +147,22 @@ def difference(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 
     effects = _signed(cells, margin, seed)
     signs = [effect.sign for effect in effects]
     verdict = _of_signs(signs)
-    needed = _needed(verdict, cells, effects, margin)
+    needed = _needed(verdict, cells, effects, [max(abs(effect.value), margin) for effect in effects])
     return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=needed, open=_open(effects))
 
 
 def equivalence(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
-    """A claim that two things are the same to within a margin, in every cell; see `difference`."""
+    """A claim that two things are the same to within a margin, in every cell; see `difference`.
+
+    An interval within the margin is for it, one beyond against it; one across it is open, whether it has 0 or not.
+    """
     effects = _signed(cells, margin, seed)
-    effects = tuple(e if e.sign is None else replace(e, sign=1 if e.sign == 0 else -1) for e in effects)
+    beyond = [e.sign and max(e.low or 0, -(e.high or 0)) > margin for e in effects]
+    signs = [1 if e.sign == 0 else -1 if far else None for e, far in zip(effects, beyond, strict=True)]
+    effects = tuple(replace(e, sign=sign) for e, sign in zip(effects, signs, strict=True))
     verdict = _of_signs([effect.sign for effect in effects])
-    needed = _needed(verdict, cells, effects, margin)
+    apart = [abs(margin - abs(effect.value)) for effect in effects]
+    needed = _needed(verdict, cells, effects, apart)
     return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=needed, open=_open(effects))
 
 
@@ -174,29 +180,33 @@ def slope(sizes: Sequence[float], values: np.ndarray, name: str, axes: tuple[str
     """The exponent with which a cost grows: log-log least squares, bootstrap over repetitions.
 
     sizes: (s,), at least four; values: (n, s) positive, one row for each query or run; axes: what sizes and values are,
-    with units
+    with units. Its curve is of geometric means.
     """
     x = np.log(np.asarray(sizes, dtype=np.float64))
     x = x - x.mean()
-    fits = np.log(np.asarray(values, dtype=np.float64)) @ x / (x @ x)
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    fits = logs @ x / (x @ x)
     if len(x) < 4:
         raise ValueError(f"sizes must be at least 4, got {len(x)}")
     ((low, high),) = intervals(fits[:, None], RESAMPLES, seed)
-    means = np.exp(np.log(np.asarray(values, dtype=np.float64)).mean(0))
-    curve = curve_of(name, axes, sizes, means, log=True)
-    return Effect(name=f"{name}, exponent", value=float(fits.mean()), low=low, high=high, curves=(curve,))
+    curve = curve_of(name, axes, sizes, np.exp(logs.mean(0)), log=True)
+    title = f"{name}: exponent of {axes[1]}"
+    return Effect(name=title, value=float(fits.mean()), low=low, high=high, curves=(curve,))
 
 
 def curve_of(
     name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
 ) -> EffectCurve:
-    """A curve of numbers as a report keeps them, to six digits."""
-    points = tuple((float(f"{a:.6g}"), float(f"{b:.6g}")) for a, b in zip(x, y, strict=True))
-    return EffectCurve(name=name, x=axes[0], y=axes[1], points=points, log=log)
+    """A curve of numbers as a report keeps them, to six digits; without those that its axes cannot have."""
+    points = ((float(f"{a:.6g}"), float(f"{b:.6g}")) for a, b in zip(x, y, strict=True))
+    shown = tuple(point for point in points if math.isfinite(sum(point)) and (min(point) > 0 or not log))
+    return EffectCurve(name=name, x=axes[0], y=axes[1], points=shown, log=log)
 
 
 def illustrated(ruling: Ruling, curves: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
-    """A ruling whose effects have the curves that are given by their names."""
+    """A ruling whose effects have the curves that are given by their names. Raises ValueError for other names."""
+    if unknown := curves.keys() - {effect.name for effect in ruling.effects}:
+        raise ValueError(f"curves must be of effects; got {', '.join(sorted(unknown))}")
     effects = tuple(replace(e, curves=tuple(curves.get(e.name, e.curves))) for e in ruling.effects)
     return replace(ruling, effects=effects)
 
@@ -361,15 +371,15 @@ def _placed(effect: Effect, low: float, high: float) -> int | None:
 
 
 def _needed(
-    verdict: Finding, cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], margin: float
+    verdict: Finding, cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], apart: Sequence[float]
 ) -> int | None:
-    """Queries with which the undecided cell that needs most would tell a difference of the size seen."""
+    """Queries with which the undecided cell that needs most would tell the difference that is given of each."""
     if verdict is not Finding.UNDECIDED:
         return None
     wanted = [
-        queries_needed(np.asarray(values, dtype=np.float64), max(abs(effect.value), margin))
-        for values, effect in zip(cells.values(), effects, strict=True)
-        if effect.sign is None and max(abs(effect.value), margin) > 0
+        queries_needed(np.asarray(values, dtype=np.float64), difference)
+        for values, effect, difference in zip(cells.values(), effects, apart, strict=True)
+        if effect.sign is None and difference > 0
     ]
     return max(filter(None, wanted), default=None)
 

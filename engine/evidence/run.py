@@ -29,10 +29,10 @@ from engine.values import digest_of
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
 WORKERS = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
 JUDGING = re.compile(
-    r"^from engine\.evidence\.(claim|rules) import (\([^)]*\)|.*)\n|^def judge\(.*\n((?!\S).*\n)*|^CLAIM = (.|\n)*",
+    r"^from engine\.evidence\.(claim|rules) import (\([^)]*\)|.*)\n|^def judge\(.*\n((?!\S).*\n)*|^CLAIM = [\s\S]*",
     re.MULTILINE,
 )
-"""What a module has that says nothing of what it measures."""
+"""What measures nothing: a claim's words, what judges it, and what that takes from the rules."""
 STOPPED = "{label} was stopped; claims that were measured are kept"
 
 

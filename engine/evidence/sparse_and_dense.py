@@ -104,12 +104,11 @@ def _rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
 
 
 def curves(contained: Mapping[str, Values], name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
-    """What systems find by the length of passages, where there are some. systems: by their titles."""
+    """What systems find by the length of passages. systems: by their titles."""
     axes = "words of a passage", f"MRR@{K} in points, {name}"
     return [
         curve_of(title, axes, LENGTHS, [float(np.mean(contained[str(n)][system])) for n in LENGTHS])
         for title, system in systems.items()
-        if contained
     ]
 
 

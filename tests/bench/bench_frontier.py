@@ -47,8 +47,9 @@ def main() -> None:
             significant = sorted((row for row in rows if row.told), key=lambda row: -row.difference)
             blocks += [f"![{METRICS[y].title} against {METRICS[x].title}]({picture})", summary(rows)]
             blocks += [statement(row) for row in significant[:1] if row.difference > 0]
-            front = Counter(engine.methods()[p.point.method].title for p in curve.front)
-            named = ", ".join(f"{title} {count}" for title, count in front.most_common())
+            front, every = (Counter(p.point.method for p in found) for found in (curve.front, curve.points))
+            titles = {name: engine.methods()[name].title for name in every}
+            named = ", ".join(f"{titles[name]} {count} of {every[name]}" for name, count in front.most_common())
             blocks.append(f"Not dominated, {len(curve.front)} of {len(curve.points)}: {named}.")
     write_page(
         given,

@@ -13,7 +13,7 @@ def judge(measured: Measurement) -> Ruling:
 
 
 def drawn(measured: Measurement, cell: str) -> list[EffectCurve]:
-    """The frontiers of a set at the smallest k."""
+    """Recall over ILAD at every θ, at the smallest k."""
     name, _, k = cell.rpartition(", k ")
     if k != str(SIZES[0]):
         return []

@@ -35,7 +35,7 @@ def _dimensions(judged: JudgedSet, seed: int) -> Measurement:
 
 
 def judge(measured: Measurement) -> Ruling:
-    axes = "mean words", "dimension needed"
+    axes = "mean words", f"dimension needed ({BEYOND:,}: more than {DIMENSIONS[-1]:,})"
     exponents = [slope(of["words"], np.array(of["needed"]), name, axes) for name, of in measured.items()]
     return bounded(exponents, low=0.0)
 

@@ -18,7 +18,7 @@ def judge(measured: Measurement) -> Ruling:
             for words, apart in zip(LENGTHS, by_length(contained, "pairs", "words"), strict=True):
                 shown = f"{name}, contained in {words} words, pairs less words, mrr@{K}"
                 cells[shown] = apart
-                drawn[shown] = curves(contained, name, {"words": "words", "words and pairs": "pairs"})
+            drawn[shown] = curves(contained, name, {"words": "words", "words and pairs": "pairs"})
     return illustrated(difference(cells, margin=1.0), drawn)
 
 

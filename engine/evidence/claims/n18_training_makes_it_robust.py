@@ -15,18 +15,19 @@ from engine.evidence.trained_systems import TrainedSystems, trained_values
 from engine.training.comparison import START
 
 RESAMPLES = 1000
-PLACES = range(1, len(ELASTIC_GRID) + 1)
-EITHER, SYSTEMS = ("trained", "frozen"), (UNROLLED, START)
+RANKS = range(1, len(ELASTIC_GRID) + 1)
+"""Of the settings, the best first."""
+EMBEDDINGS, SYSTEMS = ("trained", "frozen"), (UNROLLED, START)
 """On whose embeddings the whole grid is tried: those trained for the decoder, and those that NNN-Fix has."""
 
 
 def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → "ratio": how far the best of the grid is above its median on trained embeddings, as a share of that on
-    frozen ones, with the ends of its interval over the queries; either → the points of every setting, the best first,
-    in the mean over seeds."""
+    frozen ones, with the ends of its interval over the queries; embeddings → the points of every setting, the best
+    first, in the mean over seeds."""
     measured = {}
     for judged in sets:
-        of = dict(zip(EITHER, (grid_values(judged, system) for system in SYSTEMS), strict=True))
+        of = dict(zip(EMBEDDINGS, (grid_values(judged, system) for system in SYSTEMS), strict=True))
         falling = {name: np.sort(POINTS * values.mean((0, 1)))[::-1].round(4).tolist() for name, values in of.items()}
         measured[judged.name] = {"ratio": spread_ratio(of["trained"], of["frozen"], seed), **falling}
     return measured
@@ -62,8 +63,8 @@ def judge(measured: Measurement) -> Ruling:
             low=of["ratio"][1],
             high=of["ratio"][2],
             curves=tuple(
-                curve_of(either, ("settings of λ₁ and λ₂, best first", f"Comp@5 in points, {name}"), PLACES, of[either])
-                for either in EITHER
+                curve_of(which, ("settings of λ₁ and λ₂, best first", f"Comp@5 in points, {name}"), RANKS, of[which])
+                for which in EMBEDDINGS
             ),
         )
         for name, of in measured.items()

@@ -38,7 +38,7 @@ def judge(measured: Measurement) -> Ruling:
         if method != VRSD
     }
     times = np.stack([measured[f"{count}"][PLAIN] for count in SIZES], axis=1)
-    growing = slope(SIZES, times, "MMR", ("documents", "seconds of a query"))
+    growing = slope(SIZES, times, "MMR, plain", ("documents", "seconds of a query"))
     return together([difference(cheaper, MARGIN), bounded([growing], low=1.8)])
 
 

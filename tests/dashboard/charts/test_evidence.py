@@ -1,6 +1,9 @@
 """Curves of effects: a figure for each pair of axes, a colour for each name, ticks where sizes grow by factors."""
 
+import math
+
 from dashboard.charts.evidence import curve_figures
+from dashboard.charts.palette import PALETTE, style_of
 from engine.evidence.rules import EffectCurve, curve_of
 
 
@@ -20,12 +23,25 @@ def test_curves_of_the_same_axes_share_a_figure_and_of_the_same_name_a_colour():
     assert list(traces[-1].x) == [10, 100, 1000] and "documents 10: 1" in traces[-1].hovertext[0]
 
 
+def test_methods_have_their_own_look_and_others_none_of_theirs():
+    curves = [times(name, ("k", "seconds")) for name in ("MMR", *"abcdefgh")]
+    (figure,) = curve_figures(curves, dark=False)
+    first, *others = figure.data
+    style = style_of("mmr")
+    assert (first.name, first.line.color, first.marker.symbol) == ("MMR", style.colour(False), style.symbol)
+    assert len({(trace.line.color, trace.line.dash) for trace in figure.data}) == len(curves)
+    assert not {trace.line.color for trace in others} & {style.light for style in PALETTE}
+
+
 def test_axes_of_factors_have_ticks_in_plain_numbers():
     straight, growing = curve_figures([times("a", ("k", "s")), times("a", ("n", "s"), log=True)], dark=False)
     assert straight.layout.xaxis.type == "linear" and growing.layout.xaxis.type == "log"
     assert list(growing.layout.xaxis.ticktext[:4]) == ["10", "20", "50", "100"]
     assert list(growing.layout.yaxis.ticktext[:4]) == ["1", "2", "5", "10"]
+    (flat,) = curve_figures([curve_of("a", ("n", "µs"), (10, 100), (12.4, 13.4), log=True)], dark=False)
+    low, high = flat.layout.yaxis.range
+    assert low < 1 < math.log10(20) < high, "what hardly grows is not drawn as steep"
     wide = curve_of("a", ("n", "s"), (1, 1e6), (1e-3, 1), log=True)
     (figure,) = curve_figures([wide], dark=False)
     assert list(figure.layout.xaxis.ticktext) == ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]
-    assert list(figure.layout.yaxis.ticktext)[:2] == ["0.001", "0.01"]
+    assert list(figure.layout.yaxis.ticktext)[:3] == ["0.001", "0.01", "0.1"]

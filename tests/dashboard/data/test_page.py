@@ -46,6 +46,7 @@ def apart(tmp_path, monkeypatch):
     for job in jobs.running():
         job.cancel()
         job.join(PATIENCE)
+        assert not job.running
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_spread_is_the_best_cell_less_the_median():
 def test_few_steps_are_level_within_a_point_and_every_system_has_its_curve():
     rng = np.random.default_rng(2)
     systems = {"dense": [70.0] * 6, "NNN-Fix": [60.0, 61, 62, 63, 64, 65], few_steps.UNROLLED: [80.0] * 6}
-    for apart, verdict in ((0.0, Finding.HOLDS), (-5.0, Finding.REFUTED)):
+    for apart, verdict in ((0.0, Finding.HOLDS), (-5.0, Finding.REFUTED), (5.0, Finding.REFUTED)):
         measured = {"a set": {"curves": systems, "apart": rng.normal(apart, 1, 500).tolist()}}
         ruling = few_steps.judge(measured)
         assert ruling.verdict is verdict and [curve.name for curve in ruling.curves] == list(systems)

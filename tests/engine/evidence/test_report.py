@@ -65,6 +65,12 @@ def test_what_comes_with_frontier_has_every_claim():
     assert [r.claim.id for r in report.shipped().rows] == list(claims())
 
 
+def test_what_grows_and_what_the_papers_draw_has_its_curves():
+    drawn = {row.claim.id for row in report.shipped().rows if row.ruling.curves}
+    growing = {r.claim.id for r in report.shipped().rows if any("exponent of" in e.name for e in r.ruling.effects)}
+    assert {"C6", "L10", "L15", "L16", "N18", "N20", "N30"} < drawn and growing < drawn and len(growing) > 8
+
+
 def test_every_interval_of_the_findings_is_one_of_the_row_that_it_names():
     findings = (ROOT / "assets" / "results" / "findings.md").read_text(encoding="utf-8").replace("−", "-")
     effects = {row.claim.id: row.ruling.effects for row in report.shipped().rows}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 
+from engine.evaluation.power import queries_needed
 from engine.evidence import rules
 from engine.evidence.rules import Effect, Finding, Scope
 from support.paths import ROOT
@@ -94,12 +95,29 @@ def test_slope_comes_out_each_way(power, expected):
     costs = 7 * sizes**power * np.exp(np.random.default_rng(1).normal(0, 0.3, (40, 4)))
     effect = rules.slope(sizes, costs, "search", ("documents", "seconds"))
     fits = [np.polyfit(np.log(sizes), np.log(row), 1)[0] for row in costs]
-    assert effect.value == pytest.approx(np.mean(fits)) and effect.name == "search, exponent"
+    assert effect.value == pytest.approx(np.mean(fits)) and effect.name == "search: exponent of seconds"
     (curve,) = effect.curves
     assert (curve.name, curve.x, curve.y, curve.log) == ("search", "documents", "seconds", True)
     assert np.polyfit(*np.log(np.array(curve.points)).T, 1)[0] == pytest.approx(effect.value, abs=1e-5)
     assert rules.bounded([effect], high=1).verdict == expected
     assert rules.bounded([Effect(name="", value=1, low=0.9, high=1.1)], high=1).verdict == Finding.UNDECIDED
+
+
+def test_a_curve_has_only_what_its_axes_can_have_and_belongs_to_an_effect():
+    rows = [(0.0, 1.0), (1.0, np.nan), (2.0, 3.0), (4.0, -1.0)]
+    assert rules.curve_of("", ("", ""), *zip(*rows, strict=True)).points == ((0.0, 1.0), (2.0, 3.0), (4.0, -1.0))
+    empty, some = (rules.curve_of("", ("", ""), x, x, log=True) for x in ([0.0], [2.0]))
+    ruling = rules.bounded([Effect(name="one", value=1, curves=(empty,))])
+    assert ruling.curves == () and rules.illustrated(ruling, {"one": [some, some]}).curves == (some,)
+    with pytest.raises(ValueError, match="curves must be of effects; got another"):
+        rules.illustrated(ruling, {"another": [some]})
+
+
+def test_equivalence_needs_the_queries_that_tell_its_mean_from_the_margin():
+    values = 0.7 + 14 * np.tile([-1.0, 1.0], 950)
+    ruling = rules.equivalence({"level": values.tolist()}, margin=1.0)
+    assert ruling.verdict == Finding.UNDECIDED
+    assert ruling.needed == queries_needed(values, 1 - abs(values.mean())) > len(values)
 
 
 def test_slope_needs_four_sizes():
