@@ -50,7 +50,7 @@ def page(report: Report) -> str:
 
 
 def _claim(row: JudgedClaim, first: bool) -> str:
-    """A claim that opens: why, chart, figures, facts, command."""
+    """A claim that opens: charts, facts, command, why, figures."""
     from dashboard.charts.evidence import curve_figures, effects_figure
     from engine.views.evidence import command, facts, figures
 
@@ -59,11 +59,11 @@ def _claim(row: JudgedClaim, first: bool) -> str:
     rows = figures(effects)
     cells = [[f"<td>{html_text(cell)}</td>" for cell in line.values()] for line in rows]
     inside = [
-        f"<p>{html_text(row.ruling.why)}</p>",
         *(html_chart(figure, first and figure is drawn[0]) for figure in drawn),
-        html_table([[f"<th>{html_text(name)}</th>" for name in rows[0]], *cells]) if rows else "",
         *(f"<p><strong>{html_text(name)}</strong>: {html_text(text)}</p>" for name, text in facts(row)),
         f"<p><code>{html_text(again)}</code></p>" if (again := command(row)) else "",
+        f'<p class="note">{html_text(row.ruling.why)}</p>',
+        html_table([[f"<th>{html_text(name)}</th>" for name in rows[0]], *cells]) if rows else "",
     ]
     summary = f"<strong>{html_text(row.short)}</strong> {html_text(row.claim.sentence)}"
     return f"<details><summary>{summary}</summary>{''.join(filter(None, inside))}</details>"
