@@ -90,9 +90,10 @@ def _axis(values: Sequence[float], log: bool) -> dict[str, Any]:
     if not log:
         return {"type": "linear"}
     powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
-    ticks = [digit * 10.0**power for power in powers for digit in ((1, 2, 5) if len(powers) <= MOST_POWERS else (1,))]
+    digits = (1, 2, 5) if len(powers) <= MOST_POWERS else (1,)
+    ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]  # a product may be beyond the value
     low, high = max(tick for tick in ticks if tick <= min(values)), min(tick for tick in ticks if tick >= max(values))
-    padding = PADDING * math.log10(high / low)
+    padding = PADDING * (math.log10(high / low) or 1)
     return {
         "type": "log",
         "range": [math.log10(low) - padding, math.log10(high) + padding],

@@ -41,6 +41,13 @@ def test_axes_of_factors_have_ticks_in_plain_numbers():
     (flat,) = curve_figures([curve_of("a", ("n", "µs"), (10, 100), (12.4, 13.4), log=True)], dark=False)
     low, high = flat.layout.yaxis.range
     assert low < 1 < math.log10(20) < high, "what hardly grows is not drawn as steep"
+    (single,) = curve_figures([curve_of("a", ("n", "s"), [10], [1e-5], log=True)], dark=False)
+    for axis, power in ((single.layout.xaxis, 1), (single.layout.yaxis, -5)):
+        assert axis.range[0] < power < axis.range[1], "a value on a tick has room on both sides"
+    for power in range(-9, 9):
+        curve_figures(
+            [curve_of("a", ("n", "s"), [10**8, 10**9], [float(f"1e{power}"), float(f"5e{power}")], log=True)], False
+        )
     wide = curve_of("a", ("n", "s"), (1, 1e6), (1e-3, 1), log=True)
     (figure,) = curve_figures([wide], dark=False)
     assert list(figure.layout.xaxis.ticktext) == ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]
