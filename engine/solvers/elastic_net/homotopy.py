@@ -49,7 +49,7 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
     k, end, segments, idle, nudge = NONE, NONE, NONE, NONE, 0.0
     top = score.max() if m else 0.0
     scale = np.abs(score).max() if m else 0.0
-    level, joined, dropped = top, NOBODY, NOBODY
+    level, entry_level, joined, dropped = top, top, NOBODY, NOBODY
     levels[0] = level
     if level <= lowest:
         return levels[:1], ends[:0], nobody, ps[:0], qs[:0], True
@@ -72,6 +72,16 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
         down(factor, k, q)
         up(factor, k, p)
         up(factor, k, q)
+        if joined >= 0:
+            # A member enters with weight 0. Next to a near copy of it, p and q are large, and their rounding alone can
+            # make p − λ₁ q negative there. That error lies along L⁻ᵀ e, which hardly moves any dual: it is taken out.
+            for i in range(k):
+                z[i] = 0.0
+            z[k - 1] = factor[k - 1, k - 1]
+            up(factor, k, z)
+            entry_weight = p[k - 1] - entry_level * q[k - 1]
+            for i in range(k):
+                p[i] -= entry_weight * z[i]
         duals(columns, slot, score, chosen, p, k, everyone, m, a)
         z[:m] = 0.0
         duals(columns, slot, z[:m], chosen, q, k, everyone, m, c)
@@ -122,7 +132,7 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
             used = fetch(columns, slot, rows, used, m, who)
         if enter(factor, k, chosen, columns[slot[who]], columns[slot[who]][who], l2):
             chosen[k], weight[k], standing[who] = who, 0.0, IN
-            k, joined, dropped = k + 1, who, NOBODY
+            k, joined, dropped, entry_level = k + 1, who, NOBODY, level
         elif 1.0 + c[who] < 1e-6:
             standing[who] = DEPENDENT
         else:
