@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 import engine
-from engine.evidence.report import shipped
+from engine.evidence.run import shipped
 from engine.views import method_table
 from engine.views.evidence import markdown
 from support import house_rules, threats
@@ -130,7 +130,7 @@ def test_the_readme_table_is_current():
 
 def test_the_readme_counts_claims_as_they_were_judged():
     assert between(README, "evidence") == markdown(shipped()), (
-        "paste engine.views.evidence.markdown(engine.evidence.report.shipped()) between the README's markers"
+        "paste engine.views.evidence.markdown(engine.evidence.run.shipped()) between the README's markers"
     )
 
 

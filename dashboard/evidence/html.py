@@ -13,8 +13,7 @@ from engine.cli.options import file_option
 from engine.cli.output import echo, write_text
 
 if TYPE_CHECKING:
-    from engine.evidence.report import Report
-    from engine.evidence.run import JudgedClaim
+    from engine.evidence.run import JudgedClaim, Report
 
 
 @main.command()
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @file_option("--out", default="evidence.html", help="The file to write.")
 def evidence(measured: str | None, out: str) -> None:
     """Write judged claims as one HTML file: those of a file of frontier reproduce --out, else the newest kept."""
-    from engine.evidence.report import report_of, reports
+    from engine.evidence.run import report_of, reports
 
     report = report_of(Path(measured).read_text(encoding="utf-8")) if measured else next(iter(reports().values()))
     write_text(out, page(report))

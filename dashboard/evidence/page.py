@@ -8,8 +8,7 @@ from dashboard.charts.evidence import curve_figures, effects_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.widgets.choices import choose, select
 from engine.evidence.claim import PAPERS
-from engine.evidence.report import Report, reports
-from engine.evidence.run import JudgedClaim
+from engine.evidence.run import JudgedClaim, Report, reports
 from engine.views.evidence import COLOURS, command, facts, figures, headline
 
 ALL = "all"

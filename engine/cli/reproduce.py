@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,21 +40,20 @@ def reproduce(
     as_json: bool,
 ) -> None:
     """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
-    from engine.evidence.judged_sets import JudgedSets
-    from engine.evidence.report import Report, as_plain, in_order, keep
+    from engine.evidence.run import as_plain, keep
     from engine.evidence.run import reproduce as run
 
     use_threads()
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
-    sets = JudgedSets(data, encoder, work, train)
-    rows: list[JudgedClaim] = []
     with Meter() as meter:
-        for row in run(which, sets, seed, workers, anew, meter, threading.Event()):
+
+        def say(row: JudgedClaim) -> None:
             meter.clear()
-            rows.append(row)
             echo(f"{row.claim.id:<4} {row.words}", err=True)
-    report = Report(sets=sets.names, encoder=encoder, seed=seed, rows=in_order(rows))
+
+        options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
+        report = run(which, data, encoder, work, train, say=say, progress=meter, **options)
     whole = keep(report)
     if out is not None:
         write_text(out, whole.as_json())
@@ -71,4 +70,4 @@ def reproduce(
             if text:
                 echo(f"  {name}: {text}")
     echo("\n" + aligned(report.table()))
-    echo(f"{counted(len(rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")
+    echo(f"{counted(len(report.rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")

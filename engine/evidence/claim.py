@@ -1,15 +1,12 @@
 """A claim of a paper as data: what it says, where, what measures it, and which rule judges it."""
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
 
-from engine.errors import ParamError
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.rules import Ruling, Scope
+from engine.evidence.rules import Ruling, Scope, difference
 
 PAPERS = {
     "nnn": "Non-negative elastic net decoding",
@@ -20,8 +17,31 @@ PAPERS = {
 }
 Measurement = Mapping[str, Any]
 """Plain numbers, lists and texts by name, as JSON takes them: what is stored, and what a rule reads."""
-Measure = Callable[[Sequence[JudgedSet], int], Measurement]
-"""A claim's sets, as far as the folder has them, and a seed → numbers."""
+C = TypeVar("C", bound=Callable[[Sequence[JudgedSet], int], Measurement])
+BETTER_BY_A_POINT = partial(difference, margin=1.0)
+"""The rule of claims that give none: differences of all cells are above a point of a hundred."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A function that measures, with the name, version and parameters under which its numbers are cached.
+
+    Increase `version` with every change of what is computed, here or in a helper; a change of words needs none.
+    """
+
+    name: str  # unique among all measures
+    compute: Callable[[Sequence[JudgedSet], int], Measurement]  # a claim's sets, as far as there are any, and a seed
+    version: int = 1
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, **parameters: Any) -> "Measure":
+        """Return the measure with these parameters."""
+        return replace(self, compute=partial(self.compute, **parameters), parameters=parameters)
+
+
+def define_measure(name: str, version: int = 1) -> Callable[[Callable[..., Measurement]], Measure]:
+    """Make a function a measure that several claims share."""
+    return lambda compute: Measure(name=name, compute=compute, version=version)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +52,9 @@ class Claim:
     paper: str  # a key of PAPERS
     place: str  # theorem, figure, table or section
     sentence: str  # what is claimed, in one sentence
-    scope: Scope  # what the measurement can speak of at best
+    scope: Scope = Scope.STAND_IN  # what the measurement can speak of at best
     measure: Measure | None = None  # claims of one measurement name the same one, which then is made once
-    rule: Callable[[Any], Ruling] | None = None
+    rule: Callable[[Any], Ruling] = BETTER_BY_A_POINT
     missing: str = ""  # what it would take, where nothing here can measure it
     sets: tuple[str, ...] = ()  # judged sets that it is measured on, where the folder has them
     trained: bool = False  # whether it is about trained systems, which a work folder has
@@ -43,24 +63,22 @@ class Claim:
     cost: int = 1  # seconds on one idle core, about
 
 
-@cache
-def claims() -> Mapping[str, Claim]:
-    """Every claim by its id, in the order of papers and numbers."""
-    from engine.evidence import claims as package
+class PaperClaims:
+    """The claims of one paper; called, it registers one."""
 
-    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    found = [importlib.import_module(f"{package.__name__}.{name}").CLAIM for name in names]
-    order = {paper: place for place, paper in enumerate(PAPERS)}
-    return {claim.id: claim for claim in sorted(found, key=lambda c: (order[c.paper], c.id[0], int(c.id[1:])))}
+    def __init__(self, paper: str) -> None:
+        self.paper = paper
+        self.registered: list[Claim] = []
 
+    def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[C], C]:
+        """Register a claim; one without `measure` and `missing` is measured by the function that this decorates."""
+        claim = Claim(id=id, paper=self.paper, place=place, sentence=sentence, **fields)
+        if claim.measure or claim.missing:
+            self.registered.append(claim)
 
-def chosen(name: str) -> tuple[Claim, ...]:
-    """The claims that a word names: an id, a paper, or "all". Raises ParamError."""
-    known = claims()
-    if name == "all":
-        return tuple(known.values())
-    if name.upper() in known:
-        return (known[name.upper()],)
-    if name in PAPERS:
-        return tuple(claim for claim in known.values() if claim.paper == name)
-    raise ParamError(f"claim must be all, one of {', '.join(PAPERS)}, or one of {', '.join(known)}; got {name!r}")
+        def register(compute: C) -> C:
+            measure = Measure(name=id, compute=compute, version=version)
+            self.registered.append(replace(claim, measure=measure))
+            return compute
+
+        return register

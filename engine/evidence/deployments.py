@@ -1,6 +1,6 @@
 """Deployments of judged sets: queries that come and are learned from, others that are only measured, and the gains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -28,8 +28,7 @@ REPORTED = {"metatool": ("dev",)}
 """Splits to report on, if not dev and test: metatool's test asks for two tools at once, its stream for one."""
 STREAM, HELD_OUT, LEARNED = 3000, 2000, 600
 """At most so many queries come, so many that never come are measured, and so many of those that came."""
-K, SEEDS, MANY = 10, 10, 40
-"""Of rare documents what is learned differs more from seed to seed, so that many are needed."""
+K, SEEDS = 10, 10
 QUIET = Plan(checkpoints=1, measured=1, regret="none")
 METRICS = ("ndcg", "recall")
 DIGITS = 6
@@ -128,18 +127,6 @@ def deployed(judged: JudgedSet) -> JudgedDeployment:
     )  # fmt: skip
 
 
-def default_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points that the default rule gains in one pass, query by query, mean over seeds; rare and common ones apart."""
-    cells: dict[str, list[float]] = {}
-    for judged in sets:
-        one = deployed(judged)
-        gains = one.gains([one.learned(at) for at in seeds(seed, MANY)])
-        cells |= named(one, gains)
-        held_out = gains[f"held-out ndcg@{K}"]
-        cells |= named(one, {f"tail ndcg@{K}": held_out[one.tail], f"head ndcg@{K}": held_out[~one.tail]})
-    return cells
-
-
 def _first(embeddings: Embeddings, dimensions: int) -> Embeddings:
     return replace(embeddings, vectors=normalize(embeddings.vectors[:, :dimensions], dim=1))
 
@@ -149,9 +136,16 @@ def seeds(seed: int, count: int = SEEDS) -> range:
     return range(100 * seed, 100 * seed + count)
 
 
-def named(one: JudgedDeployment, values: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """Values by a set's name and their own, as they are kept."""
-    return {f"{one.name}, {name}": plain(of) for name, of in values.items()}
+def measure_deployments(
+    sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
+) -> Measurement:
+    """What `measure` gives of each set's deployment, by the set's name and its own."""
+    return {f"{judged.name}, {name}": plain(of) for judged in sets for name, of in measure(deployed(judged)).items()}
+
+
+def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
+    """Points of nDCG gained, mean over the runs of a seed; how: as `simulate` takes it."""
+    return cells_of(deployment.gains([deployment.learned(at, **how) for at in seeds(seed)]), "ndcg")
 
 
 def plain(values: np.ndarray) -> list[float]:

@@ -10,7 +10,7 @@ from engine.evaluation.frontier import dominated
 from engine.evaluation.statistics import percentile_ends, resampled_means
 from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
-from engine.evidence.claim import Measurement
+from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import MMR_GRID, POINTS, SECTION
 from engine.evidence.rules import Effect, dominance, rank_correlation
@@ -36,7 +36,8 @@ Table = Mapping[str, Mapping[str, np.ndarray]]
 """Method → metric → (n, settings) values, a row for each query, a column for each setting."""
 
 
-def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+@define_measure("frontiers")
+def measure_frontiers(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Part → set and k → numbers; every part is told by the function that makes it.
 
     means: method → ILAD, Recall and cos(sum, query) of each setting; small, practical: by how many points of Recall MMR

@@ -7,7 +7,7 @@ import torch
 
 import engine
 from engine.evaluation.studies.latency import latencies
-from engine.evidence.claim import Measurement
+from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Effect, slope
 
@@ -23,7 +23,8 @@ FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 """Plain ones are as their papers print them, one pass a pick; the engine's MMR looks only where a pick may be."""
 
 
-def measure(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+@define_measure("latencies")
+def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Documents → sizes, and method and weight → seconds, (calls, sizes), one thread."""
     measured = {
         f"{judged.name}, {len(judged.space):,}": timed(judged.space, judged.queries("test"), CALLS) for judged in sets

@@ -1,7 +1,6 @@
 """What several claims measure: decoders chosen on one split and reported on another, query by query."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,10 +10,12 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
+from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.stages import make
 
 DENSE = Decoder(make("top_k"))
+BM25 = Decoder(make("top_k"), engine.make("bm25"))
 MMR_GRID = engine.grid("mmr")
 ELASTIC_GRID = engine.grid("nnn", fill="strict")
 """The paper's 7 × 7 values of λ₁ and λ₂, and its decoder: the support alone."""
@@ -26,29 +27,28 @@ SECTION = "evidence"
 """Of the cache: measurements, and the cells that several of them share."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TunedDifferences:
+@define_measure("tuned differences")
+def tuned_differences(
+    sets: Sequence[JudgedSet],
+    _: int,
+    claimed: Sequence[Decoder],
+    others: Mapping[str, Sequence[Decoder]],
+    metrics: tuple[str, ...] = ("comp",),
+    k: tuple[int, ...] = (5,),
+) -> Measurement:
     """Paired differences in points of one decoder to others, each the best of its settings on dev, reported on test.
 
     The cells of the measurement: set, metric, k and the other's name → differences query by query.
     """
-
-    claimed: Sequence[Decoder]
-    others: Mapping[str, Sequence[Decoder]]
-    metrics: tuple[str, ...] = ("comp",)
-    k: tuple[int, ...] = (5,)
-
-    def __call__(self, sets: Sequence[JudgedSet], _: int) -> dict[str, list[float]]:
-        """What is measured on the sets."""
-        return {
-            f"{judged.name}: points of {METRICS[metric].title}@{k} over {name}": (
-                tuned(judged, self.claimed, metric, k) - tuned(judged, other, metric, k)
-            ).tolist()
-            for judged in sets
-            for metric in self.metrics
-            for k in self.k
-            for name, other in self.others.items()
-        }
+    return {
+        f"{judged.name}: points of {METRICS[metric].title}@{size} over {name}": (
+            tuned(judged, claimed, metric, size) - tuned(judged, other, metric, size)
+        ).tolist()
+        for judged in sets
+        for metric in metrics
+        for size in k
+        for name, other in others.items()
+    }
 
 
 def cells(

@@ -1,26 +1,40 @@
-"""Measuring of claims: each once for a folder, an encoder and a seed, kept, and judged whenever it is read."""
+"""Claims measured once for a folder, an encoder and a seed, judged whenever they are read, and their reports."""
 
 import hashlib
-import importlib
-import inspect
 import json
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import resources
 from multiprocessing import get_context
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from engine.data import cache
 from engine.data.models import encoder_model
-from engine.errors import DataError, FrontierError
-from engine.evidence.claim import Claim, Measurement, chosen, claims
+from engine.data.models.hub import BUNDLED
+from engine.errors import DataError, FrontierError, ParamError
+from engine.evidence.claim import PAPERS, Claim, Measure, Measurement
+from engine.evidence.claims import ccbqp, nnn, orag, sparse_dense, vrsd
 from engine.evidence.judged_sets import JudgedSet, JudgedSets
 from engine.evidence.measures import SECTION
-from engine.evidence.rules import Ruling, Scope, in_short, in_words, untestable
+from engine.evidence.rules import (
+    SHORT,
+    Effect,
+    EffectCurve,
+    Finding,
+    Ruling,
+    Scope,
+    in_short,
+    in_words,
+    untestable,
+)
 from engine.params import Whole
 from engine.progress import Progress, Stop, stoppable
 from engine.threads import limit_blas
@@ -28,12 +42,15 @@ from engine.values import digest_of
 
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
 WORKERS = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
-JUDGING = re.compile(
-    r"^from engine\.evidence\.(claim|rules) import (\([^)]*\)|.*)\n|^def judge\(.*\n((?!\S).*\n)*|^CLAIM = [\s\S]*",
-    re.MULTILINE,
-)
-"""What measures nothing: a claim's words, what judges it, and what that takes from the rules."""
 STOPPED = "{label} was stopped; claims that were measured are kept"
+BEGIN = "report-"
+FIELDS = ("sets", "encoder", "seed", "rows")
+CLAIMS: Mapping[str, Claim] = {
+    claim.id: claim
+    for module in (nnn, orag, vrsd, sparse_dense, ccbqp)
+    for claim in sorted(module.claim.registered, key=lambda claim: int(claim.id[1:]))
+}
+"""Every claim by its id, in the order of papers and numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,24 +74,80 @@ class JudgedClaim:
         return in_short(self.ruling.verdict, self.scope)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Judged claims, in the order of papers and numbers."""
+
+    sets: tuple[str, ...]  # names of all judged sets of the folder
+    encoder: str
+    seed: int
+    rows: tuple[JudgedClaim, ...]
+
+    @property
+    def title(self) -> str:
+        """What the claims were measured on."""
+        return f"{', '.join(self.sets) or 'no judged sets'}; encoder {self.encoder}; seed {self.seed}"
+
+    @property
+    def seconds(self) -> float:
+        """The time of all measurements, one core each."""
+        return sum(
+            {(row.claim.measure and row.claim.measure.key, row.claim.sets): row.seconds for row in self.rows}.values()
+        )
+
+    def counts(self, paper: str | None = None) -> dict[str, int]:
+        """Verdict in short → claims of a paper, by default of all."""
+        counted = Counter(row.short for row in self.rows if paper in (None, row.claim.paper))
+        return {short: counted[short] for short in SHORT}
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Papers by verdicts, with a head and a last row of all."""
+        rows = [(name, self.counts(paper)) for paper, name in PAPERS.items()] + [("all", self.counts())]
+        cells = [(name, *(f"{count or '–'}" for count in counts.values())) for name, counts in rows]
+        return [("", *map(str, SHORT)), *cells]
+
+    def as_json(self) -> str:
+        """The report as a file has it."""
+        rows = ",\n".join(json.dumps(as_plain(row), ensure_ascii=False) for row in self.rows)
+        head = json.dumps({"sets": self.sets, "encoder": self.encoder, "seed": self.seed}, ensure_ascii=False)
+        return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
+
+
+def chosen(name: str) -> tuple[Claim, ...]:
+    """The claims that a word names: an id, a paper, or "all". Raises ParamError."""
+    if name == "all":
+        return tuple(CLAIMS.values())
+    if name.upper() in CLAIMS:
+        return (CLAIMS[name.upper()],)
+    if name in PAPERS:
+        return tuple(claim for claim in CLAIMS.values() if claim.paper == name)
+    raise ParamError(f"claim must be all, one of {', '.join(PAPERS)}, or one of {', '.join(CLAIMS)}; got {name!r}")
+
+
 def reproduce(
     which: str,
-    sets: JudgedSets,
+    data: str | Path | None = None,
+    encoder: str = BUNDLED,
+    work: str | Path | None = None,
+    train: bool = False,
+    *,
     seed: int = 0,
     workers: int = 1,
     anew: bool = False,
+    say: Callable[[JudgedClaim], None] = lambda _: None,
     progress: Progress | None = None,
     stop: Stop | None = None,
-) -> Iterator[JudgedClaim]:
-    """Claims measured and judged, as they are finished; those kept from before come first.
+) -> Report:
+    """Claims measured and judged, and told as they are finished; those kept from before come first.
 
-    which: a claim's id, a paper, or "all"; anew: measure again what is kept. Kept by measure and its code, the sets'
-    contents, encoder and seed, so that a run that was killed goes on. Raises ParamError, DataError, and Cancelled.
+    which: a claim's id, a paper, or "all"; data to train: of `JudgedSets`; anew: measure again what is kept. Kept by
+    measure and its version, the sets' contents, encoder and seed, so that a run that was killed goes on. Raises
+    ParamError, DataError, and Cancelled.
     """
     seed, workers = SEED.check(seed), WORKERS.check(workers)
-    asked = chosen(which)
+    sets, asked = JudgedSets(data, encoder, work, train), chosen(which)
     watch = stoppable(progress, stop, STOPPED)
-    done = 0
+    rows: list[JudgedClaim] = []
     waiting: dict[str, list[Claim]] = {}
     for claim in asked:
         key = _key(claim, sets, seed)
@@ -82,15 +155,16 @@ def reproduce(
         if claim.measure and stored is None:
             waiting.setdefault(key, []).append(claim)
             continue
-        done += 1
-        yield _judged(claim, sets, {"seconds": 0.0} if stored is None else json.loads(stored))
-    watch(done, len(asked), "claims")
+        rows.append(_judged(claim, sets, {"seconds": 0.0} if stored is None else json.loads(stored)))
+        say(rows[-1])
+    watch(len(rows), len(asked), "claims")
     for key, measurement in _measured(waiting, sets, seed, workers):
         cache.put(SECTION, key, json.dumps(measurement).encode())
         for claim in waiting[key]:
-            done += 1
-            watch(done, len(asked), claim.id)
-            yield _judged(claim, sets, measurement)
+            rows.append(_judged(claim, sets, measurement))
+            watch(len(rows), len(asked), claim.id)
+            say(rows[-1])
+    return Report(sets=sets.names, encoder=encoder, seed=seed, rows=in_order(rows))
 
 
 def _measured(
@@ -124,7 +198,7 @@ def _ready(*arguments: Any) -> None:
 
 
 def _measure_in_worker(name: str, seed: int) -> Measurement:
-    return _measure(claims()[name], _SETS, seed)
+    return _measure(CLAIMS[name], _SETS, seed)
 
 
 def _measure(claim: Claim, sets: JudgedSets, seed: int) -> Measurement:
@@ -135,7 +209,7 @@ def _measure(claim: Claim, sets: JudgedSets, seed: int) -> Measurement:
             raise DataError(f"judged sets: {', '.join(claim.sets)} (--data FOLDER)")
         if claim.measure is None:
             raise DataError(claim.missing)
-        numbers: Mapping[str, Any] = {"numbers": claim.measure(_used(claim, sets), seed)}
+        numbers: Mapping[str, Any] = {"numbers": claim.measure.compute(_used(claim, sets), seed)}
     except FrontierError as error:
         numbers = {"missing": str(error).rstrip(".")}
     return {**numbers, "seconds": round(time.monotonic() - began, 1)}
@@ -146,24 +220,11 @@ def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedC
     missing = measurement.get("missing", claim.missing)
     return JudgedClaim(
         claim=claim,
-        ruling=untestable(missing) if missing or claim.rule is None else claim.rule(measurement["numbers"]),
+        ruling=untestable(missing) if missing else claim.rule(measurement["numbers"]),
         scope=claim.scope if set(used) <= set(claim.sets) else Scope.STAND_IN,
         where=f"{', '.join(used)} with {sets.encoder_title}" if used else "generated cases",
         seconds=measurement["seconds"],
     )
-
-
-def _sources(name: str) -> list[str]:
-    """The code of a module and of all that measure for it, without what claims say and what judges them."""
-    sources: dict[str, str] = {}
-    waiting = [name]
-    while waiting:
-        module = waiting.pop()
-        if module not in sources:
-            text = JUDGING.sub("", inspect.getsource(importlib.import_module(module)))
-            sources[module] = text
-            waiting += re.findall(r"^from (engine\.evidence\.\w+) import", text, re.MULTILINE)
-    return [sources[module] for module in sorted(sources)]
 
 
 def _used(claim: Claim, sets: JudgedSets) -> list[JudgedSet]:
@@ -172,18 +233,101 @@ def _used(claim: Claim, sets: JudgedSets) -> list[JudgedSet]:
     return [judged for judged in used if judged.is_trained] or used if claim.trained else used
 
 
-def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Names a measurement: what measures and its code, the contents of its sets, encoder and seed.
+def measure_key(measure: Measure) -> str:
+    """Text that identifies what is computed, however its code is worded; decoders are written as their labels."""
+    return json.dumps([measure.name, measure.version, measure.parameters], default=attrgetter("label"))
 
-    A claim's own words are no part of it.
-    """
+
+def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
+    """Names a measurement: its measure and parameters, the contents of its sets, encoder and seed; never its code."""
     if claim.measure is None:
         return claim.id
-    as_data = is_dataclass(claim.measure)
-    code = _sources((type(claim.measure) if as_data else claim.measure).__module__)
-    parts = [*code, repr(claim.measure) if as_data else claim.measure.__qualname__]
+    parts = [measure_key(claim.measure)]
     if claim.sets:
         used = _used(claim, sets)
         parts += [encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
         parts += [judged.trained_digest for judged in used if claim.trained]
     return hashlib.sha256(digest_of([*parts, str(seed)]).encode()).hexdigest()[:32]
+
+
+def as_plain(row: JudgedClaim) -> dict[str, object]:
+    """A row as JSON has it."""
+    claim = row.claim
+    return {
+        "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
+        "verdict": str(row.ruling.verdict), "words": row.words, "why": row.ruling.why, "scope": str(row.scope),
+        "where": row.where, "effects": [asdict(effect) for effect in row.ruling.effects], "needed": row.ruling.needed,
+        "open": row.ruling.open, "paper_effect": claim.effect, "differs": claim.differs, "seconds": row.seconds,
+    }  # fmt: skip
+
+
+def report_of(text: str) -> Report:
+    """The report of a file; rows of claims that are no longer made are left out. Raises DataError."""
+    try:
+        read = json.loads(text)
+        sets, encoder, seed, rows = (read[field] for field in FIELDS)
+        judged = [_row(row) for row in rows if row["id"] in CLAIMS]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"this is no report of frontier reproduce: {error}") from error
+    return Report(sets=tuple(sets), encoder=encoder, seed=seed, rows=in_order(judged))
+
+
+def in_order(rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
+    """Rows in the order of papers and numbers."""
+    order = {name: place for place, name in enumerate(CLAIMS)}
+    return tuple(sorted(rows, key=lambda row: order[row.claim.id]))
+
+
+def keep(report: Report) -> Report:
+    """Add rows to the report that is kept of the same sets, encoder and seed; returns the whole."""
+    key = _report_key(report)
+    kept = _kept(key)
+    before = kept.rows if kept is not None else ()
+    fresh = {row.claim.id for row in report.rows}
+    rows = (*report.rows, *(row for row in before if row.claim.id not in fresh))
+    whole = Report(sets=report.sets, encoder=report.encoder, seed=report.seed, rows=in_order(rows))
+    cache.put(SECTION, key, whole.as_json().encode())
+    return whole
+
+
+def reports() -> dict[str, Report]:
+    """A title → report, the newest first, and last the one that comes with Frontier."""
+    files = sorted(cache.section(SECTION).glob(f"{BEGIN}*"), key=lambda file: -file.stat().st_mtime)
+    kept = {report.title: report for file in files if (report := _kept(file.name)) is not None}
+    return kept | {f"With Frontier: {shipped().title}": shipped()}
+
+
+@lru_cache(1)
+def shipped() -> Report:
+    """The report that comes with Frontier."""
+    installed = Path(str(resources.files("engine.evidence") / "evidence.json"))
+    source = Path(__file__).resolve().parents[2] / "assets" / "results" / "evidence.json"
+    return report_of((installed if installed.is_file() else source).read_text(encoding="utf-8"))
+
+
+def _kept(key: str) -> Report | None:
+    """A report of the cache, None where there is none, or one of another version."""
+    payload = cache.get(SECTION, key)
+    try:
+        return None if payload is None else report_of(payload.decode())
+    except DataError:
+        return None
+
+
+def _row(row: Mapping[str, Any]) -> JudgedClaim:
+    effects = tuple(_effect(effect) for effect in row["effects"])
+    words = {name: row[name] for name in ("why", "needed", "open")}
+    ruling = Ruling(verdict=Finding(row["verdict"]), effects=effects, **words)
+    return JudgedClaim(
+        claim=CLAIMS[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
+    )
+
+
+def _effect(numbers: Mapping[str, Any]) -> Effect:
+    curves = (c | {"points": tuple(map(tuple, c["points"]))} for c in numbers.get("curves", ()))
+    return Effect(**{**numbers, "curves": tuple(EffectCurve(**curve) for curve in curves)})
+
+
+def _report_key(report: Report) -> str:
+    names = digest_of([*report.sets, report.encoder, str(report.seed)])
+    return BEGIN + hashlib.sha256(names.encode()).hexdigest()[:24]

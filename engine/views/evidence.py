@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.evidence.report import Report
 from engine.evidence.rules import SHORT, Effect, Finding
-from engine.evidence.run import JudgedClaim
+from engine.evidence.run import JudgedClaim, Report
 from engine.progress import counted
 from engine.wording import command_line, decimal
 

@@ -1,1 +1,1 @@
-"""Claims, a file each: the modules' names begin with the claim's id."""
+"""Claims, a module each paper."""

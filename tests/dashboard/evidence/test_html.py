@@ -5,7 +5,7 @@ import re
 from click.testing import CliRunner
 
 from dashboard.serve import main as frontier
-from engine.evidence.report import shipped
+from engine.evidence.run import shipped
 
 
 def test_the_file_has_every_claim_once_and_fetches_nothing(monkeypatch, tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.evidence.report import shipped
 from engine.evidence.rules import Finding
+from engine.evidence.run import shipped
 from support.pages import drawn, pick, run
 
 SCREEN = "evidence"

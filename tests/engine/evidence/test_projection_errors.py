@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from engine.evidence.projection_errors import growth_of
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from engine.evidence.sparse_and_dense import per_doubling, per_doubling_of
 
 RNG = np.random.default_rng(3)

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from engine.evidence.claim import claims
 from engine.evidence.report import Report
+
+from engine.evidence.claim import claims
 from engine.evidence.rules import SHORT, Effect, Finding, Ruling, Scope, untestable
 from engine.evidence.run import JudgedClaim
 from engine.views.evidence import COLOURS, command, facts, figures, headline, markdown
