@@ -145,7 +145,9 @@ def test_a_log_is_written_ahead_and_synchronously(tmp_path, space, statements):
 
 
 def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_path, space, statements, monkeypatch):
-    monkeypatch.setattr(event_log, "MTIME_RESOLUTION_NS", 10**18)  # however slow the machine, the files have changed just now
+    monkeypatch.setattr(
+        event_log, "MTIME_RESOLUTION_NS", 10**18
+    )  # however slow the machine, the files have changed just now
     log, other = filled(tmp_path / "log.sqlite", space), orag.log(tmp_path / "log.sqlite", space)
     before = log.refresh()
     statements.clear()
@@ -345,7 +347,9 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
 )
 def test_a_log_of_another_schema_is_refused(tmp_path, space, odd):
     filled(tmp_path / "log.sqlite", space, 4)
-    assert_refused(spoilt(tmp_path / "log.sqlite", odd), space, "of another version of Frontier|of this version of Frontier")
+    assert_refused(
+        spoilt(tmp_path / "log.sqlite", odd), space, "of another version of Frontier|of this version of Frontier"
+    )
 
 
 def test_two_in_one_process_lose_nothing(tmp_path, space):
