@@ -54,7 +54,7 @@ def log(tmp_path_factory, folder):
 @pytest.fixture()
 def own(log, tmp_path):
     """A copy of it that a test may write to."""
-    return shutil.copy(log, tmp_path / "own.jsonl")
+    return str(shutil.copy(log, tmp_path / "own.jsonl"))
 
 
 def test_simulate_prints_every_decoder_by_round():
