@@ -72,7 +72,7 @@ def show() -> None:
         loaded = loading.in_use()
     if loaded is None:
         return
-    log = JudgingLog(home() / FOLDER / f"{loaded.space.corpus.digest[:16]}.jsonl")
+    log = JudgingLog(home() / FOLDER / f"{loaded.space.corpus.digest[:16]}.sqlite")
     try:
         judged = log.read()
     except FrontierError as error:

@@ -17,6 +17,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded
 from engine import feedback as orag
+from engine.data import event_log
 from engine.feedback import storage
 from engine.values import Embeddings, Notice
 
@@ -60,7 +61,7 @@ def person() -> str:
 def path(loaded: Loaded) -> Path:
     """The file of the corpus's log, there or not."""
     first, of_state = _paths(loaded)
-    return of_state if storage.exists(of_state) else first
+    return of_state if event_log.exists(of_state) else first
 
 
 def _paths(loaded: Loaded) -> tuple[Path, Path]:
@@ -98,7 +99,7 @@ def prepare(loaded: Loaded) -> None:
     first = loaded.origin
     key = first.space.embeddings.digest
     with _LOCK:
-        if key in _BLANK or key in _PREPARED or storage.exists(path(first)):
+        if key in _BLANK or key in _PREPARED or event_log.exists(path(first)):
             return
         _PREPARED.add(key)
     Job("prepare for feedback", lambda job: _blank(first))
@@ -156,7 +157,7 @@ def begin_anew(loaded: Loaded) -> Path:
         if old != first:
             old = storage.move_aside(old)
         orag.save(blank, of_state)
-        return old if old.exists() else old.with_suffix(".jsonl")
+        return old
 
 
 def _key(loaded: Loaded, file: Path) -> str:
@@ -167,7 +168,7 @@ def _opened(loaded: Loaded) -> orag.Log | None:
     """The log of a corpus, None where none was begun."""
     space, file = loaded.origin.space, path(loaded)
     key = _key(loaded, file)
-    if not storage.exists(file):
+    if not event_log.exists(file):
         # Somebody deleted it: what it held is no longer said of this corpus.
         _LOGS.forget(key)
         return None

@@ -136,7 +136,7 @@ def _decoders(selectors: Sequence[str]) -> list[Decoder]:
 @SELECT
 @SIZE
 @file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
-@file_option("--log", "log", help="Write the feedback as a log, for replay and report.")
+@file_option("--log", "log", help="Write the feedback as a log, for replay and report; .jsonl: as an export.")
 @EXPORT
 @JSON
 def simulate(
@@ -250,16 +250,17 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
     """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
     from engine import feedback as core
-    from engine.feedback.storage import exists
+    from engine.data.event_log import exists
+    from engine.feedback.storage import EXPORT_SUFFIX
 
     if bool(events) == (last is not None):
         raise click.UsageError("give events by their id, or --last N")
-    if not exists(log):
+    if not exists(Path(log)):
         raise click.UsageError(f"no such log: {log!r}")
     _, space = _load_space(source)
-    opened = core.log(log, space)
-    echo_notices(opened.notices)
-    before = opened.session
+    opened = None if Path(log).suffix == EXPORT_SUFFIX else core.log(log, space)
+    before, notices = core.load(log, space) if opened is None else (opened.session, opened.notices)
+    echo_notices(notices)
     if last is not None:
         counting = [event.id for event in before.history if before.status(event.id) == "counts"]
         events = tuple(counting[-last:][::-1])
@@ -267,7 +268,9 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
         before.event(event)  # refuses an unknown one before anything is undone
     after = before
     for event in events:
-        after = opened.undo(event)
+        after = core.undo(after, event) if opened is None else opened.undo(event)
+    if opened is None:
+        core.save(after, log)
     moved = core.diff(before, after).rows
     summary = _session_json(after)
     if as_json:
@@ -354,9 +357,9 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 def _read_log(log: str, space: Space) -> Session:
     from engine import feedback as core
-    from engine.feedback.storage import exists
+    from engine.data.event_log import exists
 
-    if not exists(log):
+    if not exists(Path(log)):
         raise click.UsageError(f"no such log: {log!r}; `frontier orag simulate --log {log}` makes one")
     session, notices = core.load(log, space)
     echo_notices(notices)

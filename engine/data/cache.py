@@ -1,8 +1,8 @@
 """The cache on disk: entries named by a digest, written atomically, checked on every read, never unpickled.
 
 An entry is its payload followed by a SHA-256 of its name and the payload: a truncated, damaged or renamed file is a
-miss. A file is written under a temporary name, on POSIX under an advisory lock (flock), and renamed, so that `delete`
-can tell a write in flight from the remains of a killed run; on Windows an open file cannot be deleted at all.
+miss. A file is written under a temporary name and an advisory lock, and renamed, so that `delete` can tell a write in
+flight from the remains of a killed run.
 
 What is only kept to spare work is left out where the home cannot be written, and that is said once.
 """
@@ -12,7 +12,6 @@ import hashlib
 import io
 import os
 import re
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -228,34 +227,23 @@ def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
             os.close(folder)
 
 
-if sys.platform == "win32":
+def _hold(file: BinaryIO) -> None:
+    """Lock a temporary while it is written; a process that dies lets go of it."""
+    from filelock import lock_descriptor
 
-    def _hold(file: BinaryIO) -> None:
-        return  # an open file cannot be deleted
+    with suppress(OSError):  # a file system without locks
+        lock_descriptor(file.fileno(), blocking=False)
 
-    def _in_flight(path: Path) -> bool:
-        try:
-            os.rename(path, path)
-        except OSError:
-            return path.exists()
-        return False
-else:
-    import fcntl
 
-    def _hold(file: BinaryIO) -> None:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
+def _in_flight(path: Path) -> bool:
+    """Return True if a live process holds the temporary."""
+    from filelock import lock_descriptor
 
-    def _in_flight(path: Path) -> bool:
-        """Whether a live process holds the temporary."""
-        try:
-            with open(path, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False  # gone since it was listed, or a file system without locks
-        return False
+    try:
+        with open(path, "rb") as file:
+            return not lock_descriptor(file.fileno(), blocking=False)
+    except OSError:
+        return False  # gone since it was listed, or a file system without locks
 
 
 def _is_temporary(path: Path) -> bool:

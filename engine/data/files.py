@@ -41,10 +41,10 @@ def opened(path: str | Path) -> BinaryIO:
     """
     with readable(path):
         # Before it is opened, which may wait or act on a device, and then that it is still one.
-        _check_regular(path, os.stat(path).st_mode)
+        check_regular(path, os.stat(path).st_mode)
         file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
         try:
-            _check_regular(path, os.fstat(file.fileno()).st_mode)
+            check_regular(path, os.fstat(file.fileno()).st_mode)
         except DataError:
             file.close()
             raise
@@ -74,7 +74,8 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _check_regular(path: str | Path, mode: int) -> None:
+def check_regular(path: str | Path, mode: int) -> None:
+    """Raise DataError for what is no regular file; mode: of its stat."""
     if not stat.S_ISREG(mode):
         kind = next(name for is_kind, name in _KINDS if is_kind(mode))
         raise DataError(f"cannot read {path}: it is {kind}; expected a regular file, or a link to one")

@@ -16,16 +16,13 @@ from engine.feedback.session import Session, begun, recorded
 from engine.space import Space
 from engine.values import EncoderRef, Notice, digest_of
 
-FORMAT = 1
-
 
 def body_of_beginning(session: Session) -> dict[str, Any]:
-    """The first line of a session's log, as plain JSON values."""
+    """The header of a session's log, as plain JSON values."""
     space = session.space
     encoder = space.embeddings.encoder
     return {
         "op": "begin",
-        "format": FORMAT,
         "corpus": space.corpus.name,
         "embeddings": space.embeddings.digest,
         "encoder": None if encoder is None else asdict(encoder),
@@ -53,16 +50,14 @@ def _changes(documents: Mapping[str, str], space: Space) -> dict[str, tuple[str,
 
 
 def begin(body: Mapping[str, Any], space: Space, writer: str = "") -> Session:
-    """The session that a log begins with, over a space. Raises DataError for a line of another version."""
-    if body.get("op") != "begin" or body.get("format") != FORMAT:
-        raise DataError(f"it is of another version of Frontier (format {body.get('format')!r}, not {FORMAT})")
+    """The session that a log begins with, over a space. Raises DataError for a header that none has."""
     try:
         refuse_odd_beginning(body)
         preset = Preset(**body["preset"])
         if body["encoder"] is not None:
             EncoderRef(**body["encoder"])
     except NONSENSE as error:
-        raise DataError(f"its first line says nothing that can be used ({error})") from None
+        raise DataError(f"its header says nothing that can be used ({error})") from None
     return begun(StartVectors(space), preset, float(body["temperature"]), writer)
 
 
@@ -118,7 +113,7 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
 def carried(
     beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
 ) -> tuple[Session, tuple[Notice, ...]]:
-    """The same from the lines of a log: its first, and the others."""
+    """The same from a log's header and records."""
     start = begin(beginning, space)
     refuse_other_vectors(beginning, space)
     other, gone, new = _changes(beginning["documents"], space).values()
@@ -127,7 +122,7 @@ def carried(
     lost: list[str] = []
     order = tuple(beginning["documents"])
     known: set[str] = set()
-    for number, body in enumerate(bodies, 2):
+    for number, body in enumerate(bodies, 1):
         try:
             if body["op"] == "feed":
                 if body["id"] in known:
@@ -138,7 +133,7 @@ def carried(
                     continue
             records.append(record_of(_thinned(body, order, without, lost), space.corpus, space.vectors.shape[1], ()))
         except NONSENSE as error:
-            raise DataError(f"line {number}: {error}") from None
+            raise DataError(f"record {number}: {error}") from None
     session = _greeted(recorded(start, *records), (*other, *new))
     counted = (
         ("documents with another text, about which feedback no longer counts", other),

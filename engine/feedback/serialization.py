@@ -1,16 +1,8 @@
-"""Records as lines of JSON, and back: sealed, numbers exact to the last bit; JSONL files, read.
-
-A line's first entry is a seal over the seal before it and the rest of the line, so a line that was changed, lost or
-moved is detected. JSONL logs are what older versions wrote, and exports, which end with their count: behind the last
-line break, where older versions see the rest of a line that was being written.
-"""
+"""Records as plain JSON values, and back: numbers exact to the last bit."""
 
 import base64
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -18,47 +10,14 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.feedback.presets import LEAST_TEMPERATURE, MODES
 from engine.feedback.records import SAYS, CorpusChange, Event, Marked, Query, Record, Undone, is_whole
-from engine.values import Corpus, Notice
+from engine.values import Corpus
 
-START = "0" * 16
-"""Seal before the first line."""
 LATEST = 1e11
 """Seconds since 1970 after which no feedback was given: the year 5138."""
 NONSENSE = (
     ArithmeticError, AttributeError, IndexError, KeyError, ParamError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
 """Errors of reading a line with unexpected content."""
-_HEAD, _CUT = '{"seal":"', 9 + 16
-_LAST = '{"kind":"end","records":'
-TORN = Notice("line at the end was torn, by a process that was killed while writing it, and is left out", 1)
-UNCOUNTED = Notice("file does not say how many records it holds: an older version wrote it, or its end is missing", 1)
-
-
-def sealed(body: Mapping[str, Any], before: str) -> tuple[str, str]:
-    """A line, without a line break, and its seal; before: the seal of the line before it."""
-    text = json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))[1:]
-    seal = _seal(text, before)
-    return f'{_HEAD}{seal}",{text}', seal
-
-
-def seal_of(line: str) -> str:
-    """The seal that a line says it has."""
-    return line[len(_HEAD) : _CUT]
-
-
-def opened(line: str, before: str) -> tuple[dict[str, Any], str] | None:
-    """Content and seal of a line without its line break; None where it is not as it was written."""
-    seal, text = line[len(_HEAD) : _CUT], line[_CUT + 2 :]
-    if line[: len(_HEAD)] != _HEAD or line[_CUT : _CUT + 2] != '",' or seal != _seal(text, before):
-        return None
-    try:
-        return json.loads("{" + text), seal
-    except (ValueError, RecursionError):
-        return None
-
-
-def _seal(text: str, before: str) -> str:
-    return blake2b(f"{before}{text}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def packed(array: np.ndarray) -> str:
@@ -200,7 +159,8 @@ def refuse_odd(event: Event) -> None:
 
 
 def refuse_odd_beginning(body: Mapping[str, Any]) -> None:
-    """Raise a DataError that names a value of a log's first line which cannot be."""
+    """Raise a DataError that names a value of a log's header which cannot be."""
+    _that(body.get("op") == "begin", "op", "begin", body.get("op"))
     texts = body.get("documents")
     _that(_named_texts(texts) and texts, "documents", "digests by id", texts)
     for name in ("corpus", "embeddings"):
@@ -235,87 +195,3 @@ def _real(value: Any) -> TypeGuard[float]:
         return math.isfinite(value)
     except OverflowError:
         return False
-
-
-Verified = tuple[str, dict[str, Any], str]
-"""A line without its line break, what it holds, and its seal."""
-End = tuple[int, str]
-"""The number of a line, from 1, and its seal, which speaks for all lines before it."""
-BEGINNING: End = (0, START)
-"""Before the first line."""
-
-
-def verified(
-    numbered: Iterable[tuple[int, Any]],
-    start: End,
-    path: Path,
-    advice: Callable[[int, str], str] = "head -n {} {} > kept.jsonl".format,
-) -> Iterator[Verified]:
-    """Lines by number that continue the chain of seals; DataError at the first that does not.
-
-    advice: from the number of whole lines and the file's name to a command that keeps them.
-    """
-    last, seal = start
-    for expected, (number, line) in enumerate(numbered, last + 1):
-        content = opened(line, seal) if number == expected and isinstance(line, str) else None
-        if content is None:
-            raise damaged(path, expected, advice(expected - 1, path.name))
-        body, seal = content
-        yield line, body, seal
-
-
-def damaged(path: Path, number: int, command: str) -> DataError:
-    """The error that names the first line that is not as it was written; command: keeps those before it."""
-    if number == 1:
-        return DataError(f"{path} is no log of feedback, or its first line is damaged")
-    return DataError(
-        f"{path} line {number} is not as it was written; the {number - 1} before it are whole. Copy the file back from "
-        f"a backup, or keep those lines only: {command}"
-    )
-
-
-def counted(lines: Sequence[str]) -> str:
-    """The end of an export of these lines, without a line break."""
-    return f'{_LAST}{len(lines)},"seal":"{seal_of(lines[-1]) if lines else START}"}}'
-
-
-def read_jsonl(path: Path) -> tuple[list[Verified], tuple[Notice, ...]]:
-    """The lines of a file, and whether its end is torn, or says nothing of their number.
-
-    Raises DataError for a file that is no log, for a line that is not as it was written, and for lines that are missing
-    at the end of an export.
-    """
-    *lines, rest = (line.decode("ascii", "replace") for line in _bytes(path).split(b"\n"))
-    if lines and lines[-1].startswith(_LAST) and not rest:  # an editor ended it with a line break
-        rest = lines.pop()
-    if not lines:
-        raise damaged(path, 1, "")
-    verified_lines = list(verified(enumerate(lines, 1), BEGINNING, path))
-    if rest == counted(lines):
-        return verified_lines, ()
-    if rest.startswith(_LAST) and rest.endswith("}"):
-        raise DataError(
-            f"{path} line {len(lines) + 1} ends another log than these {len(lines)} lines ({rest}): some are missing, "
-            f"or it was changed. Copy the file back from a backup, or keep them: head -n {len(lines)} {path.name} > "
-            "kept.jsonl"
-        )
-    return verified_lines, (TORN,) if rest else (UNCOUNTED,)
-
-
-def has_line(path: Path, seal: str, last: bool = False) -> bool:
-    """Whether a file holds the line of a seal; last: as its last, with nothing after it."""
-    raw = _bytes(path)
-    whole, _, rest = raw.rpartition(b"\n")
-    if rest.startswith(_LAST.encode()):
-        raw = whole + b"\n"
-    start = raw.rfind(b"\n", 0, -1) + 1 if last else 0
-    # Within a line the quotes are escaped.
-    head = f'{_HEAD}{seal}",'.encode()
-    return head in raw[start:] and (not last or raw.endswith(b"\n"))
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None

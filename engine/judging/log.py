@@ -1,39 +1,24 @@
-"""Log of judgements: lines of JSON that are only ever added, so nothing given is lost, and undo is a line too.
-
-Several people and several processes may write to one file. A line counts once it ends: what a killed process left of
-one is cut off by whoever writes next. Lines are sealed one over the other, as those of feedback are, and the file that
-writers lock says how long the log was, so neither a changed line nor the loss of the last ones goes unnoticed.
-"""
+"""Log of judgements: an event log to which several people and processes may add; undo is an event too."""
 
 from __future__ import annotations
 
-import json
-import os
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from engine.data import files
-from engine.data.cache import explained
-from engine.data.locks import lock_of, locked
+from engine.data.event_log import EventLog
 from engine.errors import DataError, ParamError
 from engine.feedback.records import is_whole
-from engine.feedback.serialization import START, opened, sealed
 from engine.judging.pool import Pair
-from engine.paths import file_mode, make_folder
 from engine.values import Corpus, Notice, Queries
 
 GRADES = (0, 1, 2, 3)
 """Not relevant; touches on it; relevant; exactly what was asked for."""
-_OLDER, _HEAD = ({"log": "judgements", "version": version} for version in (1, 2))
-"""First lines: of logs without seals, to which older versions still write, and of today's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,21 +78,23 @@ class Judged:
         return Notice.of("judged documents are not in this corpus", gone)
 
 
-class JudgingLog:
+class JudgingLog(EventLog):
     """A file of judgements; thread-safe. It and its folder are made when first written to.
 
-    path: of the file (.jsonl). Whatever reads it raises DataError where it is no such log, or a line of it is damaged.
+    Whatever reads it raises DataError where it is no such log, or an event of it is damaged.
     """
 
+    kind = "judgements"
+
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._mutex = threading.Lock()
-        self._fold, self._place = _Fold(), (0, 0)  # inode, and how many bytes of it were read
+        super().__init__(path)
+        self._judged = _Fold()
 
     def read(self) -> Judged:
         """All that is in the file by now."""
         with self._mutex:
-            return self._refreshed().judged
+            self._follow()
+            return self._judged.value
 
     def judge(self, query: str, document: str, grade: int | None, person: str = "") -> Judged:
         """What the log holds with one judgement more, which is on the disk when this returns.
@@ -118,175 +105,106 @@ class JudgingLog:
 
     def add(self, judgements: Iterable[Judgement]) -> Judged:
         """What the log holds with several judgements more; raises as `judge`, and then nothing is written."""
-        records = []
+        events = []
         for judgement in judgements:
             if problem := _problem(judgement):
                 raise ParamError(problem)
-            records.append(asdict(judgement))
-        with self._writing():
-            return self._append(records)
+            events.append(asdict(judgement))
+        return self._write(lambda: events)
 
     def undo(self, person: str = "") -> tuple[Judged, Judgement | None]:
         """What the log holds once a person's newest judgement is taken back, and that one; None where there is none.
 
         What the person had said of the pair before counts again.
         """
-        with self._writing() as fold:
-            newest = fold.newest(person)
-            return self._append([{"undo": person, "time": time.time()}] if newest else []), newest
+        newest: list[Judgement] = []
+
+        def take_back() -> list[dict[str, Any]]:
+            newest.extend(self._judged.newest(person))
+            return [{"undo": person, "time": time.time()}] if newest else []
+
+        judged = self._write(take_back)
+        return judged, newest[0] if newest else None
 
     def ask(self, queries: Queries) -> Judged:
         """What the log holds with these queries, which it remembers; those that it has are passed over.
 
         Raises DataError for an id that it has with another text.
         """
-        with self._writing() as fold:
-            new = []
+
+        def new_queries() -> list[dict[str, Any]]:
+            texts, new = self._judged.texts, []
             for query, text in zip(queries.ids, queries.texts, strict=True):
-                if fold.texts.get(query, text) != text:
-                    known = fold.texts[query]
-                    raise DataError(f"the query {query!r} is {known!r} in {self.path}; give {text!r} another id")
-                if query not in fold.texts:
+                if texts.get(query, text) != text:
+                    raise DataError(f"the query {query!r} is {texts[query]!r} in {self.path}; give {text!r} another id")
+                if query not in texts:
                     new.append({"query": query, "text": text})
-            return self._append(new)
+            return new
 
-    @contextmanager
-    def _writing(self) -> Iterator[_Fold]:
-        """The file up to date, and nobody else writing to it; made where there is none."""
+        return self._write(new_queries)
+
+    def _write(self, make_events: Callable[[], Sequence[dict[str, Any]]]) -> Judged:
+        """Add events that are made once all that others added is known."""
         with self._mutex:
-            with explained(self.path):
-                make_folder(self.path.parent)
-                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, file_mode(self.path)))
-            with locked(self.path):
-                yield self._refreshed()
+            with self._writing({"op": "begin"}) as rows:
+                events = make_events()
+                rows.append(events)
+            self._fold(None, events, rows.count - len(events))
+            return self._judged.value
 
-    def _append(self, records: Sequence[Mapping[str, Any]]) -> Judged:
-        """Write whole lines behind the last whole one, and read them; within `_writing`."""
-        if records:
-            inode, end = self._place
-            text = "".join(f"{line}\n" for line in self._fold.lines_of(records)).encode("ascii")
-            with explained(self.path), self.path.open("r+b") as file:
-                file.truncate(end)
-                file.seek(end)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                inode = os.fstat(file.fileno()).st_ino
-            with suppress(OSError):  # where there is no such file, or its lock stands in the way
-                lock_of(self.path).write_text(f"{inode} {end + len(text)}\n", encoding="ascii")
-        return self._refreshed().judged
+    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], number: int) -> None:
+        if header is not None:
+            self._forget()
+        for event_number, event in enumerate(events, number + 1):
+            try:
+                self._judged.take(event_number, event)
+            except (ValueError, TypeError, KeyError) as error:
+                raise DataError(f"{self.path} event {event_number} is no judgement ({error})") from None
 
-    def _refreshed(self) -> _Fold:
-        """All whole lines of the file, of which only the new ones are read."""
-        known = self._known()
-        if not files.present(self.path):
-            self._fold, self._place = _Fold(), (0, 0)
-            return self._fold
-        with files.readable(self.path), files.opened(self.path) as file:
-            stat = os.fstat(file.fileno())
-            inode, end = self._place
-            if stat.st_ino != inode or stat.st_size < end:
-                self._fold, end = _Fold(), 0  # another file in its place
-            file.seek(end)
-            raw = file.read()
-        *whole, rest = raw.split(b"\n")
-        if not end and not whole and not any(json.dumps(head).encode().startswith(rest) for head in (_OLDER, _HEAD)):
-            raise DataError(f"{self.path} is no log of judgements; choose another file")
-        for line in whole:
-            self._fold.take(line, self.path)
-            end += len(line) + 1
-            self._place = stat.st_ino, end
-        if known[0] == stat.st_ino and known[1] > end:
-            raise DataError(
-                f"{self.path} has whole lines up to byte {end:,}, and {known[1]:,} bytes were written: its last lines "
-                f"were cut off. Copy the file back from a backup, or delete {lock_of(self.path).name} to go on with "
-                "what is left"
-            )
-        return self._fold
-
-    def _known(self) -> tuple[int, int]:
-        """Inode and size of the file when it was last written to; zeros where nobody noted it."""
-        try:
-            inode, size = map(int, lock_of(self.path).read_text("ascii").split())
-        except (OSError, ValueError):
-            return 0, 0
-        return inode, size
+    def _forget(self) -> None:
+        self._judged = _Fold()
 
 
 class _Fold:
-    """The lines of a log, taken one after the other."""
+    """The events of a log, taken one after the other."""
 
     def __init__(self) -> None:
-        self._seal: str | None = START  # of the last line, None in a log without seals
         self.texts: dict[str, str] = {}
-        self._lines = 0
-        self._said: dict[int, Judgement] = {}  # by line, what was not taken back
-        self._own: dict[str, list[int]] = defaultdict(list)  # person → lines of it
-        self._judged: Judged | None = None
+        self._said: dict[int, Judgement] = {}  # by number, what was not taken back
+        self._own: dict[str, list[int]] = defaultdict(list)  # person → numbers
+        self._value: Judged | None = None
 
     @property
-    def judged(self) -> Judged:
-        """The value of the lines so far."""
-        if self._judged is None:
+    def value(self) -> Judged:
+        """The value of the events so far."""
+        if self._value is None:
             newest: dict[tuple[str, str, str], Judgement] = {}
             for said in self._said.values():
                 key = said.person, said.query, said.document
                 newest.pop(key, None)
                 newest[key] = said
-            self._judged = Judged(tuple(newest.values()), dict(self.texts))
-        return self._judged
+            self._value = Judged(tuple(newest.values()), dict(self.texts))
+        return self._value
 
-    def newest(self, person: str) -> Judgement | None:
-        """The last of a person that was not taken back."""
-        own = self._own[person]
-        return self._said[own[-1]] if own else None
+    def newest(self, person: str) -> list[Judgement]:
+        """The last of a person that was not taken back, in a list; none in an empty one."""
+        return [self._said[number] for number in self._own[person][-1:]]
 
-    def lines_of(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Records as the next lines of the file, behind its first."""
-        lines, seal = [] if self._lines else [json.dumps(_HEAD)], self._seal
-        for record in records:
-            if seal is None:
-                lines.append(json.dumps(record))
-            else:
-                line, seal = sealed(record, seal)
-                lines.append(line)
-        return lines
-
-    def take(self, line: bytes, path: Path) -> None:
-        """One more line. Raises DataError naming file and line."""
-        number, seal = self._lines + 1, self._seal
-        try:
-            if number == 1:
-                record = json.loads(line)
-                if record not in (_OLDER, _HEAD):
-                    raise ValueError("the first line of such a log says what it is")
-                seal = START if record == _HEAD else None
-            elif seal is None:
-                self._record(number, json.loads(line))
-            elif (content := opened(line.decode("ascii", "replace"), seal)) is None:
-                raise ValueError("it is not as it was written")
-            else:
-                record, seal = content
-                self._record(number, record)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            fix = f"; keep the lines before it: head -n {number - 1} {path.name} > kept.jsonl" if number > 1 else ""
-            what = "is damaged" if number > 1 else "is no log of judgements"
-            raise DataError(f"{path} line {number} {what} ({error}){fix}") from None
-        self._lines, self._seal, self._judged = number, seal, None
-
-    def _record(self, number: int, record: Any) -> None:
-        if "undo" in record:
-            if own := self._own[record["undo"]]:
+    def take(self, number: int, event: Mapping[str, Any]) -> None:
+        """Take in an event. Raises ValueError, TypeError or KeyError for one that none makes."""
+        if "undo" in event:
+            if own := self._own[event["undo"]]:
                 del self._said[own.pop()]
-        elif "text" in record:
-            Queries((record["query"],), (record["text"],))
-            self.texts[record["query"]] = record["text"]
+        elif "text" in event:
+            Queries((event["query"],), (event["text"],))
+            self.texts[event["query"]] = event["text"]
         else:
-            judgement = Judgement(**record)
+            judgement = Judgement(**event)
             if problem := _problem(judgement):
                 raise ValueError(problem)
             self._said[number] = judgement
             self._own[judgement.person].append(number)
+        self._value = None
 
 
 def _problem(judgement: Judgement) -> str | None:

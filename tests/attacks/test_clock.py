@@ -91,7 +91,7 @@ def test_votes_stay_in_their_order(tmp_path, clock):
     "the newest given counts and is the one that undo takes back, whatever its date",
 )
 def test_the_judgement_that_was_given_last_counts(tmp_path, clock):
-    log, other = JudgingLog(tmp_path / "judged.jsonl"), JudgingLog(tmp_path / "judged.jsonl")
+    log, other = JudgingLog(tmp_path / "judged.sqlite"), JudgingLog(tmp_path / "judged.sqlite")
     for grade, off in enumerate((0, YEARS, -YEARS)):
         clock.set(off, log.path)
         log.judge("q", "d", grade, "ana")

@@ -117,8 +117,8 @@ def _measure(size: int, modes: bool) -> dict[str, float]:
 def _log(session: orag.Session, queries: list[orag.Query]) -> dict[str, float]:
     """µs for a line in a log: in all, and without waiting for the disk."""
     with tempfile.TemporaryDirectory() as folder:
-        orag.save(orag.at(session, 0), Path(folder) / "log.jsonl")
-        log = orag.Log(Path(folder) / "log.jsonl", session.space)
+        orag.save(orag.at(session, 0), Path(folder) / "log.sqlite")
+        log = orag.Log(Path(folder) / "log.sqlite", session.space)
 
         def fed(count: int, who: str) -> float:
             took = []

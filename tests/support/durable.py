@@ -185,7 +185,7 @@ def _voted(folder: Path) -> set[str]:
 
 
 def _judge(folder: Path, say: Say) -> str:
-    log = JudgingLog(folder / "judged.jsonl")
+    log = JudgingLog(folder / "judged.sqlite")
     before = {judgement.query for judgement in log.read().given}
     for name in NAMES:
         if name not in before:
@@ -196,7 +196,7 @@ def _judge(folder: Path, say: Say) -> str:
 
 
 def _judged(folder: Path) -> set[str]:
-    return {judgement.query for judgement in JudgingLog(folder / "judged.jsonl").read().given}
+    return {judgement.query for judgement in JudgingLog(folder / "judged.sqlite").read().given}
 
 
 def _put(folder: Path, say: Say) -> str:

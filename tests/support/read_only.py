@@ -91,7 +91,7 @@ def _steps(corpus: Path):
     planted = training.planted(n=30, train=20, dev=10)
     checkpoint = cache.place("trained", "run.safetensors")
     yield "train", lambda: engine.train("dense", *planted, checkpoint=checkpoint, **training.QUICK).digest
-    log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.jsonl")
+    log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.sqlite")
     yield "vote", lambda: _vote(log, space, vectors)
     yield "votes", lambda: len(orag.load(log, space)[0].events)
     yield "judge", lambda: len(judging.judge("q", "d1", 1).given)

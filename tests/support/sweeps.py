@@ -3,7 +3,6 @@
 Run as a script it is that client: it sweeps the patient selector, with options in JSON, and prints the digest.
 """
 
-import fcntl
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import lock_descriptor
 
 import engine
 from engine import stages
@@ -78,11 +78,7 @@ def register_patient():
 
 def taken(file):
     """ "company" where another process is here too; else it is kept out until the file is closed."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return ""
-    except BlockingIOError:
-        return "company"
+    return "" if lock_descriptor(file.fileno(), blocking=False) else "company"
 
 
 def patients(starts):

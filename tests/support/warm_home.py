@@ -4,11 +4,12 @@ Entries are named by the digest of what they were made from and checked when the
 run or of another worker can only be right or a miss.
 """
 
-import fcntl
 import os
 import shutil
 import tempfile
 from pathlib import Path
+
+from filelock import FileLock
 
 SHARED = Path(os.environ.get("FRONTIER_TESTS_CACHE") or Path(tempfile.gettempdir()) / f"frontier-tests-{os.getuid()}")
 """Kept from run to run; delete it at will."""
@@ -22,8 +23,7 @@ def make() -> None:
     SHARED.mkdir(mode=0o700, parents=True, exist_ok=True)
     if SHARED.stat().st_uid != os.getuid():
         raise PermissionError(f"{SHARED} belongs to somebody else; set FRONTIER_TESTS_CACHE")
-    with open(SHARED / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(SHARED / "lock"):
         before, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(HOME)
         try:
             dataset = engine.load_dataset("numpy-api")

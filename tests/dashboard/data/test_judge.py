@@ -61,8 +61,8 @@ def asked(source, **session):
 
 def log_of(source):
     corpus = load(source).space.corpus
-    (file,) = (engine.paths.home() / judge.FOLDER).glob("*.jsonl")
-    assert file.name == f"{corpus.digest[:16]}.jsonl"
+    (file,) = (engine.paths.home() / judge.FOLDER).glob("*.sqlite")
+    assert file.name == f"{corpus.digest[:16]}.sqlite"
     return JudgingLog(file)
 
 

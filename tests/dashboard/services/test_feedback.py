@@ -116,9 +116,9 @@ def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
         add(loaded, thumb(row=row))
     file = feedback.path(loaded)
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
-        db.execute("UPDATE records SET line = replace(line, 'thumb', 'thomb') WHERE number = 3")
+        db.execute("UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number = 3")
     monkeypatch.setattr(feedback, "_LOGS", feedback.Memo(3))  # as after a restart
-    with pytest.raises(DataError, match="line 3 is not as it was written"):
+    with pytest.raises(DataError, match="event 3 is not as it was written"):
         feedback.session(loaded)
     assert feedback.begin_anew(loaded) == file and file.is_file()
     assert feedback.count(loaded) == 0 and feedback.path(loaded) != file
@@ -126,16 +126,11 @@ def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
     assert feedback.count(loaded) == 1
 
 
-def test_votes_of_before_sqlite_are_there_and_their_file_stays():
+def test_a_log_begun_anew_twice_moves_the_first_of_them_aside():
     loaded = corpus()
-    file = feedback.path(loaded).with_suffix(".jsonl")
-    orag.save(orag.feed(*(lambda s: (s, thumb()(s)))(feedback.session(loaded))), file)
-    raw = file.read_bytes()
-    assert feedback.count(loaded) == 1
     add(loaded, thumb(row=4))
-    assert feedback.count(loaded) == 2 and file.read_bytes() == raw and feedback.path(loaded).suffix == ".sqlite"
-    assert feedback.begin_anew(loaded) == feedback.path(loaded).with_name(file.with_suffix(".sqlite").name)
-    assert feedback.count(loaded) == 0 and feedback.notices(loaded) == ()
+    first = feedback.path(loaded)
+    assert feedback.begin_anew(loaded) == first and feedback.count(loaded) == 0 and feedback.notices(loaded) == ()
     old = feedback.begin_anew(loaded)
     assert ".aside" in old.name and orag.load(old, loaded.space)[0].round == 0 and feedback.count(loaded) == 0
 

@@ -54,9 +54,7 @@ def log(tmp_path_factory, folder):
 @pytest.fixture()
 def own(log, tmp_path):
     """A copy of it that a test may write to."""
-    copy = tmp_path / "own.jsonl"
-    copy.write_bytes(Path(log).read_bytes())
-    return str(copy)
+    return str(shutil.copy(log, tmp_path / "own.jsonl"))
 
 
 def test_simulate_prints_every_decoder_by_round():
@@ -189,7 +187,11 @@ def test_the_log_is_the_simulation(log, tmp_path):
     assert "40 records: 40 pieces of feedback, 40 of which count" in run("replay", log)
 
 
-def test_undo_takes_feedback_back_and_the_log_keeps_it(own, folder):
+@pytest.mark.parametrize("is_export", [True, False])
+def test_undo_takes_feedback_back_and_the_log_keeps_it(own, folder, is_export):
+    if not is_export:
+        space = engine.Space(engine.load_dataset(folder).corpus, engine.embed(engine.load_dataset(folder).corpus))
+        own = str(orag.save(orag.load(own, space)[0], Path(own).with_suffix(".sqlite")))
     before = json.loads(run("replay", own, "--json"))
     (newest, *_) = json.loads(run("report", own, "--points", "1", "--events", "1", "--json"))["events"]
     summary = json.loads(run("undo", own, newest["id"], "--json"))
@@ -283,6 +285,7 @@ def test_a_file_that_cannot_be_exported_is_refused_before_the_run(tmp_path, monk
 
 def test_a_snapshots_name_may_look_like_a_number(own):
     space = engine.Space(engine.load_dataset(run.corpus).corpus, engine.embed(engine.load_dataset(run.corpus).corpus))
+    own = str(orag.save(orag.load(own, space)[0], Path(own).with_suffix(".sqlite")))
     opened = orag.log(own, space)
     for name in ("3", "²"):
         opened.snapshot(name)

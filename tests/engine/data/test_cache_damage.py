@@ -109,11 +109,16 @@ def feedback_export():
 
 
 def judging_log():
-    log = JudgingLog(home() / "judgements.jsonl")
+    log = JudgingLog(home() / "judgements.sqlite")
     log.ask(engine.Queries(("q",), ("what",)))
     for number in range(3):
         log.judge("q", f"d{number}", number, "ann")
-    return log.path, lambda: repr(JudgingLog(log.path).read())
+
+    def read():
+        judged = JudgingLog(log.path).read()
+        return repr(judged) if judged.given else MISSED  # an empty file is a new log
+
+    return log.path, read
 
 
 def snapshot():

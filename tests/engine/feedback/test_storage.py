@@ -17,8 +17,8 @@ import pytest
 
 import engine
 from engine import orag
+from engine.data import event_log
 from engine.errors import DataError, FrontierError, ParamError
-from engine.feedback import database, storage
 from engine.values import EncoderRef
 from support.feedback import alike, assert_refused, lived, queries_near, random_space, same, space_of, vote
 from support.feedback_writer import started, write_to
@@ -51,10 +51,10 @@ def in_memory(tmp_path):
         yield tmp_path
 
 
-def lines_of(path):
-    """The lines of a log, as another program reads them."""
+def bodies_of(path):
+    """The events of a log, as another program reads them."""
     with closing(sqlite3.connect(path)) as db:
-        return [line for (line,) in db.execute("SELECT line FROM records ORDER BY number")]
+        return [body for (body,) in db.execute("SELECT body FROM events ORDER BY number")]
 
 
 def spoilt(path, *statements):
@@ -80,8 +80,8 @@ def test_a_log_read_again_is_the_same_session(tmp_path, space, how):
     assert (again.session.available == log.session.available).all()
     loaded, said = orag.load(tmp_path / "log.sqlite", space)
     assert same(loaded, log.session) and said == ()
-    saved = orag.save(loaded, tmp_path / "copy.jsonl")
-    assert same(orag.log(saved, space).session, log.session)
+    for name in ("copy.jsonl", "copy.sqlite"):
+        assert same(orag.load(orag.save(loaded, tmp_path / name), space)[0], log.session)
     times = [e.time for e in loaded.events]
     assert times == [e.time for e in log.session.events] and all(times)
     reset = log.reset()
@@ -89,10 +89,13 @@ def test_a_log_read_again_is_the_same_session(tmp_path, space, how):
     assert orag.load(tmp_path / "log.sqlite", space)[0].embeddings() == space.embeddings
 
 
-def test_lines_are_plain_json_about_documents_by_id(tmp_path, space, log):
-    lines = [json.loads(line) for line in lines_of(log.path)]
-    assert [line["op"] for line in lines] == ["begin", *["feed"] * 12, "undo", "snapshot"]
-    assert lines[1]["item"] == space.corpus.ids[log.session.history[0].item] and lines[0]["preset"]["rate"] == 0.02
+def test_events_are_plain_json_about_documents_by_id(tmp_path, space, log):
+    events = [json.loads(body) for body in bodies_of(log.path)]
+    assert [event["op"] for event in events] == [*["feed"] * 12, "undo", "snapshot"]
+    assert events[0]["item"] == space.corpus.ids[log.session.history[0].item]
+    with closing(sqlite3.connect(log.path)) as db:
+        ((kind, header),) = db.execute("SELECT kind, body FROM meta")
+    assert kind == "feedback" and json.loads(header)["preset"]["rate"] == 0.02
 
 
 def test_text_of_any_kind_comes_back(tmp_path):
@@ -108,13 +111,12 @@ def test_text_of_any_kind_comes_back(tmp_path):
     assert [e.person for e in again.events] == list(odd) and list(again.snapshots) == ["\ud800\n"]
 
 
-def test_export_of_a_log_holds_the_same_lines(tmp_path, space, log):
-    *lines, end = orag.save(log.session, tmp_path / "copy.jsonl").read_text().split("\n")
-    assert lines == lines_of(log.path)
-    assert json.loads(end) == {"kind": "end", "records": len(lines), "seal": json.loads(lines[-1])["seal"]}
-    # A database of one's own, too, and the lines that one writes by turns with another.
+def test_export_of_a_log_holds_the_same_events_and_their_number(tmp_path, space, log):
+    header, *events, end = map(json.loads, orag.save(log.session, tmp_path / "copy.jsonl").read_text().splitlines())
+    assert header.pop("op") == "begin" and end == {"op": "end", "events": 14}
+    assert all(event.pop("checksum") for event in events) and events == list(map(json.loads, bodies_of(log.path)))
     saved = orag.save(log.session, tmp_path / "copy.sqlite")
-    assert lines_of(saved) == lines_of(log.path) and same(orag.load(saved, space)[0], log.session)
+    assert bodies_of(saved) == bodies_of(log.path)
 
 
 @pytest.fixture
@@ -137,65 +139,56 @@ def test_a_log_is_written_ahead_and_synchronously(tmp_path, space, statements):
     log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
     assert "PRAGMA synchronous = FULL" in statements
     writes = [s for s in statements if s.startswith(("BEGIN", "INSERT", "COMMIT"))]
-    assert [s.split()[0] for s in writes] == ["BEGIN", *["INSERT"] * 4, "COMMIT"], "one transaction, and its end noted"
-    with database.transaction(log.path) as opened:
-        modes = [opened._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
-    assert modes == ["wal", 2]
+    assert [s.split()[0] for s in writes] == ["BEGIN", *["INSERT"] * 3, "COMMIT"], "one transaction"
+    with closing(sqlite3.connect(log.path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_path, space, statements, monkeypatch):
-    monkeypatch.setattr(storage, "SETTLED", 10**18)  # however slow the machine, the files have changed just now
+    monkeypatch.setattr(
+        event_log, "MTIME_RESOLUTION_NS", 10**18
+    )  # however slow the machine, the files have changed just now
     log, other = filled(tmp_path / "log.sqlite", space), orag.log(tmp_path / "log.sqlite", space)
     before = log.refresh()
     statements.clear()
     assert log.refresh() is before and "BEGIN" in statements and not [s for s in statements if "INSERT" in s]
-    assert [s for s in statements if "FROM records" in s] == [
-        "SELECT IFNULL(MAX(number), 0) FROM records",
-        "SELECT line FROM records WHERE number = 15",
-        "SELECT line FROM records WHERE number = 15",
-        "SELECT number, line FROM records WHERE number > 15 ORDER BY number",
-    ]
+    assert not [s for s in statements if "body" in s and "number > 14" not in s]
     other.snapshot("more")
     assert log.refresh().position == before.position + 1
 
 
-def test_damage_within_is_an_error_that_names_the_line(tmp_path, space, log):
-    path, session = log.path, log.session
-    lines = lines_of(path)
-    other = lines[4].replace('"round":4', '"round":5')
-    assert other != lines[4]
-    change = "UPDATE records SET line = ? WHERE number = ?"
+def test_damage_within_is_an_error_that_names_the_event(tmp_path, space, log):
+    bodies, change = bodies_of(log.path), "UPDATE events SET body = ? WHERE number = ?"
+    other = bodies[4].replace('"round":5', '"round":6')
+    assert other != bodies[4]
     for done, number in (
         ([(change, (other, 5))], 5),
-        (["DELETE FROM records WHERE number = 5"], 5),
-        ([(change, (lines[5], 5)), (change, (lines[4], 6))], 5),
-        ([(change, (lines[9][:50], 10))], 10),
-        ([(change, (lines[3], 5))], 5),
+        (["DELETE FROM events WHERE number = 5"], 5),
+        (["UPDATE events SET number = 0 - number", "UPDATE events SET number = 15 + number"], 1),
+        ([(change, (bodies[9][:50], 10))], 10),
+        ([(change, (bodies[3], 5))], 5),
         ([(change, (7, 4))], 4),
-        ([(change, (lines[3].encode(), 4))], 4),
-        ([(change, (lines[3] + "\xe9", 4))], 4),
-        ([("INSERT INTO records VALUES (?, ?)", (0, lines[0]))], 0),
-        ([("INSERT INTO records VALUES (?, ?)", (17, lines[-1]))], 16),
-        ([(change, (lines[1], 15))], 15),
+        ([(change, (bodies[3].encode(), 4))], 4),
+        ([(change, (bodies[3] + "\xe9", 4))], 4),
+        (["UPDATE events SET checksum = '' WHERE number = 4"], 4),
+        (["INSERT INTO events SELECT 15, body, checksum FROM events WHERE number = 14"], 15),
+        (["UPDATE events SET number = 20 WHERE number = 14"], 14),
+        (["DELETE FROM events WHERE number = 1"], 1),
     ):
-        bad = spoilt(path, *done)
-        if number:
-            assert_refused(bad, space, f"{number} is not as it was written; the {number - 1} before it are")
-        else:
-            assert same(orag.load(bad, space)[0], session), "what is no line of the log is left alone"
-    for done in ((change, (lines[0][:99], 1)), (change, ("hello", 1)), "DELETE FROM records WHERE number = 1"):
-        assert_refused(spoilt(path, done), space, "no log of feedback, or its first line is damaged")
+        bad = spoilt(log.path, *done)
+        assert_refused(bad, space, rf"bad\.sqlite event {number} is not as it was written; the {number - 1} before it")
+    for done in ("UPDATE meta SET body = replace(body, '0.02', '0.03')", "UPDATE meta SET id = 'another'"):
+        assert_refused(spoilt(log.path, done), space, r"bad\.sqlite is damaged: its header is not as it was written")
 
 
-def test_the_lines_before_damage_are_kept_by_the_command_that_is_named(tmp_path, space, log):
-    path, session = log.path, log.session
-    bad = spoilt(path, "UPDATE records SET line = replace(line, 'thumb', 'thomb') WHERE number >= 6")
-    with pytest.raises(DataError, match=r"keep those lines only: sqlite3 bad\.sqlite") as error:
+def test_the_events_before_damage_are_kept_by_the_command_that_is_named(tmp_path, space, log):
+    bad = spoilt(log.path, "UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number >= 6")
+    with pytest.raises(DataError, match=r"keep those only: sqlite3 bad\.sqlite") as error:
         orag.load(bad, space)
-    number, query = re.search(r'line (\d+) .*"(SELECT .*)" > kept.jsonl', str(error.value)).groups()
-    with closing(sqlite3.connect(bad)) as db:
-        (tmp_path / "kept.jsonl").write_text("".join(f"{line}\n" for (line,) in db.execute(query)))
-    assert same(orag.load(tmp_path / "kept.jsonl", space)[0], orag.at(session, int(number) - 2))
+    number, statement = re.search(r'event (\d+) .*"(DELETE .*)"', str(error.value)).groups()
+    with closing(sqlite3.connect(bad, isolation_level=None)) as db:
+        db.execute(statement)
+    assert same(orag.load(bad, space)[0], orag.at(log.session, int(number) - 1))
 
 
 def test_a_flip_of_any_byte_is_found(tmp_path, space):
@@ -244,9 +237,9 @@ def test_another_corpus_or_encoder_is_refused(tmp_path, space, log):
         assert said == () and np.allclose(turned.exact[::-1], straight.exact, rtol=0, atol=1e-15)
         back, said = orag.load(orag.save(turned, tmp_path / "turned.jsonl"), space)
         assert said == () and np.allclose(back.exact, straight.exact, rtol=0, atol=1e-15)
-    orag.save(orag.session(own), tmp_path / "own.jsonl")
+    orag.save(orag.session(own), tmp_path / "own.sqlite")
     with pytest.raises(DataError, match="other vectors of the same documents"):
-        orag.log(tmp_path / "own.jsonl", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
+        orag.log(tmp_path / "own.sqlite", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
 
 
 def test_what_still_holds_can_be_kept(tmp_path, space, log):
@@ -277,7 +270,7 @@ def test_a_log_learns_as_it_was_begun_to(tmp_path, space):
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch):
     path = log.path
-    lines, before, connect = lines_of(path), log.session, sqlite3.connect
+    lines, before, connect = bodies_of(path), log.session, sqlite3.connect
 
     def full(*args, **kwargs):
         db = connect(*args, **kwargs)
@@ -291,8 +284,8 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch)
         with pytest.raises(FrontierError, match=r"cannot write .*log\.sqlite: .*full; free some room"):
             for turn in range(50):
                 before = log.feed(vote(log.session, 1, person=f"p{turn}"))
-                lines = lines_of(path)
-    assert lines_of(path) == lines and log.session is before
+                lines = bodies_of(path)
+    assert bodies_of(path) == lines and log.session is before
     event = vote(log.session, 1)
     assert log.feed(event).round == before.round + 1 and same(orag.load(path, space)[0], log.session)
 
@@ -326,6 +319,7 @@ def test_a_step_that_fails_leaves_the_log_free_for_others(tmp_path, space, log):
         (["CREATE TABLE other (a)"], "is a database, but no log of feedback"),
         (["PRAGMA application_id = 7"], "is a database, but no log of feedback"),
         (["CREATE TABLE records (number INTEGER PRIMARY KEY, line TEXT NOT NULL)"], "is a database, but no log"),
+        (["PRAGMA application_id = 0x46524C47"], "is a database, but no log"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
@@ -344,18 +338,18 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
 @pytest.mark.parametrize(
     "odd",
     [
-        "PRAGMA user_version = 1",
-        "PRAGMA user_version = 3",
         "CREATE TABLE more (a)",
         "CREATE VIEW more AS SELECT 1",
-        "CREATE TRIGGER more AFTER INSERT ON records BEGIN DELETE FROM records; END",
-        "ALTER TABLE records ADD COLUMN more",
-        "DROP TABLE taken",
+        "CREATE TRIGGER more AFTER INSERT ON events BEGIN DELETE FROM events; END",
+        "ALTER TABLE events ADD COLUMN more",
+        "DROP TABLE meta",
     ],
 )
 def test_a_log_of_another_schema_is_refused(tmp_path, space, odd):
     filled(tmp_path / "log.sqlite", space, 4)
-    assert_refused(spoilt(tmp_path / "log.sqlite", odd), space, "is of another version of Frontier")
+    assert_refused(
+        spoilt(tmp_path / "log.sqlite", odd), space, "of another version of Frontier|of this version of Frontier"
+    )
 
 
 def test_two_in_one_process_lose_nothing(tmp_path, space):
@@ -380,11 +374,11 @@ def test_two_in_one_process_lose_nothing(tmp_path, space):
 
 
 def test_a_step_goes_on_from_what_is_there(tmp_path, space, log):
-    lines, before = lines_of(log.path), log.session
+    lines, before = bodies_of(log.path), log.session
     for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
         with pytest.raises(ParamError, match="step must go on"):
             log.write(step)
-    assert log.session is before and lines_of(log.path) == lines
+    assert log.session is before and bodies_of(log.path) == lines
     hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
     assert hops.round == before.round + 3 and same(orag.load(tmp_path / "log.sqlite", space)[0], hops)
     assert log.write(lambda now: now) is hops
@@ -431,7 +425,7 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(in_memory, space):
     write_to(log, "w", 1000)
     session, notices = orag.load(path, space)
     assert [event.person for event in session.events] == [f"w {at}" for at in range(1000)] and notices == ()
-    assert len(lines_of(path)) == 1001
+    assert len(bodies_of(path)) == 1000
 
 
 def test_two_writers_of_five_hundred(in_memory, space):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine
+from engine import orag
+from engine.data.event_log import _checksum
 from engine.errors import DataError, FrontierError, ParamError
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
+from support.feedback import random_space
 from support.processes import started
 
 PEOPLE, QUERIES, DOCS = ("ann", "bob"), ("q1", "q2"), ("d1", "d2", "d3")
@@ -26,7 +31,6 @@ OPERATIONS = st.lists(
         ),
         st.tuples(st.just("undo"), st.sampled_from(PEOPLE)),
         st.tuples(st.just("ask"), st.sampled_from(["how", "what"])),
-        st.tuples(st.just("tear"), st.integers(1, 30)),
         st.tuples(st.just("reopen")),
     ),
     max_size=25,
@@ -57,7 +61,7 @@ def expected(done):
 @given(OPERATIONS)
 def test_any_order_of_operations(operations):
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "new" / "log.jsonl"
+        path = Path(folder) / "new" / "log.sqlite"
         log, other = JudgingLog(path), JudgingLog(path)
         texts = {}
         for number, operation in enumerate(operations):
@@ -71,11 +75,6 @@ def test_any_order_of_operations(operations):
                 case "ask", text:
                     judged = log.ask(engine.Queries((f"q-{text}",), (text,)))
                     texts[f"q-{text}"] = text
-                case "tear", length:
-                    if path.is_file() and path.stat().st_size:
-                        with path.open("ab") as file:
-                            file.write(b'{"query": "q1", "document": "d1"'[:length])
-                    judged = log.read()
                 case _:
                     log, judged = JudgingLog(path), log.read()
             assert plain(judged) == expected(operations[: number + 1])
@@ -97,7 +96,7 @@ for number in range(40):
 
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
-    path = tmp_path / "log.jsonl"
+    path = tmp_path / "log.sqlite"
     writers = [started("-c", MANY, str(path), person) for person in PEOPLE]
     for writer in writers:
         _, complaint = writer.communicate()
@@ -109,55 +108,81 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
 
 
 def test_what_is_there_counts_before_the_call_returns(tmp_path):
-    log = JudgingLog(tmp_path / "log.jsonl")
+    log = JudgingLog(tmp_path / "log.sqlite")
     assert log.read() is not None and not log.path.exists(), "reading makes no file"
     log.judge("q", "d", 2, "ann")
-    head, line = [json.loads(text) for text in log.path.read_text().splitlines()]
-    assert head == {"log": "judgements", "version": 2}
-    assert len(line.pop("seal")) == 16
-    assert line | {"time": 0} == {"query": "q", "document": "d", "grade": 2, "person": "ann", "time": 0}
+    assert events_of(log.path) == [{"query": "q", "document": "d", "grade": 2, "person": "ann", "time": 0}]
+
+
+def events_of(path):
+    """The events of a log, as another program reads them, without their times."""
+    with closing(sqlite3.connect(path)) as db:
+        return [json.loads(body) | {"time": 0} for (body,) in db.execute("SELECT body FROM events ORDER BY number")]
 
 
 @pytest.mark.parametrize("grade", [4, -1, 1.0, True, "2"])
 def test_no_other_grade_is_taken(tmp_path, grade):
-    log = JudgingLog(tmp_path / "log.jsonl")
+    log = JudgingLog(tmp_path / "log.sqlite")
     with pytest.raises(ParamError, match="grade must be 0, 1, 2, 3, or none to skip"):
         log.add([Judgement(query="q", document="d", grade=1), Judgement(query="q", document="d", grade=grade)])
     assert not log.read().given, "neither is the first one written"
 
 
-def test_a_first_line_that_was_torn_is_written_again(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"log": "judg')
+def test_a_file_that_a_killed_process_left_empty_is_a_new_log(tmp_path):
+    path = tmp_path / "log.sqlite"
+    path.touch()
     assert JudgingLog(path).read().given == ()
     assert plain(JudgingLog(path).judge("q", "d", 1)) == plain(JudgingLog(path).read()) == [("q", "d", 1, "")]
 
 
-@pytest.mark.parametrize("content", ['{"_id": "d1", "text": "x"}\n', '{"_id": "d1"', "{}\n", '["log"]\n'])
+@pytest.mark.parametrize("content", [b'{"_id": "d1", "text": "x"}\n', b"SQLite", b"\0" * 5000])
 def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     path = tmp_path / "corpus.jsonl"
-    path.write_text(content)
+    path.write_bytes(content)
     for call in (lambda: JudgingLog(path).read(), lambda: JudgingLog(path).judge("q", "d", 1)):
         with pytest.raises(DataError, match="no log of judgements"):
             call()
-    assert path.read_text() == content
+    assert path.read_bytes() == content
+
+
+def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
+    space = random_space()
+    path = orag.log(tmp_path / "log.sqlite", space).path
+    with pytest.raises(DataError, match="is a log of feedback, not of judgements"):
+        JudgingLog(path).judge("q", "d", 1)
+    judging = JudgingLog(tmp_path / "judged.sqlite")
+    judging.judge("q", "d", 1)
+    for call in (orag.log, orag.load):
+        with pytest.raises(DataError, match="is a log of judgements, not of feedback"):
+            call(judging.path, space)
 
 
 @pytest.mark.parametrize(
-    "line", ["{nonsense}", '{"query": "q", "document": "d", "grade": 9}', '{"query": 1, "text": "x"}', "[]", "3"]
+    ("event", "said"),
+    [
+        ('{"query": "q", "document": "d", "grade": 9}', "is no judgement .grade must be"),
+        ('{"query": 1, "text": "x"}', "is no judgement"),
+        ("[]", "is no judgement"),
+        ("3", "is no judgement"),
+        (None, "is not as it was written; the 1 before it are whole"),
+    ],
 )
-def test_a_damaged_line_is_named(tmp_path, line):
-    log = JudgingLog(tmp_path / "log.jsonl")
-    log.judge("q", "d", 1)
-    with log.path.open("a") as file:
-        file.write(f"{line}\n")
-    for call in (log.read, JudgingLog(log.path).read, lambda: log.judge("q", "d", 2)):
-        with pytest.raises(DataError, match=r"log.jsonl line 3 is damaged .*head -n 2 log.jsonl"):
+def test_a_damaged_event_is_named(tmp_path, event, said):
+    log = JudgingLog(tmp_path / "log.sqlite")
+    for document in ("d", "e"):
+        log.judge("q", document, 1)
+    reader = JudgingLog(log.path)
+    with closing(sqlite3.connect(log.path, isolation_level=None)) as db:
+        row = (event, _checksum(2, event)) if event else ('{"query":"q"}', "0" * 16)
+        db.execute("UPDATE events SET body = ?, checksum = ? WHERE number = 2", row)
+    for call in (reader.read, reader.read, lambda: reader.judge("q", "d", 2)):
+        with pytest.raises(DataError, match=rf"log\.sqlite event 2 {said}"):
             call()
+    assert len(events_of(log.path) if event is None else [1, 2]) == 2, "nothing is added to it"
 
 
 def test_a_file_put_in_its_place_is_read_anew(tmp_path):
-    log, other = JudgingLog(tmp_path / "a.jsonl"), JudgingLog(tmp_path / "b.jsonl")
+    log, other = JudgingLog(tmp_path / "a.sqlite"), JudgingLog(tmp_path / "b.sqlite")
     for number in range(3):
         log.judge("q", f"d{number}", 1)
     other.judge("q", "other", 3)
@@ -168,11 +193,11 @@ def test_a_file_put_in_its_place_is_read_anew(tmp_path):
 
 
 def test_a_query_keeps_its_text(tmp_path):
-    log = JudgingLog(tmp_path / "log.jsonl")
+    log = JudgingLog(tmp_path / "log.sqlite")
     log.ask(engine.Queries(("a", "b"), ("one", "two")))
-    size = log.path.stat().st_size
+    events = events_of(log.path)
     assert log.ask(engine.Queries(("b",), ("two",))).texts == {"a": "one", "b": "two"}
-    assert log.path.stat().st_size == size
+    assert events_of(log.path) == events
     with pytest.raises(DataError, match=r"'b' is 'two' in .*; give 'three' another id"):
         log.ask(engine.Queries(("c", "b"), ("new", "three")))
     assert set(log.read().texts) == {"a", "b"}
@@ -183,7 +208,7 @@ def test_a_query_keeps_its_text(tmp_path):
 def test_a_folder_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FrontierError, match="cannot write"):
-        JudgingLog(tmp_path / "file" / "log.jsonl").judge("q", "d", 1)
+        JudgingLog(tmp_path / "file" / "log.sqlite").judge("q", "d", 1)
 
 
 @pytest.mark.threat("a FIFO or a device as a log of judgements", "a DataError, without waiting")

@@ -59,7 +59,7 @@ def test_taken_over_twice_nothing_is_new(session, tmp_path):
     from engine.judging.log import JudgingLog
 
     after = fed(session, lambda s: orag.thumb(s, asked(s, "how"), 1, True, person="ann"))
-    log = JudgingLog(tmp_path / "log.jsonl")
+    log = JudgingLog(tmp_path / "log.sqlite")
     found = votes_to_take(after, log.read())
     log.ask(found.queries)
     again = votes_to_take(after, log.add(found.judgements))
