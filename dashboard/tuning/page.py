@@ -159,7 +159,7 @@ def _seconds(loaded: Loaded, request: TuningRequest, calls: int) -> str:
     last = st.session_state[OUTCOMES].get(_identity(loaded)) if OUTCOMES in st.session_state else None
     if last is None or last.request.method != request.method:
         return ""
-    paces = [cell.latency for cell in result.cells_of(last.tuned)[1:] if cell.latency is not None]
+    paces = [cell.latency for cell in last.tuned.points if cell.latency is not None]
     return f" ≈ {format_duration(max(1.0, calls * sum(paces) / len(paces) / 1000))}" if paces else ""
 
 

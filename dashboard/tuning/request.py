@@ -13,11 +13,11 @@ from engine.decoder import Decoder
 from engine.evaluation.splits import judged_by, split_in_half, subsample
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store, cached_file
-from engine.evaluation.tuning.choose import ChosenDecoder, choose, families
 from engine.evaluation.tuning.history import remember
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import Settings
-from engine.evaluation.tuning.tune import Tuned, tune
+from engine.evaluation.tuning.tune import choose, families, tune
+from engine.evaluation.tuning.tuned import Tuned
 from engine.stages import Scorer, make, methods, spec_of
 from engine.values import Qrels, Queries
 
@@ -138,7 +138,7 @@ class TuningOutcome:
     """The result of a tuning."""
 
     request: TuningRequest  # what was asked for
-    tuned: Tuned | ChosenDecoder  # the result
+    tuned: Tuned  # the result
     remarks: str  # on its splits
     documents: int  # the size of the corpus
 
@@ -169,7 +169,6 @@ def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
         "stop": job.stop,
         "seen": job.collect,
     }
-    tuned: Tuned | ChosenDecoder
     if request.every:
         tuned = choose(*asked, scorers=request.scorers, **options)
     else:

@@ -14,8 +14,8 @@ from harness import Judged, arguments, machine, stopwatch, table, timed, write_p
 
 import engine
 from engine.evaluation.statistics import RESAMPLES
-from engine.evaluation.tuning.choose import baseline, choose, families
 from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.tune import baseline, choose, families
 from engine.values import Qrels
 from engine.wording import decimal, p_value, percent, signed
 

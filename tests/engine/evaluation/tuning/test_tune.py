@@ -21,6 +21,7 @@ from engine.evaluation.sweep.sweep import grid, sweep
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import Settings, far
 from engine.evaluation.tuning.tune import tune
+from engine.evaluation.tuning.tuned import compared_on_dev
 from engine.params import sweep_values
 from engine.stages import spec_of
 from support.instances import clustered_rows, unit
@@ -172,7 +173,7 @@ def test_most_diverse_under_a_constraint(judged, share):
     assert found.held == (own >= share * top - 1e-9)
     assert found.status == ("confirmed on test" if found.held else "not confirmed on test")
     assert f"onfirmed on test: Recall is {own / top:.1%} of Top-k's; you asked for {share:.0%}." in found.sentences[3]
-    gains = {m: own - base for m, own, base in ((r.metric, r.mean, r.baseline_mean) for r in found.comparisons_on_dev)}
+    gains = {m: own - base for m, own, base in ((r.metric, r.mean, r.baseline_mean) for r in compared_on_dev(found))}
     assert gains == {m: pytest.approx(found.chosen.mean[m] - found.base.mean[m]) for m in ("recall", "ilad")}
 
 
