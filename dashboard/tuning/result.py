@@ -20,10 +20,10 @@ from dashboard.widgets.tables import draw_table, number_column, pair, text_colum
 from engine.evaluation.export import exports
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import name_of
-from engine.evaluation.statistics import Comparison, statement
+from engine.evaluation.statistics import Comparison, p_value, statement
 from engine.evaluation.tables import ARROWS, as_csv, frame
 from engine.evaluation.tuning.tuned import Tuned, compared_on_dev, next_step
-from engine.wording import p_value, visible
+from engine.wording import visible
 
 HEADING = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 LOOKS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
