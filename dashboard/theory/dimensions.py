@@ -86,13 +86,21 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
         value = control(param, key, st.container(width=240))
     asked = choice.key, weighting, projection
     if of_pairs:
-        title, work = "Measuring random projections", partial(_measure_pairs, choice, weighting, projection)
-        show = partial(_show_pairs, weighting, value)
-        measure(("dimension", *asked), title, work, lambda result: show(*result), by_itself=choice.small)
+        measure(
+            ("dimension", *asked),
+            "Measuring random projections",
+            partial(_measure_pairs, choice, weighting, projection),
+            lambda result: _show_pairs(weighting, value, *result),
+            by_itself=choice.small,
+        )
     else:
-        title, work = "Projecting documents of every length", partial(_measure_recall, choice, weighting, projection)
-        show = partial(_show_recall, weighting, value)
-        measure(("recall", *asked), title, work, lambda result: show(*result), by_itself=choice.small)
+        measure(
+            ("recall", *asked),
+            "Projecting documents of every length",
+            partial(_measure_recall, choice, weighting, projection),
+            lambda result: _show_recall(weighting, value, *result),
+            by_itself=choice.small,
+        )
 
 
 def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:

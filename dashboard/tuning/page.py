@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.services import jobs, passage_queries, trained
 from dashboard.services.memo import remembered
+from dashboard.services.request import judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import form, result, views
@@ -122,7 +123,7 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
             _panel(loaded, started).begin()
             st.rerun()
     if not problem:
-        trained.warn(loaded, splits.all_queries)
+        trained.warn(loaded, judged_queries(loaded.dataset, splits.qrels))
 
 
 def _history(loaded: Loaded) -> None:

@@ -280,7 +280,8 @@ def _caption(base: Cell, name: str, counts: dict[str, int], tests: int, resample
     return (
         f"Means at k = {base.k}{split}; queries on which all have the metric: {over} of {len(base.queries):,}. "
         f"↑ ↓: significantly more or less than {name}: p < {SIGNIFICANCE_LEVEL:g} in a two-sided paired randomisation "
-        f"test ({resamples:,} resamples){holm}, and the {100 * LEVEL:g}% paired bootstrap CI of the difference excludes 0."
+        f"test ({resamples:,} resamples){holm}, and the {100 * LEVEL:g}% paired bootstrap CI of the difference "
+        "excludes 0."
     )
 
 
