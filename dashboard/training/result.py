@@ -1,4 +1,4 @@
-"""The result of a course: the table with its control, the verdict, how to use the embeddings; and its curves."""
+"""The result of a course: the table with its control, the verdict, and how to use the embeddings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,11 +9,9 @@ import pandas as pd
 import streamlit as st
 
 import engine
-from dashboard.charts.training import training_figure
-from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import trained, training_runs
 from dashboard.services.source import Loaded
-from dashboard.services.training_request import TrainingOutcome, TrainingProgress, TrainingStage
+from dashboard.services.training_request import TrainingOutcome, TrainingStage
 from dashboard.session import address, decoders
 from dashboard.widgets import confirm
 from dashboard.widgets.buttons import download_button, step_button
@@ -23,7 +21,6 @@ from engine.decoder import Decoder
 from engine.evaluation.tables import as_csv
 from engine.training.comparison import Table, percent
 from engine.training.experiment import checkpoint
-from engine.views.training import best_of, compared_with, curves
 from engine.wording import visible
 
 NEVER = "never got better on dev than where it started, so it has the start's weights"
@@ -138,25 +135,3 @@ def _use(loaded: Loaded, digest: str, stage: str) -> None:
     address.use(replace(plain.source, trained=name))
     decoders.apply(learnt.decoder)
     st.toast("In use: Explore now searches these embeddings, with their decoder.", icon=":material/check:")
-
-
-def draw_curves(progress: TrainingProgress, key: str) -> None:
-    """The curves of the stage that a person chose, the newest one at first."""
-    stages = [name for name, history in progress.histories.items() if history]
-    if not stages:
-        st.caption("The first validation appears here.")
-        return
-    why = "The start, its control (the start trained on for as long), and the method."
-    # Where a stage has begun since, it is what people look for.
-    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
-    history = progress.histories[stage]
-    lines = compared_with(stage, progress.histories, progress.lines)
-    points = curves(history, lines)
-    figure = training_figure(stage, points, is_dark())
-    plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
-    best = best_of(history)
-    when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
-    st.caption(
-        f"Best on dev {when}; those weights are kept. Epoch −1 is before training."
-        + (f" Lines: what {stage} is compared with, each at its own best on dev." if lines else "")
-    )

@@ -76,7 +76,7 @@ def tuned_rows(judged: Judged, name: str) -> list[list[str]]:
                     [
                         name, selector, objective.text, values, f"{found.decoder.select.relevance_weight:.6g}", width,
                         *(f"{found.chosen.mean[m]:.4f}" for m in METRICS), *(f"{own[m]:.4f}" for m in METRICS),
-                        f"{100 * own['recall'] / base['recall']:.1f} %", f"{100 * found.firm:.0f} %",
+                        f"{100 * own['recall'] / base['recall']:.1f} %", f"{100 * found.stability:.0f} %",
                     ]
                 )  # fmt: skip
     return rows

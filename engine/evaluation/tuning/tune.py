@@ -404,7 +404,7 @@ def choose_setting(
     # One seed, so every metric sees the same queries.
     means = {m: resampled_means(values, DRAWS, seed) for m, values in common.values.items()}
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
-    facts = {"firm": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
+    facts = {"stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
     return stages[choice.best], choice, facts
 
 
@@ -462,7 +462,7 @@ def choose_value(
         curve.stage(value),
         choice,
         {
-            "firm": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
+            "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
             "queries": int(common.sum()),
             "interval": (float(low), float(high)),
             "curve": curve,

@@ -66,7 +66,7 @@ class Candidate:
     settings: int  # number that were measured on dev
     dev: Cell
     test: Cell | None
-    firm: float = 1.0  # the share of DRAWS resampled sets of dev's queries that lead to the same choice
+    stability: float = 1.0  # the share of DRAWS resampled sets of dev's queries that lead to the same choice
     queries: int = 0  # number of dev's that the settings were compared on
     left_out: tuple[str, ...] = ()  # names of settings that were no candidates
     searched: str = ""  # what was chosen from, in words
@@ -96,7 +96,7 @@ class Tuned:
     decoder = property(attrgetter("winner.decoder"), doc="The decoder that dev chose.")
     chosen = property(attrgetter("winner.dev"), doc="Its cell on dev.")
     chosen_test = property(attrgetter("winner.test"), doc="Its cell on test, None without one.")
-    firm = property(attrgetter("winner.firm"), doc="How often resampled queries lead to the same choice.")
+    stability = property(attrgetter("winner.stability"), doc="How often resampled queries lead to the same choice.")
     queries = property(attrgetter("winner.queries"), doc="Number of dev's that the settings were compared on.")
     left_out = property(attrgetter("winner.left_out"), doc="Names of settings that were no candidates.")
     searched = property(attrgetter("winner.searched"), doc="What was chosen from, in words.")
@@ -115,7 +115,7 @@ class Tuned:
         return self.several and self.objective.constrained and not self.choosing.satisfied
 
     @property
-    def held(self) -> bool | None:
+    def constraint_holds_on_test(self) -> bool | None:
         """Whether the constraint holds on test, None without either."""
         if self.chosen_test is None or not self.objective.constrained:
             return None
@@ -128,7 +128,8 @@ class Tuned:
             return None
         row = self.gained
         gained = row is not None and row.significant and row.difference > 0
-        return gained if self.held is None else self.held and (gained or not self.several)
+        kept = self.constraint_holds_on_test
+        return gained if kept is None else kept and (gained or not self.several)
 
     @property
     def status(self) -> str:
@@ -177,7 +178,7 @@ class Tuned:
             symbol = self.curve.symbol
             sentences.append(f"Every {symbol} from {low:.6g} to {high:.6g} is as good ({high - low:.2g} wide).")
             same = f"a {symbol} within {percent(NEAR)} of its range of this one"
-        sentences.append(f"Stability: {percent(self.firm)} of {DRAWS} bootstrap samples choose {same}.")
+        sentences.append(f"Stability: {percent(self.stability)} of {DRAWS} bootstrap samples choose {same}.")
         if self.left_out:
             sentences.append(f"Left out, as they answer too few queries: {', '.join(self.left_out)}.")
         return (*sentences, f"{status}: {self.reached}")
@@ -242,13 +243,15 @@ def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
     if tuned.test is not None and tuned.chosen_test is not None and tuned.base_test is not None:
         splits[tuned.test] = (tuned.chosen_test, tuned.base_test)
         written = dict(zip(("name", "baseline"), names(splits[tuned.test], written_out), strict=True))
-    plain = ["searched", "held", "firm", "queries", "left_out", *(["interval"] if tuned.interval else [])]
+    plain = ["searched", "queries", "left_out", *(["interval"] if tuned.interval else [])]
     return {
         **{name: getattr(tuned, name) for name in plain},
+        "held": tuned.constraint_holds_on_test,
+        "firm": tuned.stability,
         "baseline": as_json(tuned.baseline),
         "means": {split: {"chosen": a.mean, "baseline": b.mean} for split, (a, b) in splits.items()},
         "comparisons": [
-            {**asdict(row), **written, "wins": row.wins._asdict(), "told": row.told} for row in tuned.comparisons
+            {**asdict(row), **written, "wins": row.wins._asdict(), "told": row.significant} for row in tuned.comparisons
         ],
         "gaps": [{**asdict(gap), "lost": gap.lost} for gap in tuned.gaps],
         "settings": [{"decoder": cell.decoder, "mean": cell.mean} for cell in tuned.points],
@@ -311,7 +314,7 @@ def _to_be_sure(tuned: Tuned) -> list[str]:
 def _to_be_confirmed(tuned: Tuned) -> list[str]:
     test, base, steps = tuned.chosen_test, tuned.base_test, []
     own, plain = tuned.reached_means
-    short = tuned.held is False
+    short = tuned.constraint_holds_on_test is False
     if short and plain[RELEVANT]:
         kept = np.floor(100 * own[RELEVANT] / plain[RELEVANT] + 1e-9) / 100
         steps.append(f"ask for a share of {percent(kept, 0)}, which it kept on {tuned.test}")
