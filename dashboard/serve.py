@@ -24,6 +24,7 @@ from dashboard import (
     workers,
 )
 from dashboard.evidence import html  # noqa: F401  (adds its command to the group)
+from dashboard.services.roots import MAX_UPLOAD_BYTES
 from engine.cli.group import main, use_threads
 from engine.cli.options import corpus_option
 from engine.cli.output import echo
@@ -39,7 +40,7 @@ CONFIG: dict[str, Any] = {
     "server.address": "127.0.0.1",
     "server.headless": True,
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": workers.LARGEST_UPLOAD,
+    "server.maxUploadSize": MAX_UPLOAD_BYTES >> 20,
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from dashboard.services.roots import MAX_UPLOAD_BYTES
+
 HOST = "127.0.0.1"
 """Where workers listen, unless the command line names another address."""
 COOKIE = "frontier_worker"
 """The cookie by which a proxy sends a visitor to the same worker: sessions and uploads are that worker's alone."""
 HELD = "FRONTIER_HELD"
 """Variable of a worker's process: it ends itself when the process that holds its standard input is gone."""
-LARGEST_UPLOAD = 2048
-"""MB that a visitor may send in one file."""
 GRACE = 20.0
 """Seconds that a worker has to end its jobs before it is killed."""
 SHORT_LIFE, LONGEST_PAUSE = 20.0, 30.0
@@ -79,7 +79,7 @@ def nginx_lines(ports: Sequence[int], base: str = "", host: str = HOST) -> str:
     """
     servers = "\n".join(f"    server {in_address(host)}:{port};" for port in ports)
     # Without a slash after it a path of another site that begins alike would be taken too.
-    return NGINX.format(cookie=COOKIE, place=f"{base}/", servers=servers, upload=LARGEST_UPLOAD)
+    return NGINX.format(cookie=COOKIE, place=f"{base}/", servers=servers, upload=MAX_UPLOAD_BYTES >> 20)
 
 
 def caddy_lines(ports: Sequence[int], base: str = "", host: str = HOST) -> str:

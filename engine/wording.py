@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-ALPHA = 0.05
-"""The level of significance; no p is written so that it seems to lie on its other side."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a screen in place of being shown: control characters but for ends of lines and tabs, marks of direction,
 separators of lines; and halves of characters, which no screen takes."""
@@ -45,16 +43,6 @@ def power(value: float) -> str:
     if not value:
         return "0"
     return f"{mantissa.replace('-', MINUS)}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
-
-
-def p_value(p: float) -> str:
-    """A p-value, "p = 0.009"; as many digits as show on which side of α it lies."""
-    if p < 0.001 or p > 0.99:
-        return "p < 0.001" if p < 0.5 else "p > 0.99"
-    digits = 3
-    while p < ALPHA <= round(p, digits):
-        digits += 1
-    return f"p = {p:.{digits}f}"
 
 
 def visible(text: str) -> str:

@@ -1,6 +1,5 @@
 """A simulation as a value, and the work it takes."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,18 +9,18 @@ from typing import Any
 import engine
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import query_vectors
+from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.data import cache
 from engine.data.degrade import shortened
 from engine.data.plans import planned
 from engine.decoder import Decoder
 from engine.feedback.presets import Preset
-from engine.params import values_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.self_queries import own_queries
 from engine.simulation.simulate import Forecast, Plan, Simulated, forecast, simulate
 from engine.simulation.variants import NEWCOMERS, Deployment
-from engine.values import Embeddings, Qrels, digest_of
+from engine.values import Embeddings, Qrels
 
 SECTION = "simulations"
 """Of the cache: files of stopped simulations, each until it has ended."""
@@ -30,7 +29,7 @@ PROBES = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulationRequest:
+class SimulationRequest(JobRequest):
     """The settings of a simulation; fields without a line are parameters of `simulate`."""
 
     learn: str  # the split that is learned from, "" for documents that ask for themselves
@@ -55,8 +54,9 @@ class SimulationRequest:
         return {name: getattr(self, name) for name in names}
 
     @property
-    def _shown(self) -> Deployment:
-        return Deployment.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
+    def split_names(self) -> tuple[str, ...]:
+        """The splits that are learned from and only measured; none for documents that ask for themselves."""
+        return tuple(split for split in (self.learn, self.report) if split)
 
     def planned(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
         """The corpus with the queries that come, and the hops of each question. Raises DataError."""
@@ -65,38 +65,25 @@ class SimulationRequest:
         found = planned(loaded.dataset, loaded.source.path)
         return replace(loaded, dataset=found.dataset, queries=None), found.hops
 
-    def digest(self, loaded: Loaded) -> str:
-        """Names the result on a corpus."""
-        judged = [loaded.dataset.qrels[split].digest for split in (self.learn, self.report) if split]
-        params = [values_of(value) for value in (self.stream, self.plan, self.preset)]
-        plain = json.dumps([*params, self.learn, self.report, self.k, self.words])
-        labels = [decoder.label for decoder in self.decoders]
-        # Not named where it is Algorithm 1, whose stopped runs are there under the names that older versions gave.
-        more = self._shown.settings()
-        if more or self.by_hops or self.updates:
-            labels.append(json.dumps([more, self.by_hops, self.updates]))
-        return digest_of([loaded.space.corpus.digest, loaded.space.embeddings.digest, *judged, plain, *labels])
-
     def forecast(self, loaded: Loaded) -> Forecast:
         """The work that it will take. Raises DataError, also where the splits share a query."""
         loaded, hops = self.planned(loaded)
-        self._shown.inventory(len(loaded.space), self.preset.seed)
-        ids, (qrels, held_out) = loaded.dataset.queries.ids, self.judged(loaded)
-        if not self.learn:
+        deployment = Deployment.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
+        deployment.inventory(len(loaded.space), self.preset.seed)
+        splits, ids = self.qrels(loaded.dataset), loaded.dataset.queries.ids
+        if self.learn:
+            qrels = splits[self.learn]
+        else:
             queries, qrels = own_queries(loaded.space, PROBES)
             ids = queries.ids
-        given: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan, "held_out": held_out}
+        given: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan}
+        given["held_out"] = splits.get(self.report or "")
         given |= {"hops": hops, "updates": self.updates}
         return forecast(ids, loaded.space.corpus.position, qrels, decoders=len(self.decoders), **given)
 
-    def judged(self, loaded: Loaded) -> tuple[Qrels, Qrels | None]:
-        """The judgements that are learned from and those that are only measured; none for documents that ask."""
-        splits = loaded.dataset.qrels
-        return splits[self.learn] if self.learn else Qrels({}), splits[self.report] if self.report else None
-
     def file(self, loaded: Loaded) -> Path:
         """Where it is kept while it is stopped."""
-        return cache.section(SECTION) / f"{self.digest(loaded)[:32]}.npz"
+        return cache.section(SECTION) / f"{self.digest(loaded)}.npz"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -166,9 +153,8 @@ def _task(request: SimulationRequest, loaded: Loaded, job: Job) -> tuple[Embeddi
     """The queries' vectors and what is judged right."""
     if not request.learn:
         return *own_queries(loaded.space, PROBES), None
-    learned, held_out = request.judged(loaded)
-    asked = {*learned.grades, *(held_out.grades if held_out is not None else ())}
-    return query_vectors(loaded, loaded.dataset.queries.only(asked), job), learned, held_out
+    splits = request.qrels(loaded.dataset)
+    return request.vectors(loaded, splits, job), splits[request.learn], splits.get(request.report or "")
 
 
 def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None) -> tuple[Embeddings, Qrels]:

@@ -21,6 +21,8 @@ MODEL = ("config.json", "modules.json")
 DEEPEST = 3
 """Models keep their files so many folders deep at most."""
 _ON_A_HUB = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+#: Of one file that a visitor sends.
+MAX_UPLOAD_BYTES = 2 << 30
 UPLOADS_OFF = "Uploads are off, as others can reach this server: frontier serve --allow-uploads turns them on."
 PATHS_OFF = "Typed paths are off, as others can reach this server: frontier serve --root FOLDER opens a folder."
 

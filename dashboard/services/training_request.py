@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import engine
 from dashboard.services.jobs import Job
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.errors import ParamError
 from engine.evaluation.splits import three_way
@@ -18,14 +17,14 @@ from engine.training.comparison import Table
 from engine.training.experiment import Foreseen, course, foreseen, histories
 from engine.training.metrics import Dev, Epoch
 from engine.training.recipes import declared, make_recipe
-from engine.values import Qrels, digest_of
+from engine.values import Qrels
 
 PURPOSE, LOOK = "train", "train.look"
 """The jobs of a session that train, and that estimate how long training takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRequest:
+class TrainingRequest(JobRequest):
     """The settings of a training."""
 
     method: str  # as `course` takes it
@@ -41,24 +40,21 @@ class TrainingRequest:
     def __post_init__(self) -> None:
         make_recipe(self.method, **dict(self.params))
 
-    def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """The judgements by split. Raises DataError where there are too few, or none."""
-        names = [self.divide] if self.divide is not None else [self.train, self.dev]
-        names += [self.test] if self.divide is None and self.test is not None else []
-        if missing := [name for name in names if name not in dataset.qrels]:
-            raise engine.DataError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        """The split that is divided, or those to learn from, to choose by, to report on."""
         if self.divide is not None:
-            return three_way(dataset.qrels[self.divide], self.parting)
-        return {name: dataset.qrels[name] for name in names}
+            return (self.divide,)
+        return (self.train, self.dev, *([self.test] if self.test is not None else []))
 
-    def digest(self, loaded: Loaded) -> str:
-        """Names the training of these parameters on this corpus and these judgements."""
-        judged = [part for name, qrels in self.qrels(loaded.dataset).items() for part in (name, qrels.digest)]
-        return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *judged])[:32]
+    def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
+        """Return the judgements by split. Raises DataError where there are too few, or none."""
+        judged = super().qrels(dataset)
+        return judged if self.divide is None else three_way(judged[self.divide], self.parting)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; `from_json` reads them."""
-        return {**asdict(self), "params": dict(self.params)}
+        """Return plain values; `from_json` reads them."""
+        return {**super().as_json(), "params": dict(self.params)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
@@ -130,11 +126,10 @@ def estimate(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
 def _arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, Any]:
     """The arguments that `course` and `foreseen` share."""
     qrels = request.qrels(loaded.dataset)
-    queries = loaded.dataset.queries.only({query for split in qrels.values() for query in split.grades})
     return {
         "method": request.method,
         "space": loaded.space,
-        "queries": query_vectors(loaded, queries, job),
+        "queries": request.vectors(loaded, qrels, job),
         "qrels": qrels,
         "train": request.train,
         "dev": request.dev,

@@ -12,8 +12,7 @@ from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.theory import query_source
-from dashboard.theory.jobs import measure
+from dashboard.theory.study import COUNT, QueryChoice, StudyView, measure, query_row
 from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.parameters import control, parameters
 from dashboard.widgets.tables import draw_columns
@@ -33,20 +32,14 @@ K = SET_SIZE.default
 Searches = tuple[Searched, ...]
 
 
-def show(loaded: Loaded, question: Question | None) -> None:
+def _draw(loaded: Loaded, _: Question | None) -> None:
     """Every chosen scorer's vectors in every kind of index, over rising effort, beside the exact search."""
-    st.caption(
-        "An index looks at some vectors only: faster, but it may miss. How much it misses depends on the corpus "
-        "(sparse-dense paper, Fig. 7)."
-    )
     try:
         faiss_module()
     except FrontierError as error:
         st.info(str(error), icon=":material/extension:")
         return
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        with st.container(width=340):
-            choice = query_source.choose_queries(loaded)
+    with query_row(loaded, 340) as choice:
         scorers, fixed = _scorers(), _indexes()
     if not scorers or not fixed:
         st.info("Choose at least one scorer and one index.")
@@ -102,16 +95,14 @@ def _indexes() -> dict[str, dict[str, Any]]:
     return searches
 
 
-def _work(
-    choice: query_source.QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job
-) -> Searches:
+def _work(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job) -> Searches:
     space = choice.loaded.space
     queries: Embeddings | None
     qrels: Qrels | None = None
     if space.encoder is None:
         # No encoder to put queries beside these vectors: some of them ask for what is like them.
-        rows = range(0, len(space), max(1, len(space) // query_source.COUNT))
-        queries = space.embeddings.take(list(rows)[: query_source.COUNT])
+        rows = range(0, len(space), max(1, len(space) // COUNT))
+        queries = space.embeddings.take(list(rows)[:COUNT])
     else:
         question, qrels = choice.task()
         queries = choice.vectors(question, job)
@@ -164,3 +155,11 @@ def _table(rows: Sequence[Searched]) -> None:
             "MB": ([row.megabytes for row in rows], number(format="%.1f")),
         }
     )
+
+
+VIEW = StudyView(
+    title="ANN",
+    caption="An index looks at some vectors only: faster, but it may miss. How much it misses depends on the corpus "
+    "(sparse-dense paper, Fig. 7).",
+    draw=_draw,
+)

@@ -13,8 +13,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import stage_of
 from dashboard.session.query import Question
-from dashboard.theory import query_source
-from dashboard.theory.jobs import measure
+from dashboard.theory.study import COUNT, QueryChoice, StudyView, measure, query_row
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.parameters import counting, parameters
 from dashboard.widgets.tables import draw_columns, number_column
@@ -33,15 +32,9 @@ K = SET_SIZE.default
 Cells = tuple[Cell, ...]
 
 
-def show(loaded: Loaded, question: Question | None) -> None:
+def _draw(loaded: Loaded, _: Question | None) -> None:
     """A metric over the rerank depth, for one decoder, and the least depth that is enough."""
-    st.caption(
-        "How many documents does a reranker have to read? The better the retriever, the fewer, the sparse-dense "
-        "paper finds (Fig. 6). A reranker worse than the retriever does harm, the more it reads."
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        with st.container(width=340):
-            choice = query_source.choose_queries(loaded)
+    with query_row(loaded, 340) as choice:
         decoder = _decoder()
     if loaded.space.encoder is None:
         st.info("This needs an encoder for queries. This corpus has its own vectors and none.")
@@ -51,10 +44,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         return
     slow, most = decoder.rerank is not None and decoder.rerank.rerank_only, min(DEPTHS[-1], len(loaded.space))
     if slow:
-        st.caption(
-            f"Slow: a model reads up to {most * query_source.COUNT:,} pairs of query and document. Finished depths are "
-            "kept."
-        )
+        st.caption(f"Slow: a model reads up to {most * COUNT:,} pairs of query and document. Finished depths are kept.")
     draw = partial(_shown, decoder)
     title = f"Reranking up to {most:,} documents"
     work, by_itself = partial(_work, choice, decoder), choice.small and not slow
@@ -86,7 +76,7 @@ def _scorer(role: str) -> Scorer:
     return scorer
 
 
-def _work(choice: query_source.QueryChoice, decoder: Decoder, job: Job) -> Cells:
+def _work(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
     queries, qrels = choice.task()
     vectors, space = choice.vectors(queries, job), choice.loaded.space
     options = {"metrics": SHOWN, "split": choice.split, "store": sweeps.store(), "stop": job.stop}
@@ -149,3 +139,11 @@ def _details(study: ByDepth) -> str:
         parts.append(f"Depth {least.depth:,} is not significantly worse ({decimal(least.mean)}){saved}.")
     queries = counted(study.queries, "query", "queries")
     return " ".join([*parts, f"Paired randomisation test, α = 0.05 after Holm, {queries}."])
+
+
+VIEW = StudyView(
+    title="Rerank depth",
+    caption="How many documents does a reranker have to read? The better the retriever, the fewer, the sparse-dense "
+    "paper finds (Fig. 6). A reranker worse than the retriever does harm, the more it reads.",
+    draw=_draw,
+)

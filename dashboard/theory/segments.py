@@ -12,8 +12,7 @@ from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.theory import query_source
-from dashboard.theory.jobs import PURPOSE, measure, remembered
+from dashboard.theory.study import PURPOSE, QueryChoice, StudyView, measure, query_row, remembered
 from dashboard.widgets.choices import choose
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
@@ -29,19 +28,9 @@ AT_ONCE = 2_000_000
 """Characters of a corpus whose words are counted while the page is drawn; those of more by a job."""
 
 
-def show(loaded: Loaded, question: Question | None) -> None:
+def _draw(loaded: Loaded, question: Question | None) -> None:
     """The theorem on the pairs of many queries, and on those of one for which it holds."""
-    st.caption(
-        "A document is the sum of its segments. If a query is about one segment, Theorem 1 (sparse-dense paper) says "
-        "that the margin between matching segments is at least that between the documents: where segments have no "
-        "words in common, several vectors a document then need fewer dimensions each."
-    )
-    if len(loaded.space) < 2:
-        st.info("A margin needs two documents. Load a larger corpus on the Data page.")
-        return
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        with st.container(width=380):
-            choice = query_source.choose_queries(loaded)
+    with query_row(loaded, 380, "medium") as choice:
         words = control(PASSAGE, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, words), "Margins of segments"
     many = measure(key, title, partial(_work, choice, words), by_itself=choice.small)
@@ -60,7 +49,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         _one(loaded, text, words, RIVALS.default if question is None else question.k)
 
 
-def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, tuple[str, ...]]:
+def _work(choice: QueryChoice, words: int, job: Job) -> tuple[Segments, tuple[str, ...]]:
     queries, _ = choice.task()
     options = {"progress": job.report, "stop": job.stop}
     return engine.segments(choice.loaded.space, queries, passage_words=words, **options), queries.texts
@@ -137,3 +126,13 @@ def _shown(corpus: Corpus, margins: Segments) -> None:
 
 def _these(pairs: int) -> str:
     return "this pair" if pairs == 1 else f"these {pairs} pairs"
+
+
+VIEW = StudyView(
+    title="Segments",
+    caption="A document is the sum of its segments. If a query is about one segment, Theorem 1 (sparse-dense paper) "
+    "says that the margin between matching segments is at least that between the documents: where segments have no "
+    "words in common, several vectors a document then need fewer dimensions each.",
+    needs_two="A margin",
+    draw=_draw,
+)

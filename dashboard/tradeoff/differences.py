@@ -13,7 +13,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
 from dashboard.tradeoff import by_query
-from dashboard.tradeoff.best_table import interval, open_row
+from dashboard.tradeoff.verdict import interval, open_row
 from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_columns, number_column, text_column

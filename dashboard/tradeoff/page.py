@@ -21,7 +21,7 @@ from dashboard.session import tradeoff as settings
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
 from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
-from dashboard.tradeoff import best_table, by_query, differences, other_systems, point_sets, selection, verdict_strip
+from dashboard.tradeoff import by_query, differences, point_sets, selection, verdict
 from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
 from dashboard.widgets.choices import choose, choose_several, select
@@ -36,10 +36,11 @@ from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.paired import name_of
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, compare
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import Cell, as_json
 from engine.evaluation.sweep.sweep import grid
 from engine.evaluation.tuning.objectives import knee_of
-from engine.evaluation.verdict import Rows, Verdict, change, verdict
+from engine.evaluation.verdict import Rows, Verdict, change
+from engine.evaluation.verdict import verdict as find_verdict
 from engine.progress import counted
 from engine.space import Space
 from engine.stages import Scorer, methods
@@ -349,7 +350,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     if not cells.points:
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
-    others = other_systems.measured(loaded, sweep, _labelled(loaded)[2])
+    others = _other_systems(loaded, sweep, _labelled(loaded)[2])
     cells = replace(cells, points=(*cells.points, *(cell for _, cell in others.values())))
     # Bands of what is still growing need not be fine.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
@@ -366,14 +367,14 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
     labels = [p.point.label for p in curves.points]
     share, rows = selection.budget(), _compared(sweep, cells, curves, base)
-    found = None if base is None or len(labels) < 2 else verdict(curves, base.point.label, share, rows)
+    found = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
     if found is not None and partial_count is not None:
         so_far = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
         found = replace(found, text=f"{found.text} {so_far}")
     best = None if found is None or found.best is None else found.best.point.label
     if found is not None and not cells.running:  # of a part of the settings it would be another every second
         decoder = next((d for d in sweep.decoders if d.label == best), None)
-        verdict_strip.show(loaded, curves, found, decoder)
+        verdict.show_strip(loaded, curves, found, decoder)
     if not cells.missing:
         restore.check(settings.OPEN, labels.__contains__, "the best setting is open")
         if st.session_state.get(settings.OPEN) not in (None, "", *labels):
@@ -397,8 +398,8 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
                 differences.show(loaded, sweep, cells, curves, base, share, rows, systems, label)
     with right:
         if found is not None and base is not None:
-            best_table.budget_control(curves, base)
-            best_table.show(curves, found, rows)
+            verdict.budget_control(curves, base)
+            verdict.show_table(curves, found, rows)
         order = () if base is None else by_query.ordered(sweep, curves, base, label, y)
         point_sets.show(loaded, question, sweep, curves, opened, curve, order)
 
@@ -532,3 +533,23 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
     if curves.remark:
         parts.append(curves.remark)
     return " · ".join(parts), " ".join(details)
+
+
+def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[RankedRun, Cell]]:
+    """Label → a run and its cell, in the metrics of the sweep; none before the queries have vectors.
+
+    queries: all that the split has, of which the sweep may have drawn some.
+    """
+    vectors, qrels = sweep.vectors, sweep.qrels
+    if vectors is None or qrels is None:
+        return {}
+
+    def cell(run: RankedRun) -> Cell:
+        asked = loaded.space, vectors, qrels, sweep.k, sweep.metrics
+        return remembered(
+            selection.MEMORY,
+            ("run", run.name, run.digest, sweep.key),
+            lambda: run.cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
+        )
+
+    return {run.label: (run, cell(run)) for run in runs.added_runs(loaded, queries).values()}

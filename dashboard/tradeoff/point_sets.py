@@ -14,7 +14,7 @@ from dashboard.session.answers import query_of, scores_of
 from dashboard.session.query import LABELLED, Question, select
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import Opened
-from dashboard.tradeoff.verdict_strip import to_explore
+from dashboard.tradeoff.verdict import to_explore
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.slider_answers import addresses, look_of, query_key, relevant_to

@@ -1,26 +1,41 @@
 """The Train view of the Tune page: the form, the estimate, the training under way, its result."""
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.training import training_figure
+from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
-from dashboard.services.training_request import PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
+from dashboard.services.training_request import (
+    LOOK,
+    PURPOSE,
+    TrainingOutcome,
+    TrainingProgress,
+    TrainingRequest,
+    estimate,
+)
 from dashboard.session.query import judged_splits
-from dashboard.training import curves, estimate, form, result, run_list
-from dashboard.training.estimate import MINE, OUTCOMES
+from dashboard.training import form, result, run_list
 from dashboard.widgets import passages
 from dashboard.widgets.buttons import step_button
+from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import watch
+from dashboard.widgets.job_panel import JobPanel, watch
+from dashboard.widgets.run_button import run_button
 from engine.errors import FrontierError
-from engine.training.experiment import histories
-from engine.training.recipes import make_recipe
+from engine.progress import format_duration
+from engine.training.experiment import Foreseen, histories
+from engine.training.recipes import RECIPES, declared, make_recipe
+from engine.views.training import best_of, compared_with, curves
 from engine.wording import visible
 
 DATA = "screens/data.py"
+LOOKED, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
+"""Where a session keeps estimates, results, and the digest of the training that its job runs."""
 
 
 def show(loaded: Loaded) -> None:
@@ -54,7 +69,7 @@ def show(loaded: Loaded) -> None:
         return show_failure("These settings cannot be trained.", error)
     _join(plain)
     if request is not None:
-        estimate.show(plain, request, digest)
+        _start_and_estimate(plain, request, digest)
     result.in_use(loaded)
     if with_passages:
         passages.explain(plain)
@@ -110,7 +125,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     title = visible(run_list.describe(request))
     if job is not None and job.running and not jobs.is_left(job):
         why = "Stops after this step; progress is saved."
-        return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)
+        return watch(job, "train.cancel", partial(_draw_curves, "train.now"), title=title, to_end=True, cancel_help=why)
     if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
     outcome = outcomes.get(digest)
@@ -126,14 +141,33 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     result.table(outcome, outcome.table, digest)
     result.use_buttons(loaded, digest, outcome.stages)
     st.subheader("Training curves", anchor=False)
-    curves.show(outcome.progress, "train.after")
+    _draw_curves("train.after", outcome.progress)
     result.ends(outcome)
     return None
 
 
-def _draw_curves(progress: TrainingProgress | None) -> None:
-    if progress is not None:
-        curves.show(progress, "train.now")
+def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
+    """The curves of the stage that a person chose, the newest one at first."""
+    if progress is None:
+        return
+    stages = [name for name, history in progress.histories.items() if history]
+    if not stages:
+        st.caption("The first validation appears here.")
+        return
+    why = "The start, its control (the start trained on for as long), and the method."
+    # Where a stage has begun since, it is what people look for.
+    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
+    history = progress.histories[stage]
+    lines = compared_with(stage, progress.histories, progress.lines)
+    points = curves(history, lines)
+    figure = training_figure(stage, points, is_dark())
+    plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
+    best = best_of(history)
+    when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
+    st.caption(
+        f"Best on dev {when}; those weights are kept. Epoch −1 is before training."
+        + (f" Lines: what {stage} is compared with, each at its own best on dev." if lines else "")
+    )
 
 
 def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
@@ -150,7 +184,7 @@ def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> N
         if _readable(request, digest):
             why = "Continues from the last complete epoch."
             how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
-            step_button("Resume", "train.on", estimate.begin, plain, request, **how)
+            step_button("Resume", "train.on", _begin, plain, request, **how)
         why = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
         step_button("Retry", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
 
@@ -164,7 +198,7 @@ def _readable(request: TrainingRequest, digest: str) -> bool:
 
 def _anew(plain: Loaded, request: TrainingRequest, digest: str) -> None:
     training_runs.forget(digest)
-    estimate.begin(plain, request)
+    _begin(plain, request)
 
 
 def _stopped(
@@ -181,7 +215,7 @@ def _stopped(
     begun = [name for name, history in progress.histories.items() if history]
     # Not where a person has just cancelled that.
     if finished and outcome is None and not changed and jobs.busy() is None:
-        estimate.begin(plain, request)
+        _begin(plain, request)
         st.rerun()
     if finished:
         st.info("This training is finished. Its table is not there yet.", icon=":material/check:")
@@ -194,10 +228,67 @@ def _stopped(
     with st.container(horizontal=True):
         label, why = "Show the table" if finished else "Resume", "Trained on different judgements."
         how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
-        step_button(label, "train.on", estimate.begin, plain, request, type="primary", **how)
+        step_button(label, "train.on", _begin, plain, request, type="primary", **how)
         why = "It stays in the list of trainings below."
         step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
     if begun:
-        curves.show(progress, "train.stopped")
+        _draw_curves("train.stopped", progress)
         result.use_buttons(loaded, digest, stages)
     return None
+
+
+def _start_and_estimate(plain: Loaded, request: TrainingRequest, digest: str) -> None:
+    """Draw the buttons that start and estimate a training, and the estimate."""
+    estimates: dict[str, Foreseen] = st.session_state.setdefault(LOOKED, {})
+    panel = JobPanel(
+        purpose=LOOK,
+        key=None,
+        title="Timing the first steps",
+        work=lambda job: (digest, estimate(request, plain, job)),
+        by_itself=False,
+        failed="The time cannot be estimated.",
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        mine = jobs.mine().get(PURPOSE)
+        going = training_runs.under_way(digest) is not None or (mine is not None and mine.running)
+        if run_button("Run", "train.start", PURPOSE, going):
+            _begin(plain, request)
+            st.rerun()
+        why = "Times the first steps of every stage."
+        if st.button("Estimate time", key="train.look", disabled=jobs.busy() is not None, help=why):
+            panel.begin()
+            st.rerun()
+    if (timed := panel.result()) is not None:
+        estimates[timed[0]] = timed[1]
+    if digest in estimates:
+        _figures(estimates[digest], request)
+
+
+def _figures(estimated: Foreseen, request: TrainingRequest) -> None:
+    method = estimated.method
+    with st.container(horizontal=True, border=True):
+        st.metric("Training queries", f"{method.queries:,}")
+        st.metric("Relevant per query", f"{method.mean_relevant:.2f}")
+        st.metric("Left out", f"{method.left_out:,}", help="Queries without a relevant document in the corpus.")
+        st.metric("Repeated", f"{estimated.repeated:,}", help="Queries left out, as another part has the same text.")
+        st.metric("Steps per epoch", f"{method.steps:,}")
+        st.metric("Time per epoch", _seconds(estimated.seconds_an_epoch), help="With validation.")
+        stages = ", ".join(f"{name} {_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
+        every = f"All epochs of every stage: {stages}. Most stop earlier."
+        st.metric("Total, at most", _seconds(estimated.seconds), help=every)
+    params = dict(request.params)
+    late = RECIPES[request.method].late
+    if unset := [p.symbol for p in declared(request.method) if p.name in late and p.name not in params]:
+        st.caption(f"Choosing {', '.join(unset)} on the validation queries takes extra time.")
+
+
+def _seconds(seconds: float) -> str:
+    return format_duration(seconds) if seconds >= 1 else "< 1 s"
+
+
+def _begin(plain: Loaded, request: TrainingRequest) -> None:
+    """Train, go on, or read what is finished; and show it."""
+    digest = training_runs.start(plain, request)
+    st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
+    st.session_state[MINE] = digest
+    run_list.look_at(plain, digest)

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.services import jobs, passage_queries, trained
 from dashboard.services.memo import remembered
+from dashboard.services.request import judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import form, result, views
@@ -122,7 +123,7 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
             _panel(loaded, started).begin()
             st.rerun()
     if not problem:
-        trained.warn(loaded, splits.all_queries)
+        trained.warn(loaded, judged_queries(loaded.dataset, splits.qrels))
 
 
 def _history(loaded: Loaded) -> None:
@@ -159,7 +160,7 @@ def _seconds(loaded: Loaded, request: TuningRequest, calls: int) -> str:
     last = st.session_state[OUTCOMES].get(_identity(loaded)) if OUTCOMES in st.session_state else None
     if last is None or last.request.method != request.method:
         return ""
-    paces = [cell.latency for cell in result.cells_of(last.tuned)[1:] if cell.latency is not None]
+    paces = [cell.latency for cell in last.tuned.points if cell.latency is not None]
     return f" ≈ {format_duration(max(1.0, calls * sum(paces) / len(paces) / 1000))}" if paces else ""
 
 

@@ -1,23 +1,23 @@
 """A tuning as a value, and the work it takes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import engine
 from dashboard.services.jobs import Job
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.evaluation.splits import judged_by, split_in_half, subsample
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store, cached_file
-from engine.evaluation.tuning.choose import ChosenDecoder, choose, families
 from engine.evaluation.tuning.history import remember
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import Settings
-from engine.evaluation.tuning.tune import Tuned, tune
+from engine.evaluation.tuning.tune import choose, families, tune
+from engine.evaluation.tuning.tuned import Tuned
 from engine.stages import Scorer, make, methods, spec_of
 from engine.values import Qrels, Queries
 
@@ -38,15 +38,9 @@ class Splits:
     queries: Mapping[str, Queries]  # name → the judged ones
     remarks: str  # how they came about, or ""
 
-    @property
-    def all_queries(self) -> Queries:
-        """The queries of both, split by split."""
-        parts = list(self.queries.values())
-        return Queries(tuple(i for p in parts for i in p.ids), tuple(t for p in parts for t in p.texts))
-
 
 @dataclass(frozen=True, kw_only=True)
-class TuningRequest:
+class TuningRequest(JobRequest):
     """The settings of a tuning; fields without a remark are parameters of `tune`."""
 
     method: str  # a selector, or EVERY
@@ -102,24 +96,26 @@ class TuningRequest:
         """The settings to try. Raises ParamError."""
         return Settings.of(spec_of(self.method, "selector"), self.points, self.free, dict(self.fixed))
 
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain values, from which the form can be filled in again."""
-        stages = {name: stage and stage.as_json() for name, stage in self.behind.items()}
-        return {**asdict(replace(self, retrieve=None, rerank=None)), **stages}
-
     @property
-    def behind(self) -> dict[str, Scorer | None]:
-        """The scorers by their role."""
-        return {"retrieve": self.retrieve, "rerank": self.rerank}
+    def split_names(self) -> tuple[str, ...]:
+        """The splits to choose on and to report on."""
+        return (self.choose, *([self.report] if self.report is not None and not self.halve else []))
+
+    def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
+        """Return the judgements by split, those to choose on first. Raises DataError."""
+        judged = super().qrels(dataset)
+        if not self.halve:
+            return judged
+        halves = split_in_half(judged[self.choose]).values()
+        return {f"half {n} of {self.choose}": half for n, half in enumerate(halves, 1)}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
         """The judgements. Raises DataError, also where the two splits share a query."""
-        dev, test, remarks, qrels = self.choose, self.report, [], dict(dataset.qrels)
+        qrels, remarks = self.qrels(dataset), []
+        dev, test = (*qrels, None)[:2]
+        assert dev is not None
         if self.halve:
-            dev, test = (f"half {n} of {self.choose}" for n in (1, 2))
-            qrels = dict(zip((dev, test), split_in_half(dataset.qrels[self.choose]).values(), strict=True))
             remarks.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
-        qrels = {name: own for name, own in qrels.items() if name in (dev, test)}
         queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
         if self.most is not None:
             ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
@@ -138,7 +134,7 @@ class TuningOutcome:
     """The result of a tuning."""
 
     request: TuningRequest  # what was asked for
-    tuned: Tuned | ChosenDecoder  # the result
+    tuned: Tuned  # the result
     remarks: str  # on its splits
     documents: int  # the size of the corpus
 
@@ -156,7 +152,7 @@ def file_of(loaded: Loaded) -> Path:
 def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
     """Tune; finished cells go to job.partial and to the store."""
     splits = request.splits(loaded.dataset)
-    asked = loaded.space, query_vectors(loaded, splits.all_queries, job), splits.qrels
+    asked = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
     options: dict[str, Any] = {
         "objective": request.objective,
         "k": request.k,
@@ -169,7 +165,6 @@ def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
         "stop": job.stop,
         "seen": job.collect,
     }
-    tuned: Tuned | ChosenDecoder
     if request.every:
         tuned = choose(*asked, scorers=request.scorers, **options)
     else:

@@ -1,7 +1,7 @@
 """The result of a tuning: the setting, or the best of all decoders, its report on other queries, and its export."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -20,12 +20,10 @@ from dashboard.widgets.tables import draw_table, number_column, pair, text_colum
 from engine.evaluation.export import exports
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import name_of
-from engine.evaluation.statistics import Comparison, statement
-from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.statistics import Comparison, p_value, statement
 from engine.evaluation.tables import ARROWS, as_csv, frame
-from engine.evaluation.tuning.choose import ChosenDecoder, compared_on_dev
-from engine.evaluation.tuning.tune import Tuned
-from engine.wording import p_value, visible
+from engine.evaluation.tuning.tuned import Tuned, compared_on_dev, next_step
+from engine.wording import visible
 
 HEADING = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 LOOKS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
@@ -37,7 +35,7 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     """The verdict, its differences, what it was chosen from, and what is told of it. stale: the form has changed."""
     tuned = outcome.tuned
     _verdict(outcome, stale)
-    if isinstance(tuned, ChosenDecoder):
+    if tuned.several:
         _decoders(tuned)
     else:
         left, right = pair("tune-charts")
@@ -46,7 +44,7 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
         with right:
             views.show(tuned.points, tuned.base, tuned.k, tuned.objective, tuned.chosen)
     with st.expander("Table and details"):
-        if isinstance(tuned, ChosenDecoder):
+        if tuned.several:
             _decoder_table(tuned)
         else:
             _report(tuned)
@@ -55,22 +53,11 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
         _use(loaded, outcome)
 
 
-def cells_of(tuned: Tuned | ChosenDecoder) -> list[Cell]:
-    """What was measured on the split that chooses, the baseline first: all settings, or each decoder's best."""
-    if isinstance(tuned, ChosenDecoder):
-        return [candidate.dev for candidate in (tuned.base, *tuned.candidates)]
-    return [tuned.base, *tuned.points]
-
-
 def _verdict(outcome: TuningOutcome, stale: bool) -> None:
     """What was chosen, whether that holds, and the way to Explore."""
     tuned = outcome.tuned
-    if isinstance(tuned, ChosenDecoder):
-        cell, name, step = tuned.winner.dev, tuned.winner.name, tuned.next_step
-        more = "" if tuned.gained is None else statement(tuned.gained)
-    else:
-        cell, step, more = tuned.chosen, "", ""
-        name = name_of(cell.decoder, scorers=False)
+    name = tuned.winner.name if tuned.several else name_of(tuned.chosen.decoder, scorers=False)
+    gained = statement(tuned.gained) if tuned.several and tuned.gained is not None else ""
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(visible(tuned.status))}</span>'
@@ -79,15 +66,16 @@ def _verdict(outcome: TuningOutcome, stale: bool) -> None:
             if stale:
                 st.badge("from earlier settings", icon=":material/history:", color="gray")
             st.space("stretch")
-            views.apply(cell, tuned.k, "tune.apply", "primary")
+            views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
         scorers = decoders.describe_scorers(tuned.decoder)
-        for line in filter(None, [tuned.reached, more, " · ".join(filter(None, [step, scorers, outcome.remarks]))]):
+        more = " · ".join(filter(None, [next_step(tuned), scorers, outcome.remarks]))
+        for line in filter(None, [tuned.reached, gained, more]):
             st.text(visible(line))
 
 
 def _forest(tuned: Tuned) -> None:
     """The differences to the baseline on both splits, and what they have to keep to."""
-    splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, tuned.comparisons_on_dev)]
+    splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compared_on_dev(tuned))]
     metrics = tuned.objective.metrics[::-1]  # what is gained, then what it costs
     rows = [
         ForestRow(f"{METRICS[metric].title} on {split}", tuned.chosen.method, confirms, row)
@@ -99,29 +87,28 @@ def _forest(tuned: Tuned) -> None:
     _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on. Bars: 95% bootstrap CI.")
 
 
-def _decoders(tuned: ChosenDecoder) -> None:
+def _decoders(tuned: Tuned) -> None:
     """Every decoder at its best beside the baseline, in what is gained and in what it costs."""
     metrics = tuned.objective.metrics[::-1]
     split, found = _tested(tuned)
     by_label = {one.dev.label: one for one in tuned.candidates}
     for place, metric in zip(pair("tune-charts"), metrics, strict=False):
         rows = [
-            ForestRow(row.name, by_label[row.label].dev.method, row.label == tuned.winner.dev.label, row)
-            for row in found[metric]
+            ForestRow(row.name, by_label[row.label].dev.method, row.label == tuned.chosen.label, row)
+            for row in found
+            if row.metric == metric
         ]
         with place:
             what = f"{METRICS[metric].title}@{tuned.k} on {visible(split)}"
             _draw_forest(tuned, rows, f"tune.forest.{metric}", "Filled: the choice. Bars: 95% bootstrap CI.", what)
 
 
-def _tested(tuned: ChosenDecoder) -> tuple[str, Mapping[str, Sequence[Comparison]]]:
+def _tested(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
     """The split that reports, or else the one that chose, and the differences there."""
     return (tuned.dev, compared_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
 
 
-def _draw_forest(
-    tuned: Tuned | ChosenDecoder, rows: Sequence[ForestRow], key: str, caption: str, what: str = ""
-) -> None:
+def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, what: str = "") -> None:
     """Differences with what they have to keep to; what: what they are of, where the rows do not say it."""
     if not rows:
         return
@@ -179,16 +166,15 @@ def _tested_values(row: Comparison, of: str = "") -> dict[str, Any]:
     }
 
 
-def _decoder_table(tuned: ChosenDecoder) -> None:
+def _decoder_table(tuned: Tuned) -> None:
     """Every decoder at its best: its differences to the baseline on the split that reports."""
     split, found = _tested(tuned)
     by_label = {one.dev.label: one for one in tuned.candidates}
     metrics = tuned.objective.metrics[::-1]
     rows: dict[str, dict[str, Any]] = {}
-    for metric in metrics:
-        for row in found[metric]:
-            line = rows.setdefault(row.label, {"Decoder": row.name, "Settings": by_label[row.label].settings})
-            line |= _tested_values(row, f"{METRICS[metric].title} ")
+    for row in sorted(found, key=lambda row: metrics.index(row.metric)):
+        line = rows.setdefault(row.label, {"Decoder": row.name, "Settings": by_label[row.label].settings})
+        line |= _tested_values(row, f"{METRICS[row.metric].title} ")
     looks = {name: look for m in metrics for name, look in _tested_columns(f"{METRICS[m].title} ").items()}
     draw_table(list(rows.values()), looks, placeholder="")
     where = f"Each at its best on {tuned.dev}, measured on {split}."
@@ -206,7 +192,7 @@ def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     with right.popover("Download", icon=":material/download:", width="stretch"):
         name = f"tuned-{tuned.decoder.select.spec.name}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-        cells = as_csv(frame(cells_of(tuned)))
+        cells = as_csv(frame([tuned.base, *tuned.points]))
         download_button("Result, JSON", content, f"{name}.json", "application/json", "tune.json", width="stretch")
         download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", "tune.csv", width="stretch")
     st.code(snippet.text, language=snippet.language, wrap_lines=True)

@@ -440,7 +440,7 @@ def tune(
         echo_json(tuned.as_json())
         return
     echo_lines(tuned.sentences)
-    if selector == "all":
+    if tuned.several:
         echo("\n" + aligned(tuned.table))
     if (reported := roles["test"]) is not None:
         words = ["frontier", "report", execution.store, "--split", reported, "-k", str(tuned.k)]

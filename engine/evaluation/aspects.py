@@ -23,8 +23,8 @@ Aspects = Mapping[str, Mapping[str, frozenset[str]]]
 
 _SHAPE = "query → aspect → set of document ids, as data.aspects is"
 
-ALPHA = 0.5
-"""α: what of an aspect's worth is lost every time it is covered again."""
+#: What of an aspect's worth α-nDCG takes off every time it is covered again.
+ALPHA_NDCG = 0.5
 MOST_KEPT = 16
 _kept: OrderedDict[Hashable, Any] = OrderedDict()
 _lock = Lock()
@@ -111,7 +111,7 @@ class Coverage:
         """(B,) Σ over ranks of Σ over the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over
         the ideal's; NaN without aspects. The greedy ideal is not always the best one: up to a little over 1."""
         query, rank, before = self.covered(index)
-        gain = np.bincount(query, (1 - ALPHA) ** before / np.log2(rank + 2), minlength=len(self.counts))
+        gain = np.bincount(query, (1 - ALPHA_NDCG) ** before / np.log2(rank + 2), minlength=len(self.counts))
         return _over(gain, self.ideal)
 
     def s_recall(self, index: np.ndarray) -> np.ndarray:
@@ -200,7 +200,7 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
         gains = covers @ worth
         pick = int(gains.argmax())
         total += gains[pick] / np.log2(rank + 2)
-        worth = np.where(covers[pick] > 0, worth * (1 - ALPHA), worth)
+        worth = np.where(covers[pick] > 0, worth * (1 - ALPHA_NDCG), worth)
         covers[pick] = 0
     return total
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import nctdtr, ndtri, stdtrit
 
 from engine.errors import ParamError
-from engine.wording import ALPHA
+from engine.evaluation.statistics import SIGNIFICANCE_LEVEL
 
 POWER = 0.8
 MOST = 1_000_000
@@ -14,7 +14,7 @@ MOST = 1_000_000
 
 
 def queries_needed(
-    differences: np.ndarray, difference: float, power: float = POWER, alpha: float = ALPHA
+    differences: np.ndarray, difference: float, power: float = POWER, alpha: float = SIGNIFICANCE_LEVEL
 ) -> int | None:
     """The least number of queries with which a paired two-sided t-test finds a mean difference with this power.
 

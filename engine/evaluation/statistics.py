@@ -17,9 +17,10 @@ from engine.evaluation.paired import SAME, cells_at, names, shared, written_out
 from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
-from engine.wording import ALPHA, decimal, gain, p_value
+from engine.wording import decimal, gain
 
 LEVEL = 0.95
+SIGNIFICANCE_LEVEL = 0.05
 RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
 PATTERNS_EACH = 100
@@ -66,7 +67,12 @@ class Comparison:
     @property
     def significant(self) -> bool:
         """Holm-corrected p < 0.05 and the 95% interval excludes 0."""
-        return self.p_holm < ALPHA and self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+        return (
+            self.p_holm < SIGNIFICANCE_LEVEL
+            and self.low is not None
+            and self.high is not None
+            and not self.low <= 0 <= self.high
+        )
 
     told = significant
     """Its public alias."""
@@ -233,6 +239,16 @@ def comparison_rows(
 def _wins(differences: np.ndarray) -> Wins:
     win, loss = int((differences > SAME).sum()), int((differences < -SAME).sum())
     return Wins(win, len(differences) - win - loss, loss)
+
+
+def p_value(p: float) -> str:
+    """A p-value, "p = 0.009"; as many digits as show on which side of α it lies."""
+    if p < 0.001 or p > 0.99:
+        return "p < 0.001" if p < 0.5 else "p > 0.99"
+    digits = 3
+    while p < SIGNIFICANCE_LEVEL <= round(p, digits):
+        digits += 1
+    return f"p = {p:.{digits}f}"
 
 
 def statement(row: Comparison) -> str:

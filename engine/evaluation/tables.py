@@ -16,11 +16,11 @@ from engine.data.cache import write as write_whole
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import cells_at, names, written_out
-from engine.evaluation.statistics import LEVEL, RESAMPLES, compare, meant
+from engine.evaluation.statistics import LEVEL, RESAMPLES, SIGNIFICANCE_LEVEL, compare, meant
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import replace_surrogates
-from engine.wording import ALPHA, MINUS
+from engine.wording import MINUS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -279,8 +279,9 @@ def _caption(base: Cell, name: str, counts: dict[str, int], tests: int, resample
     holm = f" after Holm's correction over {tests} settings for each metric" if tests > 1 else ""
     return (
         f"Means at k = {base.k}{split}; queries on which all have the metric: {over} of {len(base.queries):,}. "
-        f"↑ ↓: significantly more or less than {name}: p < {ALPHA:g} in a two-sided paired randomisation test "
-        f"({resamples:,} resamples){holm}, and the {100 * LEVEL:g}% paired bootstrap CI of the difference excludes 0."
+        f"↑ ↓: significantly more or less than {name}: p < {SIGNIFICANCE_LEVEL:g} in a two-sided paired randomisation "
+        f"test ({resamples:,} resamples){holm}, and the {100 * LEVEL:g}% paired bootstrap CI of the difference "
+        "excludes 0."
     )
 
 

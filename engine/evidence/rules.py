@@ -16,6 +16,7 @@ from engine.evaluation.power import queries_needed
 from engine.evaluation.statistics import (
     LEVEL,
     PATTERNS_EACH,
+    SIGNIFICANCE_LEVEL,
     holm,
     intervals,
     percentile_ends,
@@ -23,7 +24,7 @@ from engine.evaluation.statistics import (
     sign_flips,
 )
 from engine.progress import counted
-from engine.wording import ALPHA, decimal, percent
+from engine.wording import decimal, percent
 
 RESAMPLES = 10_000
 DIGITS = 12
@@ -341,7 +342,7 @@ def _signed(cells: Mapping[str, Sequence[float]], margin: float, seed: int) -> t
         sign: int | None = None
         if low is not None and high is not None:
             low, high = (round(end, DIGITS) + 0.0 for end in (low, high))  # sums that cancel leave rounding
-            certain = p < ALPHA
+            certain = p < SIGNIFICANCE_LEVEL
             sign = 1 if low > 0 and certain else -1 if high < 0 and certain else None
             if -margin <= low and high <= margin:
                 sign = 0

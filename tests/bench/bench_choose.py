@@ -13,11 +13,11 @@ import numpy as np
 from harness import Judged, arguments, machine, stopwatch, table, timed, write_page
 
 import engine
-from engine.evaluation.statistics import RESAMPLES
-from engine.evaluation.tuning.choose import baseline, choose, families
+from engine.evaluation.statistics import RESAMPLES, p_value
 from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.tune import baseline, choose, families
 from engine.values import Qrels
-from engine.wording import decimal, p_value, percent, signed
+from engine.wording import decimal, percent, signed
 
 SETS = ("toolbank-numpy", "ultratool-en", "cranfield")
 K, OBJECTIVE = 10, Objective("diverse")

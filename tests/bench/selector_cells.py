@@ -15,7 +15,7 @@ from selector_data import Data
 from torch import Tensor
 
 import engine
-from engine.evaluation.studies.plain_greedy import greedy_dpp, greedy_mmr
+from engine.evaluation.studies.latency import greedy_dpp, greedy_mmr
 
 DATA, CELL, GRID, MEMORY = "data", "cell", "grid", "memory"
 """What a row can be part of."""

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.evaluation.statistics import p_value
 from engine.wording import (
     STEERING,
     command_line,
     decimal,
     gain,
     in_json,
-    p_value,
     percent,
     power,
     signed,

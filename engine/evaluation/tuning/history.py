@@ -12,9 +12,8 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import name_of
 from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tuning.choose import ChosenDecoder
 from engine.evaluation.tuning.objectives import RELEVANT, relative
-from engine.evaluation.tuning.tune import Tuned
+from engine.evaluation.tuning.tuned import Tuned
 from engine.wording import percent
 
 HEAD = ("Finished (UTC)", "Tuned", "Objective", "Chosen", "Kept", "Won", "Verdict")
@@ -40,7 +39,7 @@ class PastStudy:
         return self.finished, self.tuned, self.objective, self.chosen, self.kept, self.won, self.status
 
 
-def remember(store: Store, result: Tuned | ChosenDecoder, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
+def remember(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
     """Keep a result in a store; the same question asked again takes the place of the former.
 
     tuned: what was tuned, in words; asked: plain values that name the question

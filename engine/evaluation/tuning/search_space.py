@@ -58,6 +58,12 @@ class Settings:
         forms = [form_of(p, rest)[1] for p in chosen]
         return cls(spec, {p: p.swept if p.swept and len(p.swept) > 1 else p.grid(points) for p in forms}, rest)
 
+    @classmethod
+    def every(cls, spec: Spec, points: int) -> Settings:
+        """All settings of a grid; the only one where a stage has no parameter to vary. Raises ParamError."""
+        decoders = grid(spec.name, points)
+        return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.of(spec, points, None, {})
+
     @property
     def exhaustive(self) -> bool:
         """Whether they are few enough to try them all."""

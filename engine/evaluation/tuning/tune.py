@@ -1,13 +1,11 @@
-"""Tuning: choose a setting on one split, report it on another beside the baseline, and say how sure that is."""
+"""Tuning: a setting, or a decoder, is chosen on one split and reported on another beside the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -16,20 +14,20 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import exact_frontiers
 from engine.evaluation.metrics import METRICS, defined_mean
-from engine.evaluation.paired import SAME, chain_of, name_of, names, shared, written_out
+from engine.evaluation.paired import SAME, chain_of, name_of, names, shared
 from engine.evaluation.splits import judged_by
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
-from engine.evaluation.sweep.cell import Cell, as_json
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, resampled_means
+from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import TOGETHER, sweep
 from engine.evaluation.tuning.objectives import Objective, TunedChoice
 from engine.evaluation.tuning.search_space import Settings, far, search
+from engine.evaluation.tuning.tuned import DRAWS, NEAR, Candidate, Gap, Tuned, compare_cells
 from engine.params import Whole
-from engine.progress import Progress, Stop, counted
+from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
-from engine.wording import percent, signed
 
 REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
@@ -37,170 +35,7 @@ ENOUGH = 0.5
 would be compared on those few that it answers."""
 ROUNDS = 12
 """Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
-DRAWS = 200
-"""So many sets of queries are drawn to see how firm a choice is."""
-NEAR = 0.05
-"""A value no further than this share of the range from another is much the same."""
-VERDICTS = {True: "confirmed", False: "not confirmed", None: "measured"}
-"""How test judges a choice, None for one that claims nothing."""
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """How far dev and test differ in a metric."""
-
-    metric: str
-    k: int
-    dev: float  # the chosen setting's means
-    test: float
-    gained_dev: float  # these minus the baseline's
-    gained_test: float
-    low: float | None  # 95% interval of gained_dev − gained_test, the two splits' queries drawn apart
-    high: float | None  # None where a split has one query
-
-    @property
-    def lost(self) -> float:
-        """How much of what was gained on dev is not there on test."""
-        return self.gained_dev - self.gained_test
-
-    @property
-    def text(self) -> str:
-        """One sentence."""
-        what = f"{METRICS[self.metric].title}@{self.k}"
-        gains = f"{what}: {signed(self.gained_dev)} vs the baseline on dev, {signed(self.gained_test)} on test"
-        if self.low is None or self.high is None:
-            return f"{gains}."
-        whether = "no significant difference" if self.low <= 0 <= self.high else "a significant difference"
-        return f"{gains}; {whether} between the two (95% CI {signed(self.low)} to {signed(self.high)})."
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Tuned:
-    """The setting that tuning chose, and its report."""
-
-    objective: Objective
-    k: int
-    dev: str
-    test: str | None
-    searched: str  # what was chosen from, in words
-    decoder: Decoder  # the chosen one
-    baseline: Decoder  # the first of its kind in its place
-    choosing: TunedChoice  # why, and whether it is what was asked for or only the nearest
-    stability: float  # the share of DRAWS resampled sets of dev's queries that lead to the same choice
-    points: tuple[Cell, ...]  # every setting tried, on dev
-    chosen: Cell  # the two on dev
-    base: Cell
-    chosen_test: Cell | None  # on test, None without one
-    base_test: Cell | None
-    queries: int  # number of dev's that the settings were compared on
-    left_out: tuple[str, ...]  # names of settings that were no candidates
-    interval: tuple[float, float] | None  # from where to where the parameter is as good on dev, None for a grid
-    curve: Curve | None  # the exact frontier on dev that it was chosen from, None for a grid
-    constraint_holds_on_test: bool | None  # whether the constraint holds on test, None without either
-    comparisons: tuple[Comparison, ...]  # with the baseline on test, a row a metric, Holm over the metrics
-    gaps: tuple[Gap, ...]  # dev beside test
-
-    firm = property(attrgetter("stability"), doc="Public alias of `stability`.")
-    held = property(attrgetter("constraint_holds_on_test"), doc="Public alias of `constraint_holds_on_test`.")
-
-    @property
-    def satisfied(self) -> bool:
-        """Whether the choice is what was asked for, and not only the nearest to it."""
-        return self.choosing.satisfied
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What a person should read, in order."""
-        return (*self.chosen_because, *self.reported)
-
-    @property
-    def chosen_because(self) -> tuple[str, ...]:
-        """How the setting was chosen, and whether that holds on test."""
-        sentences = [
-            f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on {self.dev} "
-            f"({counted(self.queries, 'query', 'queries')}).",
-            self.choosing.said,
-        ]
-        same = "this setting"
-        if self.interval is not None and self.curve is not None:
-            low, high = self.interval
-            symbol = self.curve.symbol
-            sentences.append(f"Every {symbol} from {low:.6g} to {high:.6g} is as good ({high - low:.2g} wide).")
-            same = f"a {symbol} within {percent(NEAR)} of its range of this one"
-        sentences.append(f"Stability: {percent(self.stability)} of {DRAWS} bootstrap samples choose {same}.")
-        if self.left_out:
-            sentences.append(f"Left out, as they answer too few queries: {', '.join(self.left_out)}.")
-        return (*sentences, f"{self.status[0].upper()}{self.status[1:]}: {self.reached}")
-
-    @property
-    def status(self) -> str:
-        """Whether test confirms the choice, in a few words."""
-        if self.test is None:
-            return f"measured on {self.dev} only"
-        return f"{VERDICTS[self.confirmed]} on {self.test}"
-
-    @property
-    def confirmed(self) -> bool | None:
-        """Whether test shows what was asked for; None without test, and for an aim that claims nothing of it."""
-        if self.test is None or self.objective.aim != "maximise":
-            return self.constraint_holds_on_test
-        own = next((r for r in self.comparisons if r.metric == self.objective.metric), None)
-        return own is not None and own.significant and own.difference > 0
-
-    @property
-    def reached(self) -> str:
-        """What it reaches on test, or else on dev, beside the baseline."""
-        return self.objective.reached(*self.reached_means, _named(self.base, self.base))
-
-    @property
-    def reached_means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Its means and the baseline's there, over the queries that a frontier counts."""
-        cell, base = self.chosen_test or self.chosen, self.base_test or self.base
-        common = shared([cell, base], self.objective.metrics, self.k)
-        column = {p.label: place for place, p in enumerate(common.points)}
-        own, others = (
-            {m: float(values[:, column[c.label]].mean()) for m, values in common.values.items()} for c in (cell, base)
-        )
-        return own, others
-
-    @cached_property
-    def comparisons_on_dev(self) -> tuple[Comparison, ...]:
-        """As `comparisons`, on dev, where the setting was chosen because it looks good."""
-        return _compared(self.chosen, self.base, self.objective.metrics, RESAMPLES.default, 0)
-
-    @property
-    def reported(self) -> tuple[str, ...]:
-        """How it does on test, and how far dev and test differ; nothing without a test."""
-        return (*(f"On {self.test}: {statement(r)}" for r in self.comparisons), *(g.text for g in self.gaps))
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as plain JSON values, NaN as null; `points.from_json` reads the decoders."""
-        splits = {self.dev: (self.chosen, self.base)}
-        if self.test is not None and self.chosen_test is not None and self.base_test is not None:
-            splits[self.test] = (self.chosen_test, self.base_test)
-        plain = ["k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "sentences"]
-        plain += ["interval"] if self.interval else []
-        values: dict[str, Any] = _plain(
-            {
-                **{name: getattr(self, name) for name in plain},
-                "objective": asdict(self.objective),
-                "decoder": as_json(self.decoder),
-                "baseline": as_json(self.baseline),
-                "means": {split: {"chosen": a.mean, "baseline": b.mean} for split, (a, b) in splits.items()},
-                "comparisons": self._comparisons_as_json(),
-                "gaps": [{**asdict(gap), "lost": gap.lost} for gap in self.gaps],
-                "settings": [{"decoder": p.decoder, "mean": p.mean} for p in self.points],
-            }
-        )
-        return values
-
-    def _comparisons_as_json(self) -> list[dict[str, Any]]:
-        if self.chosen_test is None or self.base_test is None:
-            return []
-        name, baseline = names((self.chosen_test, self.base_test), written_out)
-        written = {"name": name, "baseline": baseline}
-        return [{**asdict(r), **written, "wins": r.wins._asdict(), "told": r.told} for r in self.comparisons]
 
 
 def tune(
@@ -244,47 +79,99 @@ def tune(
     by `sweep`, whose aspects, store, workers, cluster, progress and stop these are; seen gets every point of dev, the
     baseline's too, as soon as it is there. Raises ParamError, DataError, FrontierError, Cancelled.
     """
-    objective = Objective(objective) if isinstance(objective, str) else objective
-    if not isinstance(objective, Objective):
-        raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
     if values not in ("all", "grid"):
         raise ParamError(f'values must be "all" or "grid"; got {values!r}')
-    k, trials, seed, resamples = SET_SIZE.check(k), TRIALS.check(trials), SEED.check(seed), RESAMPLES.check(resamples)
-    target = _Target.of(name, points, free, fixed or {}, like)
-    judged = judged_by(queries, qrels, dev, test)
-    splits = {split: {"queries": own, "qrels": qrels[split], "split": split} for split, own in judged.items()}
-    names = tuple(dict.fromkeys((*((metrics,) if isinstance(metrics, str) else metrics), *objective.metrics)))
-    options: dict[str, Any] = {"space": space, "k": k, "metrics": names, "aspects": aspects}
-    options |= {"store": Store.of(store), "workers": workers, "cluster": cluster, "stop": stop}
-    run = _Run(target, objective, splits, options, progress or (lambda *_: None), seen)
-    return run.choose_and_report(trials, seed, resamples, values == "all")
+    trials, spec = TRIALS.check(trials), spec_of(name)
+    first = next(iter(methods(spec.kind)))
+    if name == first:
+        raise ParamError(f"{name} is what the others are compared with; tune another one")
+    family = Family(Settings.of(spec, points, free, fixed or {}), like or baseline())
+    reported = (metrics,) if isinstance(metrics, str) else metrics
+    study = _Study.of(
+        objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), reported,
+        {"store": Store.of(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
+    )  # fmt: skip
+    return study.run([family], family.decoder(make(first)), trials=trials, every_value=values == "all")
+
+
+def choose(
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    objective: Objective | str = "diverse",
+    k: int = 10,
+    dev: str = "dev",
+    test: str | None = "test",
+    selectors: Sequence[str] | None = None,
+    scorers: Sequence[str] | None = None,
+    points: int = 11,
+    aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES.default,
+    store: Store | str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    seen: Callable[[Cell], None] | None = None,
+) -> Tuned:
+    """The best decoder for an objective: every one at its best on dev, the best of these by dev, all tested on test.
+
+    queries: at least those that the splits judge; qrels: by split; selectors: names, by default all; scorers: names of
+    those to retrieve with, by default the first alone; points: values a parameter, as in `grid`. A selector with a path
+    behind the first scorer is given the best of all its values. On test every candidate is compared with the baseline,
+    the first selector behind the first scorer, and Holm's correction is over all of them; the choice is dev's. What is
+    measured is kept in the store, so the same call goes on where it was stopped. seen: told every cell of dev as it is
+    finished. Raises ParamError, DataError, FrontierError, Cancelled.
+    """
+    study = _Study.of(
+        objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), (),
+        {"store": Store.of(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
+    )  # fmt: skip
+    return study.run(families(selectors, scorers, points), baseline(), several=True)
+
+
+def _named(argument: str, given: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
+    """The names that were given, checked; none for none. Raises ParamError."""
+    known = list(methods(kind))
+    if unknown := [name for name in given or () if name not in known]:
+        raise ParamError(f"{argument} must be among {', '.join(known)}; got {unknown[0]!r}")
+    return list(dict.fromkeys(given or ()))
+
+
+def baseline() -> Decoder:
+    """What all are compared with: the first selector behind the first scorer."""
+    return Decoder(make(next(iter(methods("selector")))), make(next(iter(methods("scorer")))))
+
+
+def families(
+    selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11
+) -> list[Family]:
+    """The settings that `choose` measures, a family for every selector behind every scorer, without the baseline.
+
+    The arguments are those of `choose`. Raises ParamError.
+    """
+    plain, known = baseline(), methods("selector")
+    chains = _named("scorers", scorers, "scorer") or [plain.retrieve.spec.name]
+    picked = _named("selectors", selectors, "selector") or list(known)
+    all_families = [
+        Family(Settings.every(known[name], points), replace(plain, retrieve=make(scorer)))
+        for scorer in chains
+        for name in picked
+    ]
+    found = [family for family in all_families if list(family) != [plain]]
+    if not found:
+        raise ParamError(f"selectors must name another one than {plain.select.spec.name}, what all are compared with")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Target:
-    """What is set: a selector's or a scorer's settings, in their place in a decoder, beside the baseline there."""
+class Family:
+    """The settings of a selector, or of a scorer, in its place in a decoder."""
 
     settings: Settings
-    baseline: Stage
-    like: Decoder
-
-    @classmethod
-    def of(
-        cls, name: str, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any], like: Decoder | None
-    ) -> _Target:
-        """The arguments of `tune`, checked."""
-        spec = spec_of(name)
-        first = next(iter(methods(spec.kind)))
-        if name == first:
-            raise ParamError(f"{name} is what the others are compared with; tune another one")
-        like = like or Decoder(make(next(iter(methods("selector")))))
-        return cls(Settings.of(spec, points, free, fixed), make(first), like)
-
-    def along_path(self, stage: Stage) -> Selector | None:
-        """The selector, if its one free parameter has a path, and it chooses from all documents by their vectors."""
-        if not isinstance(stage, Selector) or self.like != Decoder(self.like.select) or stage.path_range is None:
-            return None
-        return stage if [p.name for p in self.settings.free] == [stage.path_parameter] else None
+    like: Decoder  # whose other stages and depth they have
 
     def decoder(self, stage: Stage) -> Decoder:
         """The decoder with a stage in its place."""
@@ -292,112 +179,180 @@ class _Target:
             return replace(self.like, select=stage)
         return replace(self.like, retrieve=cast(Scorer, stage))
 
+    def __iter__(self) -> Iterator[Decoder]:
+        return map(self.decoder, self.settings)
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """One call of `tune`."""
+    def __len__(self) -> int:
+        return sum(1 for _ in self.settings)
 
-    target: _Target
+    def along_path(self, stage: Stage) -> Selector | None:
+        """The selector, if its one free parameter has a path, and it chooses from all documents by their vectors."""
+        if not isinstance(stage, Selector) or self.like != Decoder(self.like.select) or stage.path_range is None:
+            return None
+        return stage if [p.name for p in self.settings.free] == [stage.path_parameter] else None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Study:
+    """One call of `tune` or `choose`."""
+
     objective: Objective
     splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
-    options: Mapping[str, Any]  # of `sweep`, for all splits
+    options: Mapping[str, Any]  # of whatever measures, for all splits
+    swept: Mapping[str, Any]  # of `sweep` besides
+    seed: int
+    resamples: int
     report: Progress
     seen: Callable[[Cell], None] | None
+
+    @classmethod
+    def of(
+        cls, objective: Any, k: int, options: Mapping[str, Any], judged: tuple[Any, Any, str, str | None],
+        metrics: Iterable[str], swept: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
+        seen: Callable[[Cell], None] | None,
+    ) -> _Study:  # fmt: skip
+        """Check the arguments. judged: queries, judgements by split, names of dev and test; metrics: reported too."""
+        objective = Objective(objective) if isinstance(objective, str) else objective
+        if not isinstance(objective, Objective):
+            raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
+        by_split, qrels = judged_by(*judged), judged[1]
+        return cls(
+            objective=objective,
+            splits={name: {"queries": own, "qrels": qrels[name], "split": name} for name, own in by_split.items()},
+            options={**options, "k": SET_SIZE.check(k)},
+            swept={**swept, "metrics": tuple(dict.fromkeys((*metrics, *objective.metrics)))},
+            seed=SEED.check(seed),
+            resamples=RESAMPLES.check(resamples),
+            report=progress or (lambda *_: None),
+            seen=seen,
+        )
 
     @property
     def dev(self) -> str:
         return next(iter(self.splits))
 
-    def choose_and_report(self, trials: int, seed: int, resamples: int, every_value: bool) -> Tuned:
-        """Measure the settings on dev, choose one, and set it against the baseline on test."""
-        target, objective, plain = self.target, self.objective, self.target.baseline
-        exhaustive = target.settings.exhaustive
-        cells, base = self._all_settings() if exhaustive else self._searched_settings(trials, seed)
-        facts: dict[str, Any] = {"interval": None, "curve": None}
-        facts["searched"] = f"{'all' if exhaustive else 'a search through'} {len(cells):,} settings"
-        stage: Stage
-        if every_value and (along := target.along_path(next(iter(cells)))) is not None:
-            stage, chosen = self._best_value(along, base, seed)
-            cells |= self._measure([stage], self.dev)
+    def run(
+        self, families: Sequence[Family], plain: Decoder, *,
+        several: bool = False, trials: int = 0, every_value: bool = True,
+    ) -> Tuned:  # fmt: skip
+        """Measure the settings on dev, choose, and set what was chosen against the baseline on test."""
+        k, objective = self.options["k"], self.objective
+        if all(family.settings.exhaustive for family in families):
+            tried, base = self._all_settings(families, plain, several)
         else:
-            stage, chosen = choose_setting(objective, cells, base, self.options["k"], seed)
-        facts |= chosen
+            tried, base = self._searched_settings(families[0], plain, trials)
+        bests, choice = [], None
+        for family, cells in zip(families, tried, strict=True):
+            best, choice = self._best_of(family, cells, base, every_value, told=not several)
+            bests.append(best)
+        if several:
+            choice = self._best_first(bests, base)
+        assert choice is not None
+        test = next((name for name in self.splits if name != self.dev), None)
+        on_test: dict[str, Cell] = {}
         rows: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
-        on_test: dict[Stage, Cell] = {}
-        test = next((name for name in self.splits if name != self.dev), None)
+        reference = Candidate(name=_named_cell(base, base), decoder=plain, settings=1, dev=base, test=None)
         if test is not None:
             label = f"reporting on {test}"
-            on_test = self._measure([stage, plain], test, lambda done, total, _: self.report(done, total, label))
-            tests = on_test[stage], on_test[plain]
-            rows = _compared(*tests, self.options["metrics"], resamples, seed)
-            gaps = tuple(_gap(row.metric, (cells[stage], base), tests, resamples, seed) for row in rows)
-        holds = None
-        if on_test and objective.constrained:
-            holds = bool(objective.kept(on_test[stage].mean, on_test[plain].mean))
+            on_test = self._measure([best.decoder for best in bests] + [plain], test, self._progress(label))
+            tests, tested = [on_test[best.decoder.label] for best in bests], on_test[plain.label]
+            rows = compare_cells(tests, tested, self.swept["metrics"], several, self.resamples, self.seed)
+            if not several:
+                pairs = (bests[0].dev, base), (tests[0], tested)
+                gaps = tuple(_gap(row.metric, *pairs, self.resamples, self.seed) for row in rows)
+        everything = [reference, *bests]
+        if several:
+            written = names([one.dev for one in everything])
+            everything = [replace(one, name=name) for one, name in zip(everything, written, strict=True)]
+        everything = [replace(one, test=on_test.get(one.decoder.label)) for one in everything]
         return Tuned(
             objective=objective,
-            k=self.options["k"],
+            k=k,
             dev=self.dev,
             test=test,
-            decoder=target.decoder(stage),
-            baseline=target.decoder(plain),
-            points=tuple(cells.values()),
-            chosen=cells[stage],
-            base=base,
-            chosen_test=on_test.get(stage),
-            base_test=on_test.get(plain),
-            constraint_holds_on_test=holds,
+            several=several,
+            candidates=tuple(everything[1:]),
+            reference=everything[0],
+            choosing=choice,
+            points=tuple(one.dev for one in bests) if several else tuple(tried[0].values()),
             comparisons=rows,
             gaps=gaps,
-            **facts,
         )
 
-    def _best_value(self, stage: Selector, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
-        """The best of all values of the parameter that a selector has a path over, and what `Tuned` says of it."""
-        k, metrics = self.options["k"], self.objective.metrics
-        own = self.splits[self.dev]
-        options = {"aspects": self.options["aspects"], "stop": self.options["stop"], "split": self.dev}
-        (curve,) = exact_frontiers(
-            stage, self.options["space"], own["queries"], own["qrels"], (k,), metrics, progress=self.report,
-            keep_steps=True, **options,
-        )  # fmt: skip
-        return choose_value(self.objective, curve, base, seed)
+    def _best_of(
+        self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, told: bool
+    ) -> tuple[Candidate, TunedChoice]:
+        """The best setting of a family, and why; what is measured for it is added to its cells."""
+        count, stage = len(cells), next(iter(cells))
+        along = family.along_path(stage) if every_value else None
+        if along is None:
+            stage, choice, facts = choose_setting(self.objective, cells, base, self.options["k"], self.seed)
+            facts["searched"] = f"{'all' if family.settings.exhaustive else 'a search through'} {count:,} settings"
+        else:
+            options = {name: value for name, value in self.options.items() if name != "k"}
+            options |= {"ks": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
+            (curve,) = exact_frontiers(along, **self.splits[self.dev], **options, progress=self.report)
+            stage, choice, facts = choose_value(self.objective, curve, base, self.seed)
+            decoder = family.decoder(stage)
+            label = self._progress(f"measuring the best {along.spec.title}")
+            cells[stage] = self._measure([decoder], self.dev, label, told)[decoder.label]
+        decoder, cell = family.decoder(stage), cells[stage]
+        best = Candidate(name=_named_cell(cell, base), decoder=decoder, settings=count, dev=cell, test=None, **facts)
+        return best, choice
 
-    def _measure(self, stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Cell]:
-        """Stage → cell, in the order of the stages, whatever order the sweep's cells come in."""
-        decoders = {stage: self.target.decoder(stage) for stage in stages}
-        by_label = {}
-        for cell in sweep(list(decoders.values()), progress=progress, **self.splits[split], **self.options):
-            by_label[cell.label] = cell
-            if self.seen is not None and split == self.dev:
+    def _best_first(self, bests: list[Candidate], base: Cell) -> TunedChoice:
+        """Move the best candidate to the front; return why it is the best."""
+        objective, k = self.objective, self.options["k"]
+        common = shared([base, *(best.dev for best in bests)], objective.metrics, k)
+        means = {metric: values.mean(0) for metric, values in common.values.items()}
+        own, first = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
+        margin = margin_of(objective, common.values)
+        choice = objective.choose(own, first, list(range(len(bests))), k, _named_cell(base, base), margin)
+        bests.insert(0, bests.pop(choice.best))
+        return choice
+
+    def _progress(self, label: str, start: int = 0, total: int | None = None) -> Progress:
+        """Progress of a part of the work, under another label."""
+        return lambda done, count, _: self.report(start + done, total or count, label)
+
+    def _measure(
+        self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, told: bool = False
+    ) -> dict[str, Cell]:
+        """Label → cell, in the order of the decoders, whatever order the sweep's come in; told: to who watches."""
+        cells = {}
+        for cell in sweep(list(decoders), progress=progress, **self.splits[split], **self.options, **self.swept):
+            cells[cell.label] = cell
+            if told and self.seen is not None:
                 self.seen(cell)
-        return {stage: by_label[decoder.label] for stage, decoder in decoders.items()}
+        return {decoder.label: cells[decoder.label] for decoder in decoders}
 
-    def _all_settings(self) -> tuple[dict[Stage, Cell], Cell]:
-        """Every setting of the grid, and the baseline, on dev."""
+    def _all_settings(
+        self, families: Sequence[Family], plain: Decoder, several: bool
+    ) -> tuple[list[dict[Stage, Cell]], Cell]:
+        """Every setting of each family's grid, and the baseline, on dev."""
         # The baseline first: what is finished before it could be compared with nothing.
-        stages: list[Stage] = [self.target.baseline, *self.target.settings]
-        label = f"tuning on {self.dev}"
-        watched = self.seen is not None and self.options["workers"] is None and self.options["cluster"] is None
-        size = min(TOGETHER, max(2, len(stages) // ROUNDS)) if watched else len(stages)
-        cells: dict[Stage, Cell] = {}
-        for start in range(0, len(stages), size):
+        decoders = [plain, *(decoder for family in families for decoder in family)]
+        watched = self.seen is not None and self.swept["workers"] is None and self.swept["cluster"] is None
+        # Many families in one sweep: it hands out each as it is finished.
+        in_rounds, label = watched and not several, f"{'measuring' if several else 'tuning'} on {self.dev}"
+        size = min(TOGETHER, max(2, len(decoders) // ROUNDS)) if in_rounds else len(decoders)
+        cells: dict[str, Cell] = {}
+        for start in range(0, len(decoders), size):
+            progress = self._progress(label, start, len(decoders))
+            cells |= self._measure(decoders[start : start + size], self.dev, progress, told=True)
+        tried = [{stage: cells[family.decoder(stage).label] for stage in family.settings} for family in families]
+        return tried, cells[plain.label]
 
-            def progress(done: int, _total: int, _label: str, start: int = start) -> None:
-                self.report(start + done, len(stages), label)
-
-            cells.update(self._measure(stages[start : start + size], self.dev, progress))
-        return cells, cells.pop(self.target.baseline)
-
-    def _searched_settings(self, trials: int, seed: int) -> tuple[dict[Stage, Cell], Cell]:
+    def _searched_settings(self, family: Family, plain: Decoder, trials: int) -> tuple[list[dict[Stage, Cell]], Cell]:
         """The settings that a search tries, and the baseline, on dev."""
-        base = self._measure([self.target.baseline], self.dev)[self.target.baseline]
+        base = self._measure([plain], self.dev, told=True)[plain.label]
         cells: dict[Stage, Cell] = {}
 
         def goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
-            if new := [stage for stage in stages if stage not in cells]:
-                cells.update(self._measure(new, self.dev))
+            if new := {stage: family.decoder(stage) for stage in stages if stage not in cells}:
+                measured = self._measure(list(new.values()), self.dev, told=True)
+                cells.update({stage: measured[decoder.label] for stage, decoder in new.items()})
             return {
                 stage: self.objective.guide(cells[stage].mean, base.mean, _margin(cells[stage], base, self.objective))
                 if _answers(cells[stage], base, self.objective)
@@ -409,8 +364,8 @@ class _Run:
             self.report(done, total, f"tuning on {self.dev}")
 
         count = len(self.objective.guide(base.mean, base.mean))
-        search(self.target.settings, goals, count, trials, seed, progress, self.options["stop"])
-        return cells, base
+        search(family.settings, goals, count, trials, self.seed, progress, self.options["stop"])
+        return [cells], base
 
 
 def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
@@ -429,10 +384,10 @@ def _margin(cell: Cell, base: Cell, objective: Objective) -> float:
 
 def choose_setting(
     objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
-) -> tuple[Stage, dict[str, Any]]:
-    """The best of the settings that answer enough queries, and choosing, stability, queries and left_out of `Tuned`."""
+) -> tuple[Stage, TunedChoice, dict[str, Any]]:
+    """The best of the settings that answer enough queries, why, and what its `Candidate` says of that."""
     stages = [stage for stage, cell in cells.items() if _answers(cell, base, objective)]
-    left_out = tuple(_named(cell, base) for stage, cell in cells.items() if stage not in stages)
+    left_out = tuple(_named_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
         what = " and ".join(METRICS[m].title for m in objective.metrics)
         raise DataError(f"no setting has {what} on enough of the queries of {base.split} to be compared")
@@ -443,14 +398,14 @@ def choose_setting(
 
     def choose(means: Mapping[str, np.ndarray]) -> TunedChoice:
         own, baseline = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
-        return objective.choose(own, baseline, order, k, _named(base, base), margin)
+        return objective.choose(own, baseline, order, k, _named_cell(base, base), margin)
 
     choice = choose({m: values.mean(0) for m, values in common.values.items()})
     # One seed, so every metric sees the same queries.
     means = {m: resampled_means(values, DRAWS, seed) for m, values in common.values.items()}
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
-    facts = {"choosing": choice, "stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
-    return stages[choice.best], facts
+    facts = {"stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
+    return stages[choice.best], choice, facts
 
 
 def margin_of(objective: Objective, values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -460,8 +415,10 @@ def margin_of(objective: Objective, values: Mapping[str, np.ndarray]) -> np.ndar
     return margin
 
 
-def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
-    """The selector at the middle of the best interval of a curve, and choosing, stability … of `Tuned`."""
+def choose_value(
+    objective: Objective, curve: Curve, base: Cell, seed: int
+) -> tuple[Selector, TunedChoice, dict[str, Any]]:
+    """The selector at the middle of the best interval of a curve, why, and what its `Candidate` says of that."""
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
     first = {m: curve.steps.values[m][curve.steps.first] for m in metrics}
@@ -477,7 +434,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> t
     def choose(means: Any, baseline: Mapping[str, float], values: np.ndarray, margin: np.ndarray) -> TunedChoice:
         away = np.abs(values - curve.declared.default).round(9)
         order = list(zip(away.tolist(), values.tolist(), strict=True))
-        return objective.choose(means, baseline, order, k, _named(base, base), margin)
+        return objective.choose(means, baseline, order, k, _named_cell(base, base), margin)
 
     slack = objective.slack(steps.values, base.values[metrics[0]][steps.query])
     moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
@@ -501,29 +458,23 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> t
         drawn_base = {m: float(v[draw, 0]) for m, v in drawn.items()}
         drawn_means = {m: v[draw, 1:] for m, v in drawn.items()}
         chosen.append(curve.places[choose(drawn_means, drawn_base, curve.places, margin).best])
-    return curve.stage(value), {
-        "choosing": choice,
-        "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
-        "queries": int(common.sum()),
-        "left_out": (),
-        "interval": (float(low), float(high)),
-        "curve": curve,
-        "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
-    }
+    return (
+        curve.stage(value),
+        choice,
+        {
+            "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
+            "queries": int(common.sum()),
+            "interval": (float(low), float(high)),
+            "curve": curve,
+            "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
+        },
+    )
 
 
 def _short(low: float, high: float) -> float:
     """The number of fewest digits in the middle half of an interval."""
     middle, room = (low + high) / 2, (high - low) / 4
     return next((v for digits in range(1, 17) if abs((v := round(middle, digits)) - middle) <= room), middle)
-
-
-def _compared(cell: Cell, base: Cell, metrics: Sequence[str], resamples: int, seed: int) -> tuple[Comparison, ...]:
-    """A row a metric that both have on some query, corrected over the metrics."""
-    has = [m for m in metrics if (np.isfinite(cell.values[m]) & np.isfinite(base.values[m])).any()]
-    rows = [compare([base, cell], m, base, cell.k, resamples=resamples, seed=seed)[0] for m in has]
-    corrected = holm([row.p for row in rows])
-    return tuple(replace(row, p_holm=float(p), comparisons=len(rows)) for row, p in zip(rows, corrected, strict=True))
 
 
 def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], resamples: int, seed: int) -> Gap:
@@ -551,18 +502,6 @@ def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], res
     )
 
 
-def _named(point: Cell, base: Cell) -> str:
+def _named_cell(point: Cell, base: Cell) -> str:
     """The scorers go without saying where they are the baseline's."""
     return name_of(point.decoder, chain_of(point.decoder) != chain_of(base.decoder))
-
-
-def _plain(value: Any) -> Any:
-    """Lists for tuples, and None for NaN, which JSON does not have."""
-    match value:
-        case Mapping():
-            return {name: _plain(v) for name, v in value.items()}
-        case list() | tuple():
-            return [_plain(v) for v in value]
-        case float() if not np.isfinite(value):
-            return None
-    return value

@@ -11,8 +11,8 @@ import pytest
 import engine
 from dashboard.charts.theory import recall_figure
 from dashboard.services.source import Source
-from dashboard.theory import recall_dimension, segments
-from dashboard.theory.page import GROUPS, PROOFS
+from dashboard.theory import dimensions, segments
+from dashboard.theory.page import GROUPS
 from engine.theory.margins import margin, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.random_projections import kept_from
@@ -35,7 +35,7 @@ from support.pages import (
 from support.patience import patient
 from support.theory_page import said, theory
 
-SUPPORT, BEST, MARGINS, DIMENSION, SEGMENTS = PROOFS
+SUPPORT, BEST, MARGINS, DIMENSION, SEGMENTS = GROUPS["Proofs"]
 EXACT = "Exact vs 50 steps"
 
 
@@ -103,7 +103,7 @@ def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for
 
 
 def test_the_smallest_dimension_by_length():
-    app = theory(DIMENSION, **{"theory.dimension.what": recall_dimension.TITLE})
+    app = theory(DIMENSION, **{"theory.dimension.what": dimensions.RECALL})
     shown, measured = column(app, "Smallest k"), column(app, "k = 64")
     assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
     values = first_table(app, "Smallest k")

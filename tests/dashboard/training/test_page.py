@@ -18,7 +18,7 @@ from dashboard.session import address, decoders
 from dashboard.session.parameters import key_of
 from dashboard.session.query import TYPED
 from dashboard.training import run_list
-from dashboard.training.estimate import MINE, OUTCOMES
+from dashboard.training.page import MINE, OUTCOMES
 from engine.evaluation.export import ExportContext, exports
 from engine.evaluation.splits import three_way
 from engine.training.leakage import learnt_from

@@ -8,7 +8,7 @@ import torch
 
 import engine
 from engine.evaluation.studies import latency
-from engine.evaluation.studies.latency import Latency, latencies, slope
+from engine.evaluation.studies.latency import PLAIN, Latency, latencies, slope
 from support.instances import problem
 from support.rankings import queries_of, space_of
 
@@ -82,3 +82,19 @@ def test_bad_arguments_are_named_before_anything_is_timed(judged):
         given = {"selectors": stages, **change}
         with pytest.raises(engine.ParamError, match=message):
             latencies(given.pop("selectors"), *judged, **given)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_greedy_picks_what_the_selector_picks(name):
+    """In float64, on tie-free data; max_sum without swaps, and as sets: the selector orders them by what each adds."""
+    params = {"polish": False} if name == "max_sum" else {}
+    for seed in range(12):
+        rows, queries = problem("random", seed, n=70, d=24, batch=2, dtype=np.float64)
+        for k, weight in ((1, 0.5), (4, 0.05), (9, 0.3), (20, 0.95), (20, 1.0)):
+            expected = engine.select(name, rows, queries, k=k, relevance_weight=weight, **params).index
+            given = torch.from_numpy(rows), torch.from_numpy(queries)
+            for b in range(2):
+                picks, selected = PLAIN[name](given[0], given[1][b], k, weight).tolist(), expected[b].tolist()
+                if name == "max_sum":
+                    picks, selected = sorted(picks), sorted(selected)
+                assert picks == selected, (seed, k, weight)

@@ -9,9 +9,8 @@ import engine
 from engine.errors import DataError
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tuning.choose import choose
 from engine.evaluation.tuning.history import history, remember
-from engine.evaluation.tuning.tune import tune
+from engine.evaluation.tuning.tune import choose, tune
 from support.sweeps import toy
 
 

@@ -1,18 +1,26 @@
-"""The queries of a Theory view: labelled ones, or passages of the corpus's documents."""
+"""What the views of Theory share: what one is, the queries it measures, and how its results are computed and kept."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import streamlit as st
 
 import engine
+from dashboard.services import memo
 from dashboard.services.jobs import Job
+from dashboard.services.memo import session_memo
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
-from dashboard.session.query import corpus_key, judged_splits
+from dashboard.session.query import Question, corpus_key, judged_splits
 from dashboard.widgets.choices import choose
+from dashboard.widgets.job_panel import JobPanel
+from engine.progress import report_to
 from engine.values import Embeddings, Qrels, Queries
 
+T = TypeVar("T")
+PURPOSE, MEMORY, ENTRIES = "theory", "theory.memory", 16
 LABELLED, PASSAGES = "Test queries", "Synthetic queries (passages)"
 COUNT = 100
 BY_ITSELF = 1_500_000
@@ -71,3 +79,73 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
     standing = st.session_state.get(f"split.{corpus_key(loaded)}")
     split = (standing if standing in splits else splits[0]) if way == LABELLED else ""
     return QueryChoice(loaded, way, split)
+
+
+@contextmanager
+def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryChoice]:
+    """Draw the choice of queries; what is drawn inside stands beside it."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap=gap):
+        with st.container(width=width):
+            choice = choose_queries(loaded)
+        yield choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyView:
+    """A view of Theory."""
+
+    title: str
+    caption: str  # what it is about, "" where its parts say it
+    draw: Callable[[Loaded, Question | None], None]  # controls, and what is measured as they say
+    needs_two: str = ""  # what needs two documents
+    needs_query: str = ""  # what is said where no query is picked, "" where none is needed
+
+    def show(self, loaded: Loaded, question: Question | None) -> None:
+        """Draw the view, or what it lacks."""
+        if self.caption:
+            st.caption(self.caption)
+        if self.needs_two and len(loaded.space) < 2:
+            st.info(f"{self.needs_two} needs two documents. Load a larger corpus on the Data page.")
+        elif self.needs_query and question is None:
+            st.info(self.needs_query)
+        else:
+            self.draw(loaded, question)
+
+
+def remembered(key: Hashable, make: Callable[[], T]) -> T:
+    """The value of `make`, computed once a session; key: names all that it depends on."""
+    return memo.remembered(MEMORY, key, make, ENTRIES)
+
+
+def measure(
+    key: Hashable,
+    title: str,
+    work: Callable[[Job], T],
+    show: Callable[[T], Any] | None = None,
+    *,
+    by_itself: bool,
+    on_partial: Callable[[Any], Any] | None = None,
+) -> T | None:
+    """The result of a job, which `show` draws; until it is there its progress or the button to start it, and None.
+
+    Other arguments are those of a JobPanel.
+    """
+
+    def reporting(job: Job) -> T:
+        # What is slow before the first step, counting words, reports too.
+        with report_to(job.report, job.stop):
+            return work(job)
+
+    result = JobPanel(
+        purpose=PURPOSE,
+        key=key,
+        title=title,
+        work=reporting,
+        start="Run",
+        by_itself=by_itself,
+        on_partial=on_partial,
+        memo=session_memo(MEMORY, ENTRIES),
+    ).result()
+    if result is not None and show is not None:
+        show(result)
+    return result

@@ -11,7 +11,8 @@ from scipy.stats import ttest_1samp
 
 import engine
 from engine.errors import ParamError
-from engine.evaluation.tuning.choose import choose
+from engine.evaluation.tuning.tune import choose
+from engine.evaluation.tuning.tuned import next_step
 from engine.values import Qrels
 from support.sweeps import toy
 
@@ -39,7 +40,7 @@ def test_dev_chooses_whatever_test_says(problem, objective):
     assert found.decoder == other.decoder and [c.decoder for c in found.candidates] == [
         c.decoder for c in other.candidates
     ]
-    assert {c.decoder.select.spec.name for c in found.candidates} == set(FEW) and found.base.name == "Top-k"
+    assert {c.decoder.select.spec.name for c in found.candidates} == set(FEW) and found.reference.name == "Top-k"
     assert found.winner.name in found.sentences[0] and len(found.table) == 5
 
 
@@ -48,7 +49,7 @@ def test_each_is_at_its_best_and_the_best_of_these_is_taken(problem):
     space, queries, qrels = problem
     wanted = engine.Objective("diverse", share=0.9)
     found = choose(space, queries, qrels, objective=wanted, k=5, selectors=FEW, points=4, test=None)
-    base, own = found.base.dev, {c.decoder.select.spec.name: c for c in found.candidates}
+    base, own = found.base, {c.decoder.select.spec.name: c for c in found.candidates}
     assert found.test is None and found.confirmed is None and found.status == "measured on dev only"
 
     def value(cell):
@@ -70,9 +71,10 @@ def test_each_is_at_its_best_and_the_best_of_these_is_taken(problem):
 def test_the_test_is_corrected_over_all_that_were_compared(problem):
     space, queries, qrels = problem
     found = choose(space, queries, qrels, k=5, selectors=FEW, points=3)
-    for metric, rows in found.comparisons.items():
-        tests = [found.base.test, *(c.test for c in found.candidates)]
-        expected = engine.compare(tests, metric, found.base.test, 5)
+    for metric in found.objective.metrics:
+        rows = [row for row in found.comparisons if row.metric == metric]
+        tests = [found.base_test, *(c.test for c in found.candidates)]
+        expected = engine.compare(tests, metric, found.base_test, 5)
         assert [(r.label, r.p_holm, r.comparisons) for r in rows] == [(r.label, r.p_holm, len(FEW)) for r in expected]
 
 
@@ -80,15 +82,15 @@ def test_what_is_not_confirmed_names_the_next_step(problem):
     space, queries, qrels = problem
     found = choose(space, queries, qrels, k=5, selectors=FEW, points=3)
     low = replace(
-        found.winner.test, values=found.winner.test.values | {"recall": found.base.test.values["recall"] * 0.8}
+        found.winner.test, values=found.winner.test.values | {"recall": found.base_test.values["recall"] * 0.8}
     )
     missed = replace(found, candidates=(replace(found.winner, test=low), *found.candidates[1:]))
     assert missed.confirmed is False and missed.status == "not confirmed on test"
-    assert "Next: ask for a share of 80%, which it kept on test" in missed.next_step
-    assert missed.sentences[-1] == missed.next_step and missed.as_json()["confirmed"] is False
-    best = replace(low, values={m: found.base.test.values[m] for m in low.values})
+    assert "Next: ask for a share of 80%, which it kept on test" in next_step(missed)
+    assert missed.sentences[-1] == next_step(missed) and missed.as_json()["confirmed"] is False
+    best = replace(low, values={m: found.base_test.values[m] for m in low.values})
     same = replace(missed, candidates=(replace(found.winner, test=best),))
-    assert same.confirmed in (True, False) and "ask for" not in same.next_step
+    assert same.confirmed in (True, False) and "ask for" not in next_step(same)
 
 
 def test_another_scorer_is_tried_behind_one_baseline(problem):
@@ -126,15 +128,15 @@ def test_where_nothing_is_sure_the_baseline_stays(problem):
     """Settings that lose what must be kept on half of the queries: kept in the mean, perhaps, but not for certain."""
     space, queries, qrels = problem
     found = choose(space, queries, qrels, k=5, selectors=["frank_wolfe"], points=2)
-    nearest, base = found.candidates[0], found.base.dev
+    nearest, base = found.candidates[0], found.base
     losing = base.values["recall"] * np.where(np.arange(len(base.queries)) % 2, 0.9, 1.02)
     few = replace(nearest, dev=replace(nearest.dev, values=nearest.dev.values | {"recall": losing}))
     choosing = replace(found.choosing, satisfied=False, surest=0.937)
     stays = replace(found, candidates=(few,), choosing=choosing)
-    assert stays.decoder == found.base.decoder and stays.winner is found.base and stays.confirmed is None
+    assert stays.decoder == found.baseline and stays.winner is found.reference and stays.confirmed is None
     assert stays.status == "stays: no other is sure to keep 95% on dev" and stays.gained is None
-    assert f"ask for a share of 93%, which {few.name} is sure to keep" in stays.next_step
-    assert re.search(r"or judge \d+ more queries for dev\.$", stays.next_step)
+    assert f"ask for a share of 93%, which {few.name} is sure to keep" in next_step(stays)
+    assert re.search(r"or judge \d+ more queries for dev\.$", next_step(stays))
     assert stays.sentences[0].startswith("Top-k: stays, of 1 decoder") and "100.0% of Top-k's" in stays.reached
     sure = choose(space, queries, qrels, objective=engine.Objective("diverse", share=0.5), k=5, selectors=["vrsd"])
     assert not sure.stays and sure.decoder == sure.candidates[0].decoder

@@ -1,4 +1,4 @@
-"""Beside the chart: the best setting of each decoder within the budget, what it gains and costs."""
+"""The verdict: which setting to take and the ways to take it along, and each decoder's best setting in a table."""
 
 from functools import partial
 from typing import Any
@@ -7,15 +7,82 @@ import streamlit as st
 
 from dashboard.charts.frontier import method_name
 from dashboard.charts.palette import style_of
+from dashboard.services import trained
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
 from dashboard.session.tradeoff import SHARE_KEY
-from dashboard.tradeoff.selection import open_point
+from dashboard.tradeoff import selection
+from dashboard.widgets import verdict_card
 from dashboard.widgets.tables import draw_columns, number_column, text_column
-from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each, floor_of
+from engine.decoder import Decoder
+from engine.evaluation.export import Snippet, export, short_code
+from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each, floor_of, title_of_axis
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.verdict import Rows, Verdict
 from engine.values import digest_of
-from engine.wording import percent, signed
+from engine.views.verdict_card import CardCurve, VerdictCard
+from engine.wording import percent, signed, visible
+
+KEY = "tradeoff-verdict"
+STYLE = f"""<style>.st-key-{KEY} [data-testid=stText] {{font-size: 1.15rem; font-weight: 600; white-space: normal;
+overflow-wrap: anywhere}}
+.st-key-{KEY} > [data-testid=stElementContainer]:first-child {{flex: 1 1 20rem; width: auto}}</style>"""
+
+
+def show_strip(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decoder | None) -> None:
+    """The sentence, and the buttons of its setting where there is one; decoder: the verdict's best."""
+    st.html(STYLE)
+    with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
+        sign = f"{style_of(found.best.point.method).sign} " if found.best is not None else ""
+        st.text(f"{sign}{visible(found.text)}", width="stretch")
+        if decoder is None or found.best is None:
+            return
+        st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=to_explore, args=(decoder,))
+        context = trained.export_context(loaded, curves.k)
+        _code(export(decoder, "python", context))
+        code = short_code(decoder, context)
+        verdict_card.button(lambda: _card(loaded, curves, found, code), "tradeoff.card")
+
+
+def to_explore(decoder: Decoder) -> None:
+    """Set Explore to a decoder and go there; for a callback."""
+    decoders.apply(decoder)
+    st.session_state[selection.LEAVE] = st.session_state[selection.ANEW] = True
+
+
+def _code(snippet: Snippet) -> None:
+    with st.popover("Code"):
+        st.code(snippet.text, language=snippet.language)
+
+
+def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...]) -> VerdictCard:
+    """The verdict as a picture."""
+    best, gain = found.best, found.gain
+    interval = ""
+    if gain is not None and gain.low is not None and gain.high is not None:
+        interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {title_of_axis(curves.x)}"
+    return VerdictCard(
+        sentence=found.text,
+        curves=tuple(
+            CardCurve(
+                method=points[0].point.method,
+                label=method_name(points[0]),
+                x=tuple(p.x for p in points),
+                y=tuple(p.y for p in points),
+            )
+            for points in curves.curves.values()
+        ),
+        titles=(f"{title_of_axis(curves.x)}@{curves.k}", f"{title_of_axis(curves.y)}@{curves.k}"),
+        chosen=None if best is None else (best.x, best.y),
+        chosen_label="" if best is None else best.name,
+        queries=curves.queries,
+        interval=interval,
+        corpus=loaded.space.corpus.name,
+        fingerprint=loaded.space.embeddings.digest[:8],
+        code=code,
+    )
+
 
 MOST_ROWS = 10
 
@@ -33,7 +100,7 @@ def budget_control(curves: Frontier, base: FrontierPoint) -> None:
     )
 
 
-def show(curves: Frontier, found: Verdict, rows: Rows) -> None:
+def show_table(curves: Frontier, found: Verdict, rows: Rows) -> None:
     """A row a decoder, the best first; a click opens its sets."""
     best = best_of_each(curves, found.base.point.label, found.share)
     floor = floor_of(found.base, found.share)
@@ -93,4 +160,4 @@ def interval(row: Comparison | None) -> str:
 def open_row(key: str, labels: list[str]) -> None:
     """Open the setting of the row that was clicked; for a callback."""
     cells = st.session_state[key].selection.cells
-    open_point(labels[cells[0][0]] if cells else None)
+    selection.open_point(labels[cells[0][0]] if cells else None)

@@ -1,19 +1,26 @@
-"""Sets that the elastic net can decode: every top-k set (Theorem 1), and more (Proposition 1)."""
+"""Views of sets: those that the elastic net can decode, the best ones by enumeration, exact weights beside FISTA's."""
 
 import streamlit as st
 
 from dashboard.charts.theory import plane_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.session.answers import answer
+from dashboard.session.parameters import stage_of
 from dashboard.session.query import Question
-from dashboard.theory.jobs import remembered
+from dashboard.theory.study import StudyView, remembered
+from dashboard.widgets import weights
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
+from engine.decoder import Decoder
 from engine.errors import FrontierError
+from engine.evaluation.studies.brute_force import WEIGHT
 from engine.params import Real
 from engine.progress import counted, shorten
 from engine.stages import methods
-from engine.views.theory import ANGLE, Proof, proof, turned
+from engine.views.best_sets import FACES, POOL, RELAXED, SIZE, best_sets, equivalence_said, relaxation_said
+from engine.views.theory import ANGLE, Proof, proof, turned, weighing
 from engine.wording import decimal, power
 
 MOST = 50
@@ -26,10 +33,10 @@ L1 = Real(
     name="l1",
     help="What a document must add to get a weight. λ₂ is 0. Proposition 1 holds below 1/3.",
 )
+SHARE = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
 
 
-def show(loaded: Loaded, question: Question | None) -> None:
-    """The theorem on the question, the proposition beside it."""
+def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         _theorem(loaded, question)
@@ -55,10 +62,10 @@ def _theorem(loaded: Loaded, question: Question | None) -> None:
         st.info("The theorem does not apply to this query.", icon=":material/info:")
         st.text(str(error))
         return
-    _shown(result, k)
+    _show_proof(result, k)
 
 
-def _shown(result: Proof, k: int) -> None:
+def _show_proof(result: Proof, k: int) -> None:
     title = methods("selector")[result.method].title
     w = result.witness
     with st.container(horizontal=True):
@@ -119,3 +126,74 @@ def _proposition() -> None:
 
 def _documents(rows: tuple[int, ...]) -> str:
     return ("document " if len(rows) == 1 else "documents ") + " and ".join(str(row + 1) for row in rows)
+
+
+def _draw_best(loaded: Loaded, question: Question | None) -> None:
+    if question is None or len(loaded.space) <= POOL.low:
+        st.info(f"Pick a query of a corpus with more than {POOL.low} documents.")
+        return
+    st.text(shorten(question.text, 200))
+    places = st.columns(3)
+    k = control(SIZE, "theory.best.k", places[0])
+    pool = min(control(POOL, "theory.best.pool", places[1]), len(loaded.space))
+    weight = control(WEIGHT, "theory.best.weight", places[2])
+    key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
+    with st.spinner("Trying every set"):
+        result = remembered(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
+    titles, gaps = zip(*result.gaps, strict=True)
+    draw_columns(
+        {
+            "Selector": (titles, None),
+            "Its set": ([gap.value for gap in gaps], number_column("%.4f")),
+            "Best set": ([gap.best.value for gap in gaps], number_column("%.4f")),
+            "Worst set": ([gap.best.worst for gap in gaps], number_column("%.4f")),
+            "From worst to best": ([1 - gap.share for gap in gaps], SHARE),
+            "Sets": ([gap.best.sets for gap in gaps], number_column("%d")),
+        }
+    )
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**cos(sum, q) against cos(rest, q − d₀)** (VRSD, §3.1)")
+        st.text(equivalence_said(result.equivalence))
+        st.caption("The paper takes the two problems for one. The first document d₀ is the most relevant, as there.")
+    with right:
+        st.markdown("**The relaxation** (CCBQP, Theorems 2.1 and 2.4)")
+        for sentence in relaxation_said(result.relaxation, result.ends):
+            st.text(sentence)
+        st.caption(
+            f"On the {FACES} most relevant documents, sets of {RELAXED}: all faces of the relaxation are looked at."
+        )
+
+
+def _draw_steps(loaded: Loaded, question: Question | None) -> None:
+    """The comparison at the λ₁ and λ₂ that Explore is set to."""
+    assert question is not None
+    spec = methods("selector")[weighing()]
+    decoder = Decoder(stage_of(spec, decoders.PREFIX), depth=question.depth)
+    stage, result = decoder.select, answer(loaded, question, spec.name, decoder)
+    l1 = result.ranking.info[0]["l1"]
+    lowest = min(weights.SHOWN[0], l1) if l1 > 0 else weights.SHOWN[0]
+    with st.spinner("Following the path"):
+        path = weights.path_at(loaded, question, stage, lowest)
+    st.text(f"λ₁ = {l1:.3g}, λ₂ = {path.l2:g}")
+    weights.solver(loaded, question, stage, max(l1, lowest), path)
+
+
+DECODABLE = StudyView(
+    title=f"What {methods('selector')[weighing()].title} can return",
+    caption="",
+    draw=_draw_decodable,
+)
+BEST = StudyView(
+    title="Best sets",
+    caption="Selectors pick greedily or climb; which set is best by their own measure? Every set of the query's most "
+    "relevant documents is tried.",
+    draw=_draw_best,
+)
+STEPS = StudyView(
+    title="Exact vs 50 steps",
+    caption="The paper stops FISTA after 50 steps. Frontier solves exactly, with a certificate. How far apart are the "
+    "two on this corpus, at Explore's λ₁ and λ₂?",
+    needs_query="Pick a query: the guarantee is about its weights.",
+    draw=_draw_steps,
+)

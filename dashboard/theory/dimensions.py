@@ -1,0 +1,209 @@
+"""Views of margins and of the dimensions that keep them: the papers' bounds, and measured projections."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import streamlit as st
+
+import engine
+from dashboard.charts.theory import dimension_figure, margins_figure, recall_figure
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services.jobs import Job
+from dashboard.services.source import Loaded
+from dashboard.session.query import Question
+from dashboard.theory.study import QueryChoice, StudyView, choose_queries, measure, query_row
+from dashboard.widgets.choices import choose
+from dashboard.widgets.parameters import control
+from dashboard.widgets.tables import draw_columns, draw_table, number_column
+from engine.params import Real
+from engine.progress import counted
+from engine.theory.margins import Margins, RelevantMargins, relevant_margins
+from engine.theory.measured_dimensions import DIMENSIONS, TARGET, LengthDimension, reached
+from engine.theory.projection_bounds import RANK
+from engine.theory.random_projections import PROJECTION, PairErrors
+from engine.theory.text_vectors import VECTORS, WEIGHTING
+from engine.views.theory import against_bound, needed
+
+MarginsByKind = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
+ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may reverse a pair of documents.")
+PAIR_DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
+BINS, DRAWS = 5, 20
+PAIRS, RECALL = "Order of pairs, by margin", f"Recall@{RANK.default}, by length"
+
+
+def _draw_margins(loaded: Loaded, _: Question | None) -> None:
+    choice = choose_queries(loaded)
+    work = partial(_measure_margins, choice)
+    measure(("margins", choice.key), "Measuring margins", work, _show_margins, by_itself=choice.small)
+
+
+def _measure_margins(choice: QueryChoice, job: Job) -> MarginsByKind:
+    queries, qrels = choice.task()
+    vectors = choice.vectors(queries, job)
+    asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
+    measure_kind = partial(relevant_margins, choice.loaded.space, progress=job.report, stop=job.stop)
+    return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
+
+
+def _show_margins(measured: MarginsByKind) -> None:
+    count, margins = measured
+    if not any(len(row.values) for rows in margins.values() for row in rows):
+        st.info("No margins: no query has both a relevant and another document.")
+        return
+    plot(margins_figure(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
+    st.caption(
+        f"{counted(count, 'query', 'queries')} · dot: median · thick: middle half · thin: 5–95% · bins of equally many "
+        "documents. Where margins shrink from left to right, longer documents need more dimensions."
+    )
+    if "dense" not in margins:
+        st.caption("Words only: this corpus has its own vectors and no encoder for queries.")
+    draw_table(
+        [
+            {
+                "Vectors": kind,
+                "Words": f"{row.least:,} to {row.most:,}",
+                "Documents": row.documents,
+                "Relevant": len(row.values),
+                "Above 0": row.first,
+                "5%": row.low,
+                "Median": row.median,
+                "95%": row.high,
+            }
+            for kind, rows in margins.items()
+            for row in rows
+        ],
+        {"Above 0": number_column("percent")} | dict.fromkeys(("5%", "Median", "95%"), number_column("%.3f")),
+    )
+
+
+def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
+    """Measured error and bound over k, or the dimensions that keep the best document; both read off at one value."""
+    of_pairs = choose("What is measured", (PAIRS, RECALL), "theory.dimension.what") == PAIRS
+    with query_row(loaded, 360, "medium") as choice:
+        weighting = control(WEIGHTING, "theory.weighting", st.container(width=150))
+        projection = control(PROJECTION, "theory.projection", st.container(width=170))
+        param, key = (ERROR, "theory.error") if of_pairs else (TARGET, "theory.target")
+        value = control(param, key, st.container(width=240))
+    asked = choice.key, weighting, projection
+    if of_pairs:
+        measure(
+            ("dimension", *asked),
+            "Measuring random projections",
+            partial(_measure_pairs, choice, weighting, projection),
+            lambda result: _show_pairs(weighting, value, *result),
+            by_itself=choice.small,
+        )
+    else:
+        measure(
+            ("recall", *asked),
+            "Projecting documents of every length",
+            partial(_measure_recall, choice, weighting, projection),
+            lambda result: _show_recall(weighting, value, *result),
+            by_itself=choice.small,
+        )
+
+
+def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
+    queries, _ = choice.task()
+    space, given = choice.loaded.space, {"progress": job.report, "stop": job.stop}
+    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, **given)
+    grid = {"projection": projection, "dimensions": PAIR_DIMENSIONS, "bins": BINS, "draws": DRAWS}
+    errors = engine.pair_errors(space, queries, weighting, **grid, **given)
+    return len(queries), every, errors
+
+
+def _show_pairs(weighting: str, error: float, count: int, every: Margins, errors: PairErrors) -> None:
+    rows, needs = against_bound(errors, error), needed(every, error)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        figure = dimension_figure(errors, error, is_dark())
+        plot(figure, "theory.dimension", file="dimension", label="Error of pairs over the dimension")
+        st.caption(
+            f"{counted(count, 'query', 'queries')}, {errors.draws} projections · solid: measured, 95% CI · dashed: the "
+            "bound (says nothing above 100%) · colour: pairs of similar margin · no point: no pair was reversed"
+        )
+    with right:
+        st.markdown(f"**To reverse at most {error:.0%} of pairs**")
+        draw_table(
+            {
+                "Margin ε": [f"{r.least:.3f} to {r.most:.3f}" for r in rows],
+                "Pairs": [r.pairs for r in rows],
+                "Measured k": [
+                    f"> {PAIR_DIMENSIONS[-1]:,}" if r.measured is None else f"{'≤ ' if r.at_once else ''}{r.measured:,}"
+                    for r in rows
+                ],
+                "Bound's k": [f"{r.guaranteed:,}" for r in rows],
+                "Corollary 1": [f"{r.simple:,}" for r in rows],
+                "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
+            }
+        )
+        if times := [r.times for r in rows if r.times is not None]:
+            st.caption(
+                f"The bound is loose: it asks for {min(times):.0f} to {max(times):.0f} times the dimension that was "
+                "enough."
+            )
+        if needs:
+            st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
+            draw_columns(
+                {
+                    "Queries": ([row.share for row in needs], number_column("percent")),
+                    "Margin ε": ([row.margin for row in needs], number_column("%.4f")),
+                    "Bound's k": ([row.dimension for row in needs], number_column("localized")),
+                    "Corollary 1": ([row.simple for row in needs], number_column("localized")),
+                }
+            )
+            st.caption("Each of these queries with an error of at most β. Ties are left out.")
+
+
+def _measure_recall(
+    choice: QueryChoice, weighting: str, projection: str, job: Job
+) -> tuple[int, tuple[LengthDimension, ...]]:
+    queries, _ = choice.task()
+    given = {"reduction": projection, "progress": job.report, "stop": job.stop}
+    return len(queries), engine.recall_dimensions(choice.loaded.space, queries, weighting, **given)
+
+
+def _show_recall(weighting: str, target: float, count: int, rows: Sequence[LengthDimension]) -> None:
+    if not any(row.queries for row in rows):
+        st.info("No query shares a word with a document.")
+        return
+    smallest = [reached(row.recall, target) for row in rows]
+    figure = recall_figure(rows, smallest, DIMENSIONS, target, is_dark())
+    plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
+    st.caption(
+        f"{counted(count, 'query', 'queries')} · smallest k at which a random projection of {weighting} keeps the best "
+        f"document in the top {RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open symbol: "
+        f"more than {DIMENSIONS[-1]:,} · table: the share of cases at each k"
+    )
+    tried = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
+    draw_table(
+        {
+            "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
+            "Queries": [row.queries for row in rows],
+            "Smallest k": ["–" if not r.queries else _number(k) for r, k in zip(rows, smallest, strict=True)],
+            **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in tried},
+        },
+        {f"k = {k:,}": number_column("percent") for k in tried},
+    )
+
+
+def _number(k: int | None) -> str:
+    return f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}"
+
+
+MARGINS = StudyView(
+    title="Margins",
+    caption="The margin of document 1 over document 2 is ⟨q, d₁ − d₂⟩ / (|q| |d₁ − d₂|), from −1 to 1. The smaller it "
+    "is, the more dimensions a vector needs to keep their order. Shown: each relevant document's smallest margin over "
+    "the others. Below 0, one of them scores higher. Unjudged documents count as not relevant.",
+    needs_two="A margin",
+    draw=_draw_margins,
+)
+PROJECTIONS = StudyView(
+    title="Dimensions",
+    caption="How many dimensions k keep a pair of documents in order, if word scores are projected at random? Lemma 1: "
+    "k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4/β), where ε is their margin. Corollary 1, simpler and larger: k > 12 ε⁻² ln(4/β). "
+    "Both hold for any corpus, so they are pessimistic. A trained encoder may need fewer.",
+    needs_two="A pair",
+    draw=_draw_dimensions,
+)
