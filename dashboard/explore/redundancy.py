@@ -17,7 +17,7 @@ from dashboard.widgets.decoder_picker import beside, pick_beside
 from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_columns, number_column, text_column
 from engine import views
 from engine.values import Ranking
-from engine.views import Redundancy
+from engine.views.redundancy import Redundancy
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
 MOST_ROWS, MOST_COMPARED = 12, 60

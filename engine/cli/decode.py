@@ -29,7 +29,8 @@ from engine.space import Elsewhere, Space, here
 from engine.stages import make, spec_of
 from engine.stages import methods as registered
 from engine.values import Corpus, Dataset, Qrels, Queries
-from engine.views import method_columns, method_table, trust
+from engine.views.methods import method_columns, method_table
+from engine.views.sets import trust
 
 SECONDS = 0.5
 """What timing an answer may take."""
@@ -141,7 +142,9 @@ def decode(
         echo_entry(entry, traced)
     took = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    echo(f"\n{decoder.label}: {counts}{took}\n{_means_line(measured, k, judgements)}")
+    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
+    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
+    echo(f"\n{decoder.label}: {counts}{took}\n{means}{left}")
 
 
 def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> Queries:
@@ -251,12 +254,6 @@ def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
         echo(aligned(rows, "rrrlll" if traced else "rrll"))
     if sentence := trust(entry["info"]):
         echo(f"     {sentence}")
-
-
-def _means_line(measured: Any, k: int, judgements: Qrels | None) -> str:
-    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
-    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
-    return f"{means}{left}"
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:

@@ -341,7 +341,8 @@ def tune(
                 f"what is finished is in {execution['store']}; the same command goes on from there"
             ) from None
     asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
-    _keep(execution["store"], tuned, {**asked, **search, "objective": aim.text})
+    named = "every decoder" if selector == "all" else selector or retrieve
+    remember(Store(execution["store"]), tuned, named, {**asked, **search, "objective": aim.text})
     if as_json:
         return echo_json(tuned.as_json())
     echo_lines(tuned.sentences)
@@ -364,12 +365,6 @@ def _echo_export(
         pool=engine.pool_depth(decoder, space, queries, k) if TARGETS[target].fetches else None,
     )  # fmt: skip
     echo("\n" + export(decoder, target, context).text)
-
-
-def _keep(store: str, tuned: Any, asked: Mapping[str, Any]) -> None:
-    """Keep a study beside its cells; asked: by flag."""
-    named = asked["select"] or asked["retrieve"]
-    remember(Store(store), tuned, "every decoder" if named == "all" else named, asked)
 
 
 def _echo_history(store: str, as_json: bool) -> None:

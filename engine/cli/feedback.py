@@ -133,8 +133,7 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
     summary = _session_json(after)
     if as_json:
         ids = [space.corpus.ids[row] for row in moved]
-        echo_json({**summary, "undone": list(events), "moved": ids}, allow_nan=False)
-        return
+        return echo_json({**summary, "undone": list(events), "moved": ids}, allow_nan=False)
     echo(
         f"{counted(len(events), 'piece')} of feedback undone; {counted(len(moved), 'document')} moved back; "
         f"fingerprint {summary['digest'][:12]}"
@@ -169,14 +168,16 @@ def report(
                 for text, a in answers
             ],
         }
-        echo_json({**_session_json(session), **content}, allow_nan=False)
-        return
+        return echo_json({**_session_json(session), **content}, allow_nan=False)
     echo_lines((*_timeline_lines(drifts), *_drift_lines(drifts[-1], space)))
     for text, answer in answers:
         echo(f"\n{one_line(text, 80)} · {answer.decoder}", bold=True)
         echo_lines(_answer_lines(answer))
     if shown and session.round:
-        echo_lines(("\nNewest feedback:", *map(_event_line, events)))
+        echo("\nNewest feedback:")
+        for event in events:
+            about = f"{one_line(event.document, 40)}, asked {one_line(event.query, 60)!r}"
+            echo(f"  {event.id}  {event.said}: {about}" + ("" if event.status == "counts" else f"  ({event.status})"))
 
 
 def _drift_history(session: Session, dataset: Dataset, split: str | None, points: int) -> list[Any]:
@@ -297,12 +298,6 @@ def _answer_lines(answer: Any) -> Iterator[str]:
         yield aligned(rows, "rlrl")
     for row in answer.dropped:
         yield f"     dropped, was {row.rank}: {one_line(row.id, 60)}"
-
-
-def _event_line(event: Any) -> str:
-    status = "" if event.status == "counts" else f"  ({event.status})"
-    about = f"{one_line(event.document, 40)}, asked {one_line(event.query, 60)!r}"
-    return f"  {event.id}  {event.said}: {about}{status}"
 
 
 def _simulation_json(simulation: Any) -> dict[str, Any]:

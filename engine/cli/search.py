@@ -160,22 +160,14 @@ def _echo_tables(rows: Sequence[Any]) -> None:
         echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
 
 
-def latency(
-    judged: JudgedOptions,
-    selectors: tuple[str, ...],
-    sizes: list[int],
-    weights: tuple[float, ...],
-    calls: int,
-    plain: bool,
-    as_json: bool,
-) -> None:
+def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
     weighted = [n for n, spec in methods("selector").items() if RELEVANCE_WEIGHT.name in {p.name for p in spec.params}]
     stages = make_stages(selectors or weighted, "select")
     rows: list[Any] = []
     with Meter() as meter:
         _, space, queries, _ = judged.load_judged(meter)
         try:
-            for row in latencies(stages, space, queries, sizes, weights, calls=calls, plain=plain, progress=meter):
+            for row in latencies(stages, space, queries, **study, progress=meter):
                 rows.append(row)
         except KeyboardInterrupt:
             raise Cancelled(f"{len(rows)} times were measured; none is kept") from None
