@@ -311,9 +311,9 @@ def tune(
     as_json: bool,
     **search: Any,
 ) -> None:
+    store = execution["store"]
     if past:
-        _echo_history(execution["store"], as_json)
-        return
+        return _echo_history(store, as_json)
     use_threads()
     work, chosen = _tuning(selector, retrieve, search)
     objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
@@ -337,12 +337,10 @@ def tune(
             )  # fmt: skip
         except KeyboardInterrupt:
             stop.set()
-            raise Cancelled(
-                f"what is finished is in {execution['store']}; the same command goes on from there"
-            ) from None
+            raise Cancelled(f"what is finished is in {store}; the same command goes on from there") from None
     asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
-    named = "every decoder" if selector == "all" else selector or retrieve
-    remember(Store(execution["store"]), tuned, named, {**asked, **search, "objective": aim.text})
+    named = "every decoder" if selector == "all" else selector or retrieve or ""
+    remember(Store(store), tuned, named, {**asked, **search, "objective": aim.text})
     if as_json:
         return echo_json(tuned.as_json())
     echo_lines(tuned.sentences)
