@@ -15,7 +15,8 @@ from dashboard.session.view_names import RESULTS, TABLE
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
-from engine.views import decision, sets
+from engine.views import decision
+from engine.views import sets as set_views
 from support.charts import figure, ids
 from support.explore_parts import corpus, drawn, question_of, reading, reasons
 from support.pages import (
@@ -83,7 +84,7 @@ def test_the_relevance_is_what_the_selector_saw():
     outside = [int(saw.place[row]) for row in order[10:]]
     assert outside == list(range(11, len(space) + 1)), "they follow, as they were retrieved"
     ranking = decode(reranked, space, query, 6)
-    kept, dropped = sets.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
+    kept, dropped = set_views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
     assert [r.relevance for r in kept] == [saw.score[r.row].item() for r in kept]
     assert all(a.relevance >= b.relevance for a, b in pairwise(kept)) and not dropped
     inside = decision.why(space, asked.vector, ranking, kept[2].row, stage, 10, relevance=saw)
@@ -91,7 +92,7 @@ def test_the_relevance_is_what_the_selector_saw():
     outside = decision.why(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
     assert outside.relevance is None and outside.pool == 10
     assert decision.reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
-    lacking = dict(sets.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
+    lacking = dict(set_views.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
     assert all(rank == int(saw.place[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
 
 
@@ -126,7 +127,7 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     for key, decoder in ((FIRST, base), (PICKED, mine)):
         result = scored(decoder, loaded.space, query)
         ranking = select_from(decoder.select, result, asked.k)
-        figures_ = sets.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
+        figures_ = set_views.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
         saw = decision.relevance(decoder.select, result)
         shown[key] = Answer(key, decoder, ranking, figures_, 0.001, saw)
     rows, saw = shown[PICKED].ranking.rows(), shown[PICKED].relevance
