@@ -4,23 +4,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dashboard.charts.differences import strata_figure
+from dashboard.charts.frontier import FrontierChart, frontier_figure
 from dashboard.charts.html import html_chart, html_page, html_table, html_text
-from engine.cli.group import main
-from engine.cli.options import file_option
+from dashboard.charts.parameters import heat_map_figure
+from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSweep
 from engine.cli.output import echo, write_text
-from engine.cli.runs import RUNS, OtherSystems
-from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, StratifiedSweep
 from engine.errors import ParamError
+from engine.evaluation.frontier import SHARE, frontier
+from engine.evaluation.heat_map import heat_map
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.statistics import compare, statement, summary
+from engine.evaluation.sweep.compute import CORPUS, DATE, ENCODER
+from engine.evaluation.tables import ARROWS, results
+from engine.evaluation.verdict import verdict
 from engine.progress import counted
+from engine.stages import methods
 from engine.wording import decimal
 
 
-@main.command()
-@FINISHED_SWEEP
-@RUNS
-@file_option("--out", default="report.html", help="The file to write.")
 def report(swept: FinishedSweep, others: OtherSystems, out: str) -> None:
-    """Write the frontier, the comparison and the settings of a finished sweep as one HTML file."""
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k)
     cells += others.cells(swept, cells, k)
@@ -37,12 +40,6 @@ def page(
     strata: StratifiedSweep | None = None,
 ) -> str:
     """The report as HTML; its charts draw without a network. strata: the y axis by kind of query."""
-    from dashboard.charts.frontier import FrontierChart, frontier_figure
-    from engine.evaluation.frontier import frontier
-    from engine.evaluation.metrics import METRICS
-    from engine.evaluation.statistics import compare, statement, summary
-    from engine.evaluation.tables import results
-
     curve = frontier(cells, across, up, k)
     table = results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
@@ -76,8 +73,6 @@ def page(
 
 def _facts(cells: Sequence[Any]) -> dict[str, str]:
     """The names of corpus and encoder and the dates of the measurements, as far as the cells have them."""
-    from engine.evaluation.sweep.compute import CORPUS, DATE, ENCODER
-
     first = cells[0].provenance
     dates = sorted({cell.provenance[DATE] for cell in cells if DATE in cell.provenance})
     return {
@@ -89,10 +84,6 @@ def _facts(cells: Sequence[Any]) -> dict[str, str]:
 
 def _first_words(cells: Sequence[Any], curve: Any, base: Any, k: int) -> list[str]:
     """What was measured, and the verdict on the frontier."""
-    from engine.evaluation.frontier import SHARE
-    from engine.evaluation.statistics import compare
-    from engine.evaluation.verdict import verdict
-
     facts = _facts(cells)
     split = f" of {cells[0].split}" if cells[0].split else ""
     queries = f"{counted(len(cells[0].queries), 'query', 'queries')}{split}"
@@ -108,8 +99,6 @@ def _first_words(cells: Sequence[Any], curve: Any, base: Any, k: int) -> list[st
 
 def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     """Each method's best setting in groups of queries, as differences and as means."""
-    from dashboard.charts.differences import strata_figure
-
     base = next(row.name for row in strata.means if row.label == strata.baseline)
     others = [row for row in strata.differences if row.label != strata.baseline]
     groups, rows = strata.table()
@@ -125,10 +114,6 @@ def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
 
 def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
     """One for every method whose sweep varies two parameters."""
-    from dashboard.charts.parameters import heat_map_figure
-    from engine.evaluation.heat_map import heat_map
-    from engine.stages import methods
-
     parts = []
     for method in dict.fromkeys(p.method for p in cells):
         try:
@@ -143,8 +128,6 @@ def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
 
 
 def _table(table: Any) -> str:
-    from engine.evaluation.tables import ARROWS
-
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
     head = [f"<th>{html_text(cell)}</th>" for cell in table.head]
     rows = [

@@ -9,8 +9,8 @@ import pytest
 
 import engine
 from engine.evidence.run import shipped
-from engine.views import method_table
 from engine.views.evidence import markdown
+from engine.views.methods import method_table
 from support import house_rules, threats
 from support.paths import ROOT
 from support.processes import environment

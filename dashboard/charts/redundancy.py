@@ -13,7 +13,7 @@ from dashboard.charts.palette import INK, style_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.views import Redundancy
+    from engine.views.redundancy import Redundancy
 
 HEIGHTS = {1: 470, 2: 430, 3: 320}
 """By the number of sets: their cells are square, so more of them are lower."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.studies.fista_convergence import Reached
-    from engine.views import WeightLine
+    from engine.views.sets import WeightLine
 
 MOST_LABELS = 6
 """Lines that carry their document's name."""

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
-
+from dashboard.charts.evidence import curve_figures, effects_figure
 from dashboard.charts.html import html_chart, html_page, html_table, html_text
-from engine.cli.group import main
-from engine.cli.options import file_option
 from engine.cli.output import echo, write_text
+from engine.evidence.claim import PAPERS
+from engine.evidence.run import JudgedClaim, Report, report_of, reports
+from engine.views.evidence import command, facts, figures, headline
 
-if TYPE_CHECKING:
-    from engine.evidence.run import JudgedClaim, Report
 
-
-@main.command()
-@click.argument("measured", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False))
-@file_option("--out", default="evidence.html", help="The file to write.")
 def evidence(measured: str | None, out: str) -> None:
-    """Write judged claims as one HTML file: those of a file of frontier reproduce --out, else the newest kept."""
-    from engine.evidence.run import report_of, reports
-
     report = report_of(Path(measured).read_text(encoding="utf-8")) if measured else next(iter(reports().values()))
     write_text(out, page(report))
     echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(report.rows):,} claims")
@@ -30,9 +20,6 @@ def evidence(measured: str | None, out: str) -> None:
 
 def page(report: Report) -> str:
     """The report as HTML: counts, then every claim, which opens; its charts draw without a network."""
-    from engine.evidence.claim import PAPERS
-    from engine.views.evidence import headline
-
     head, *rows = report.table()
     counts = [[f"<th>{html_text(cell)}</th>" for cell in head], *([f"<td>{cell}</td>" for cell in row] for row in rows)]
     first = next((row for row in report.rows if row.ruling.effects), None)
@@ -50,9 +37,6 @@ def page(report: Report) -> str:
 
 def _claim(row: JudgedClaim, first: bool) -> str:
     """A claim that opens: charts, facts, command, why, figures."""
-    from dashboard.charts.evidence import curve_figures, effects_figure
-    from engine.views.evidence import command, facts, figures
-
     effects = row.ruling.effects
     drawn = [*curve_figures(row.ruling.curves, dark=False), *([effects_figure(effects, dark=False)] if effects else [])]
     rows = figures(effects)

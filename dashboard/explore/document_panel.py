@@ -14,7 +14,7 @@ from dashboard.session.query import Question
 from dashboard.widgets import vote_buttons
 from engine.progress import shorten
 from engine.values import replace_surrogates
-from engine.views import Why, places, reasons, why
+from engine.views.decision import Why, places, reasons, why
 from engine.wording import decimal, visible
 
 STYLE = """<style>

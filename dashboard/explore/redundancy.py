@@ -15,9 +15,8 @@ from dashboard.session.query import Question
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.decoder_picker import beside, pick_beside
 from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_columns, number_column, text_column
-from engine import views
 from engine.values import Ranking
-from engine.views import Redundancy
+from engine.views.redundancy import Redundancy, redundancy, similarities
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
 MOST_ROWS, MOST_COMPARED = 12, 60
@@ -39,7 +38,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
         for name in beside(answers, baseline, BESIDE):
             ranking = answers[name].ranking
             top = Ranking(ranking.index[:, :MOST_COMPARED], ranking.gain[:, :MOST_COMPARED], ranking.info)
-            sets[name] = views.redundancy(loaded.space, top)
+            sets[name] = redundancy(loaded.space, top)
     heat_maps = [(answers[name].name, answers[name].title, values) for name, values in sets.items() if values.pairs]
     if not heat_maps:
         st.info("Fewer than two documents in every set: there is nothing to compare.")
@@ -122,7 +121,7 @@ def _pair(loaded: Loaded, question: Question, answers: Mapping[str, Answer], set
     """Draw two documents side by side, their similarity, and their ranks in every set."""
     pair = _current_pair(loaded, question, sets)
     with turn():
-        similarity = views.similarities(loaded.space, pair)[0, 1]
+        similarity = similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_HEIGHT, key="redundancy.panel"):
         *texts, ranks = st.columns([5, 5, 4], gap="small")
         for row, column, letter in zip(pair, texts, "AB", strict=True):

@@ -17,7 +17,7 @@ from dashboard.widgets import confirm, feedback_effect, vote_buttons
 from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
 from dashboard.widgets.slider_answers import query_key
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, text_column
-from engine.views import Merged, merged, missed
+from engine.views.sets import Merged, merged, missed
 from engine.wording import visible
 
 MOST_MISSED = 6

@@ -21,7 +21,8 @@ from engine.errors import ParamError
 from engine.evaluation.paired import promise
 from engine.params import Real, values_of
 from engine.stages import methods
-from engine.views import slider, trust
+from engine.views import slider
+from engine.views.sets import trust
 
 KEY, SERIAL, RELEASED = "explore.tiles", "explore.serial", "explore.released"
 """Session keys: the component, the number of the last settings that it reported, and whether this run follows them."""

@@ -14,7 +14,7 @@ from dashboard.widgets.weights import SHOWN, path_at, solver
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
-from engine.views import weight_lines
+from engine.views.sets import weight_lines
 from engine.wording import power
 
 

@@ -21,7 +21,8 @@ from engine.progress import report_to
 from engine.reach import Reach
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
-from engine.views import Card, Relevance, card, relevance
+from engine.views.decision import Relevance, relevance
+from engine.views.sets import Card, card
 
 T = TypeVar("T")
 REPEATS, LONG, LONGEST = 3, 0.02, 0.5

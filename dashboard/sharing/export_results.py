@@ -22,7 +22,8 @@ from engine.evaluation.paired import name_of
 from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.tables import guarded
 from engine.params import form_of, values_of
-from engine.views import Row, diff, relevance
+from engine.views.decision import relevance
+from engine.views.sets import Row, diff
 
 PARAMETER_COLUMNS = ("stage", "name", "symbol", "value", "default")
 SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "similarity", "nearest")

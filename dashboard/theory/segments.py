@@ -20,7 +20,7 @@ from engine.progress import counted, shorten
 from engine.text.bag_of_words import has_words, words_of
 from engine.theory.segments import PASSAGE, RIVALS, Segments
 from engine.values import Corpus
-from engine.views import segments_said
+from engine.views.theory import segments_said
 from engine.wording import visible
 
 EXAMPLE, CURRENT = "Example", "Current query"

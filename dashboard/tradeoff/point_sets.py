@@ -27,7 +27,7 @@ from engine.evaluation.paired import QueryDifference
 from engine.evaluation.runs import RankedRun
 from engine.progress import shorten
 from engine.values import Ranking, replace_surrogates
-from engine.views import Relevance, relevance
+from engine.views.decision import Relevance, relevance
 from engine.views.slider import has_slider, packed_ranking
 from engine.wording import decimal, signed
 

@@ -13,8 +13,8 @@ from dashboard.widgets import confirm
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
 from engine.progress import counted, shorten
-from engine.views import BeforeAfter, before_after
 from engine.views.drift import SAID
+from engine.views.sets import BeforeAfter, before_after
 from engine.wording import visible
 
 MOST_ROWS = 3

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.widgets.tables import CLICKABLE, draw_table, number_column, text_column
-from engine.views import DROPPED, Merged, Row
+from engine.views.sets import DROPPED, Merged, Row
 
 MOST_ROWS, CHANGE_WIDTH = 24, 78
 RELEVANCE = "Inner product with the query"

@@ -1,18 +1,6 @@
-"""The command line: one module for each family of commands, all joined to the group `main`."""
+"""The command line: every command is declared in `commands`, which imports what it runs when it runs."""
 
-from engine.cli import (  # noqa: F401
-    answer,
-    decode,
-    evaluation,
-    feedback,
-    passages,
-    rate_search,
-    reproduce,
-    search,
-    stores,
-    theory,
-    training,
-)
+from engine.cli import commands  # noqa: F401
 from engine.cli.group import main
 
 __all__ = ["main"]

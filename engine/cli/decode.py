@@ -1,60 +1,50 @@
-"""Commands `methods`, `embed` and `decode`: flags are generated from the declared parameters."""
+"""Commands on one decoder: `methods`, `embed`, `decode` and `answer`, which serves one over HTTP."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import click
+import torch
 from click.core import ParameterSource
 
-from engine.cli.encoding import ENCODER, SOURCE, CorpusOptions, space_and_decoder, warn_of_leakage
-from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import (
-    CORPUS,
-    SIZE,
-    STAGES,
-    TABLE,
-    DeclaredCommand,
-    grouped,
-    json_option,
-    split_option,
-    value_flag,
-)
-from engine.cli.output import echo, echo_json, echo_notices, nan_to_none, one_line
+import engine
+from engine.cli.group import Meter, use_threads
+from engine.cli.inputs import STAGES, CorpusOptions, embed_corpus, space_and_decoder, warn_of_leakage
+from engine.cli.options import value_flag
+from engine.cli.output import aligned, echo, echo_json, echo_notices, nan_to_none, one_line
+from engine.data.encoders import shipped_notices
+from engine.decoder import DEPTH, SET_SIZE, Decoder, scored
+from engine.errors import FrontierError
+from engine.evaluation.export import read_setting
+from engine.evaluation.metrics import METRICS, available
+from engine.evaluation.sweep.compute import latency, make_ready
+from engine.integrations.server import Service, app
+from engine.params import parsed, values_of
 from engine.progress import counted
-
-if TYPE_CHECKING:
-    from engine.decoder import Decoder
-    from engine.space import Elsewhere, Space
-    from engine.values import Corpus, Dataset, Qrels, Queries
+from engine.space import Elsewhere, Space, here
+from engine.stages import make, spec_of
+from engine.stages import methods as registered
+from engine.values import Corpus, Dataset, Qrels, Queries
+from engine.views.methods import method_columns, method_table
+from engine.views.sets import trust
 
 SECONDS = 0.5
 """What timing an answer may take."""
 DEFAULTS = {"select": "top_k", "retrieve": "dense", "rerank": None}
 
 
-@main.command()
-@json_option("Machine-readable.")
 def methods(as_json: bool) -> None:
-    """The table of methods, their parameters and sources."""
-    from engine.views import method_columns, method_table
-
     if as_json:
         echo_json(method_columns(), indent=2)
     else:
         echo(method_table())
 
 
-@main.command()
-@grouped("source", CorpusOptions, CORPUS, TABLE, ENCODER)
-@click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
 def embed(source: CorpusOptions, queries: bool) -> None:
-    """Embed a corpus into the cache; a run that was stopped goes on where it was."""
-    import engine
-    from engine.data.encoders import shipped_notices
-
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
@@ -75,9 +65,6 @@ def embed(source: CorpusOptions, queries: bool) -> None:
 
 def stage_flags() -> list[click.Option]:
     """A flag for each stage, for each parameter of its methods, and for the depth."""
-    from engine.decoder import DEPTH
-    from engine.stages import methods as registered
-
     flags = []
     for stage, kind, prefix in STAGES:
         specs, default = registered(kind), DEFAULTS[stage]
@@ -97,14 +84,6 @@ def stage_flags() -> list[click.Option]:
     return [*flags, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
 
 
-@main.command(cls=DeclaredCommand, flags=stage_flags)
-@SOURCE
-@click.option("--query", "texts", multiple=True, help="A query; may be given more than once.")
-@click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
-@split_option("All judged queries of a split; prints the means of the metrics.", default=None)
-@SIZE
-@json_option("One JSON object.")
-@click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
 def decode(
     source: CorpusOptions,
     texts: tuple[str, ...],
@@ -115,16 +94,14 @@ def decode(
     traced: bool,
     **stage_texts: str | None,
 ) -> None:
-    """Retrieve a set for a query, or for every judged query of a split, and measure it."""
-    import engine
-    from engine.evaluation.sweep.compute import latency, make_ready
-
     use_threads()
-    origin = click.get_current_context().get_parameter_source
-    flags = {name: text for name, text in stage_texts.items() if origin(name) is not ParameterSource.DEFAULT}
+    flags = passed_flags(stage_texts)
     # Wrong flags are refused before anything is embedded, where no checkpoint has a say in them.
     decoder = decoder_from_flags(flags) if source.trained is None else None
-    _check_queries(texts, query_ids, split)
+    if sum(map(bool, (texts, query_ids, split))) != 1:
+        raise click.UsageError("give one of --query, --query-id or --split")
+    if any(not text.strip() for text in texts):
+        raise click.UsageError("--query is empty")
     with Meter() as meter:
         dataset = source.load(meter)
         queries = _queries(dataset, texts, query_ids, split)
@@ -143,7 +120,9 @@ def decode(
         # The first answer has made everything ready; what takes long is not asked again to be timed.
         timed = latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
     judgements = _judgements(dataset, queries, split)
-    measured = _measure(ranking, space, vectors, judgements, dataset, k)
+    aspects = dataset.aspects if judgements else None
+    names = available(judgements, aspects, vectors)
+    measured = engine.measure(ranking, space, vectors, judgements, k, names, aspects)
     entries = entries_of(decoder, space, queries, vectors, ranking) if as_json or not split else []
     if as_json:
         summary = {
@@ -161,25 +140,12 @@ def decode(
         return
     for entry in entries:
         echo_entry(entry, traced)
+    took = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    echo(f"\n{decoder.label}: {counts}{_duration(timed)}\n{_means_line(measured, k, judgements)}")
-
-
-def _duration(timed: tuple[float, int] | None) -> str:
-    """The time of a query in words, "" where there is none."""
-    return f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
-
-
-def _check_queries(texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> None:
-    if sum(map(bool, (texts, query_ids, split))) != 1:
-        raise click.UsageError("give one of --query, --query-id or --split")
-    if any(not text.strip() for text in texts):
-        raise click.UsageError("--query is empty")
+    echo(f"\n{decoder.label}: {counts}{took}\n{_means_line(measured, k, judgements)}")
 
 
 def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> Queries:
-    from engine.values import Queries
-
     if texts:
         return Queries.of(texts)
     if split:
@@ -191,8 +157,6 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
 
 def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels | None:
     """The split's judgements, or those of any split of these queries; None where there are none."""
-    from engine.values import Qrels
-
     if split:
         return dataset.qrels[split]
     splits = dataset.qrels.values()
@@ -200,21 +164,14 @@ def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels 
     return Qrels(grades) if grades and queries.digest == dataset.queries.only(queries.ids).digest else None
 
 
-def _measure(ranking: Any, space: Space, vectors: Any, judgements: Qrels | None, dataset: Dataset, k: int) -> Any:
-    """Every metric that the judgements allow."""
-    import engine
-    from engine.evaluation.metrics import available
-
-    aspects = dataset.aspects if judgements else None
-    return engine.measure(ranking, space, vectors, judgements, k, available(judgements, aspects, vectors), aspects)
+def passed_flags(texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the texts of the stages' flags that were given on the command line."""
+    origin = click.get_current_context().get_parameter_source
+    return {name: text for name, text in texts.items() if origin(name) is not ParameterSource.DEFAULT}
 
 
 def decoder_from_flags(flags: Mapping[str, str | None], base: Decoder | None = None) -> Decoder:
     """The decoder of the flags that were passed; base: that of a checkpoint, which fills in what they leave open."""
-    from engine.decoder import DEPTH, Decoder
-    from engine.params import parsed, values_of
-    from engine.stages import make, methods, spec_of
-
     stages: dict[str, Any] = {}
     for stage, kind, prefix in STAGES:
         texts = {key.split("__", 1)[1]: v for key, v in flags.items() if key.startswith(f"{stage}__") and v is not None}
@@ -227,7 +184,7 @@ def decoder_from_flags(flags: Mapping[str, str | None], base: Decoder | None = N
             continue
         params = spec_of(name, kind).params
         for text in texts:
-            owners = [s.name for s in methods(kind).values() if text in {p.name for p in s.params}]
+            owners = [s.name for s in registered(kind).values() if text in {p.name for p in s.params}]
             if text not in {p.name for p in params}:
                 flag = f"--{prefix}{text.replace('_', '-')}"
                 raise click.UsageError(f"{flag} is of {', '.join(owners)}; add --{stage} {owners[0]}")
@@ -254,12 +211,6 @@ def entries_of(
     decoder: Decoder, space: Space | Elsewhere, queries: Queries, vectors: Any, ranking: Any
 ) -> list[dict[str, Any]]:
     """Each query with its documents."""
-    import torch
-
-    import engine
-    from engine.decoder import scored
-    from engine.space import here
-
     space = here(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
     worded = None if vectors is not queries else [scored(decoder, space, queries.only([q])) for q in queries.ids]
@@ -290,27 +241,44 @@ def entries_of(
 
 def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
     """Print a query's documents and what its answer is certain of."""
-    from engine.views import trust
-
     echo(f"\n{one_line(entry['query'], 100)}", bold=True)
-    if traced:
-        echo("  #     score  relevance  nearest chosen")
+    rows = [("#", "score", "relevance", "nearest chosen", "", "")] if traced else []
     for document in entry["documents"]:
-        score = f"{document['rank']:>3}  {document['gain']:>8.4f}"
-        name, text = one_line(document["id"], 60), one_line(document["text"], 80)
-        if not traced:
-            echo(f"{score}  {name}  {text}")
-            continue
-        near = document["nearest"] or ""
-        near = f"{document['similarity']:.4f} {one_line(near, 40)}" if near else "–"
-        echo(f"{score}  {document['relevance']:>9.4f}  {near:<47}  {name}  {text}")
+        near = f"{document['similarity']:.4f} {one_line(document['nearest'], 40)}" if document["nearest"] else "–"
+        more = (f"{document['relevance']:.4f}", near) if traced else ()
+        texts = one_line(document["id"], 60), one_line(document["text"], 80)
+        rows.append((str(document["rank"]), f"{document['gain']:.4f}", *more, *texts))
+    if rows:
+        echo(aligned(rows, "rrrlll" if traced else "rrll"))
     if sentence := trust(entry["info"]):
         echo(f"     {sentence}")
 
 
 def _means_line(measured: Any, k: int, judgements: Qrels | None) -> str:
-    from engine.evaluation.metrics import METRICS
-
     means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
     left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
     return f"{means}{left}"
+
+
+def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:
+    try:
+        import uvicorn
+    except ImportError:
+        raise FrontierError("frontier answer needs Starlette and uvicorn: pip install starlette uvicorn") from None
+    use_threads()
+    decoder, use = read_setting(setting)
+    origin = click.get_current_context().get_parameter_source
+    if use is not None:
+        named = {name: getattr(use, name) for name in ("corpus", "encoder", "trained", "dtype")}
+        if origin("corpus") is ParameterSource.DEFAULT:
+            named |= use.reading or {}
+        left = {n: value for n, value in named.items() if value is not None and origin(n) is ParameterSource.DEFAULT}
+        source = replace(source, **left)
+    size = SET_SIZE.parse(k) if k is not None else 10 if use is None else use.k
+    with Meter() as meter:
+        dataset = source.load(meter)
+        space = embed_corpus(dataset, source, progress=meter)
+        make_ready(decoder, space)
+        service = Service(decoder, space, size)
+    echo(f"{decoder.label}: {len(space):,} documents, k = {size}", err=True)
+    uvicorn.run(app(service, host), host=host, port=port, log_level="info", access_log=False)

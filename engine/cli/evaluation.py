@@ -7,64 +7,49 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus, embed_queries
-from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import (
-    POINTS,
-    SIZE,
-    STAGE,
-    Execution,
+import engine
+from engine.cli.finished_sweep import FinishedSweep, OtherSystems, plain_strata
+from engine.cli.group import Meter, use_threads
+from engine.cli.inputs import (
+    CorpusOptions,
+    JudgedOptions,
     check_splits,
-    execution_options,
-    file_option,
-    json_option,
+    embed_corpus,
+    embed_queries,
     make_stages,
-    metrics_option,
-    option,
     parse_stage,
-    seed_option,
-    size_option,
-    split_option,
-    stages_option,
 )
 from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_written, nan_to_none, or_dash, write_text
-from engine.cli.runs import RUNS, OtherSystems
-from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, plain_strata
+from engine.data.answers import containing_documents, read_answers
+from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, DataError
+from engine.evaluation.exact_frontier import exact_frontiers
+from engine.evaluation.export import TARGETS, ExportContext, export
+from engine.evaluation.frontier import frontier
+from engine.evaluation.metrics import METRICS, available, title_of
+from engine.evaluation.paired import names, shared, written_out
+from engine.evaluation.splits import split_in_half
+from engine.evaluation.statistics import compare as compare_cells
+from engine.evaluation.statistics import meant, summary
+from engine.evaluation.studies.per_query_best import per_query_best
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.sweep import sweep as run
+from engine.evaluation.tables import ARROWS, frame, latex, markdown, results, write
+from engine.evaluation.tuning.history import HEAD, history, remember
+from engine.evaluation.tuning.objectives import Objective
+from engine.params import params_of
+from engine.space import Space
+from engine.stages import make_selector, methods
+from engine.values import Dataset, Embeddings
 from engine.wording import command_line
 
-if TYPE_CHECKING:
-    from engine.decoder import Decoder
-    from engine.evaluation.tuning.objectives import Objective
-    from engine.space import Space
-    from engine.values import Dataset, Embeddings
 
-
-@main.command()
-@SOURCE
-@split_option("Whose judged queries are decoded.")
-@stages_option("select", "selectors", "Default: every selector.")
-@stages_option("retrieve", "retrieves", "Default: dense.")
-@stages_option("rerank", "reranks", "Default: none.")
-@option("--depth", metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
-@POINTS
-@click.option(
-    "--values",
-    type=click.Choice(["grid", "all"]),
-    default="grid",
-    help="all: every λ, exactly, of selectors whose rankings have a path over it; a grid of the others.",
-)
-@size_option("sizes", ("5", "10"))
-@metrics_option("Default: all that can be measured.")
-@execution_options("sweep.db")
-@json_option("One JSON object a cell.")
 def sweep(
-    source: CorpusOptions,
-    split: str,
+    judged: JudgedOptions,
     selectors: tuple[str, ...],
     retrieves: tuple[str, ...],
     reranks: tuple[str, ...],
@@ -73,26 +58,22 @@ def sweep(
     values: str,
     sizes: list[int],
     metrics: tuple[str, ...],
-    execution: Execution,
+    execution: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure decoders over their parameters; what is finished is kept, and not computed again."""
-    from engine.evaluation.metrics import available
-    from engine.evaluation.sweep.sweep import sweep as run
-
     use_threads()
     exact, selectors = _with_paths(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
     decoders = _swept_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
-    total, store = len(decoders) * len(sizes), execution.store
+    total, store = len(decoders) * len(sizes), execution["store"]
     with Meter() as meter:
-        dataset, space, queries = source.load_judged(split, meter)
-        names = metrics or available(dataset.qrels[split], dataset.aspects, queries)
-        answers = read_answers(source.corpus, dataset) if "answer_coverage" in names else None
+        dataset, space, queries, qrels = judged.load_judged(meter)
+        names = metrics or available(qrels, dataset.aspects, queries)
+        answers = corpus_answers(judged.corpus, dataset) if "answer_coverage" in names else None
         stop = threading.Event()
-        asked = (space, queries, dataset.qrels[split], sizes, names)
-        options: dict[str, Any] = {"split": split, "aspects": dataset.aspects, "progress": meter, "stop": stop}
+        asked = (space, queries, qrels, sizes, names)
+        options: dict[str, Any] = {"split": judged.split, "aspects": dataset.aspects, "progress": meter, "stop": stop}
         curves = _curves(exact, asked, {**options, "store": store})
-        options |= {**vars(execution), "answers": answers}
+        options |= {**execution, "answers": answers}
         results: Iterator[Any] = run(decoders, *asked, **options) if decoders else iter(())
         cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
     echo_curves(curves, as_json)
@@ -102,17 +83,13 @@ def sweep(
         echo_cells(cells, len(queries), store, as_json)
 
 
-def read_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
+def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
     """The answers in a corpus' folder, with the documents that contain them. Raises DataError where there are none."""
-    from engine.data.answers import containing_documents, read_answers
-
     return containing_documents(dataset.corpus, read_answers(corpus))
 
 
 def _with_paths(selectors: Sequence[str], others: Sequence[str], values: str) -> tuple[list[Any], tuple[str, ...]]:
     """The selectors that have a path over λ, if all values are asked for, and the descriptions of the others."""
-    from engine.stages import make_selector, methods
-
     texts = tuple(selectors or methods("selector"))
     if values == "grid":
         return [], texts
@@ -131,8 +108,6 @@ def _with_paths(selectors: Sequence[str], others: Sequence[str], values: str) ->
 
 def _curves(stages: Sequence[Any], asked: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
     """The exact frontiers of selectors; Ctrl-C stops with Cancelled."""
-    from engine.evaluation.exact_frontier import exact_frontiers
-
     try:
         return [curve for stage in stages for curve in exact_frontiers(stage, *asked, **options)]
     except KeyboardInterrupt:
@@ -156,18 +131,13 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
             best = c.at((low + high) / 2)[name] if low == low else low
             rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
     if curves:
-        echo_lines(aligned(rows).splitlines())
-        echo()
+        echo(aligned(rows) + "\n")
 
 
 def _swept_decoders(
     selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, points: int
 ) -> list[Decoder]:
     """Every setting of the selectors after every chain of scorers, without repetition."""
-    import engine
-    from engine.decoder import DEPTH
-    from engine.stages import methods
-
     named = [parse_stage(text) for text in selectors or methods("selector")]
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
     chains = product(make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None])
@@ -208,20 +178,17 @@ def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) ->
 def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
     """A row a cell, with the means that `compare` shows: over the queries for which every setting has the metric."""
     columns, remarks = _means(cells, names)
-    width = max(len(cell.label) for cell in cells)
-    echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
+    rows = [("decoder", "k", *names, "returned", "ms/query")]
     order = {d.label: place for place, d in enumerate(decoders)}
     for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
-        values = "  ".join(or_dash(columns[cell.k, name].get(cell.label), 9) for name in names)
-        echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {time_text(cell, 3):>8}")
+        values = (or_dash(columns[cell.k, name].get(cell.label)) for name in names)
+        rows.append((cell.label, str(cell.k), *values, f"{cell.returned:.2f}", or_dash(cell.latency, 3)))
+    echo(aligned(rows))
     echo_lines(["", *remarks] if remarks else [])
 
 
 def _means(cells: Sequence[Any], names: Sequence[str]) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
     """(k, metric) → label → mean over the queries that every setting has the metric for; and where not all do."""
-    from engine.evaluation.metrics import title_of
-    from engine.evaluation.paired import shared
-
     columns: dict[tuple[int, str], dict[str, float]] = {}
     remarks = []
     for k, name in product(sorted({cell.k for cell in cells}), names):
@@ -240,19 +207,6 @@ def _means(cells: Sequence[Any], names: Sequence[str]) -> tuple[dict[tuple[int, 
     return columns, remarks
 
 
-def time_text(cell: Any, decimals: int) -> str:
-    """The milliseconds of a cell, a dash where it has none."""
-    return "–" if cell.latency is None else f"{cell.latency:.{decimals}f}"
-
-
-@main.command()
-@FINISHED_SWEEP
-@RUNS
-@metrics_option("Of the table. Default: those of the store.")
-@click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
-@click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")
-@file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
-@json_option()
 def compare(
     swept: FinishedSweep,
     others: OtherSystems,
@@ -262,15 +216,6 @@ def compare(
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """The frontier of a finished sweep, and what differs significantly from the baseline."""
-    from engine.evaluation.frontier import frontier
-    from engine.evaluation.metrics import METRICS
-    from engine.evaluation.paired import names, written_out
-    from engine.evaluation.statistics import compare as compare_cells
-    from engine.evaluation.statistics import meant, summary
-    from engine.evaluation.studies.per_query_best import per_query_best
-    from engine.evaluation.tables import results
-
     if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
         raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad[0]!r}")
     cells, k = swept.load_cells()
@@ -282,7 +227,13 @@ def compare(
     comparisons, headroom = summary(rows), per_query_best(cells, up, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file in files:
-        _write_table(file, table, cells)
+        match Path(file).suffix.lower():
+            case ".md":
+                write_text(file, markdown(table))
+            case ".tex":
+                write_text(file, latex(table))
+            case _:
+                write(frame(cells), file)
     if as_json:
         at_k = [c for c in cells if c.k == k]
         written = dict(zip((c.label for c in at_k), names(at_k, written_out), strict=True))
@@ -301,7 +252,9 @@ def compare(
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))
     echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
-    echo(f"{_plain_table(table)}\n\n{table.caption}\n\n{comparisons}")
+    marked = (zip(row, marks, strict=True) for row, marks in zip(table.rows, table.marks, strict=True))
+    plain = aligned([table.head, *([cell + ARROWS[mark].ljust(2) for cell, mark in row] for row in marked)])
+    echo(f"{plain}\n\n{table.caption}\n\n{comparisons}")
     if strata:
         echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
     if wins:
@@ -341,52 +294,6 @@ def _plain_wins(rows: Sequence[Any]) -> str:
     return aligned([head, *lines])
 
 
-def _write_table(file: str, table: Any, cells: Sequence[Any]) -> None:
-    """Write the table, or every cell, in the format of the file's name."""
-    from engine.evaluation.tables import frame, latex, markdown, write
-
-    match Path(file).suffix.lower():
-        case ".md":
-            write_text(file, markdown(table))
-        case ".tex":
-            write_text(file, latex(table))
-        case _:
-            write(frame(cells), file)
-
-
-def _plain_table(table: Any) -> str:
-    """A table of results as a terminal shows it."""
-    from engine.evaluation.tables import ARROWS
-
-    rows = [
-        [cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)]
-        for row, marks in zip(table.rows, table.marks, strict=True)
-    ]
-    return aligned([table.head, *rows])
-
-
-@main.command()
-@SOURCE
-@option("--select", "selector", metavar=STAGE, help="Tune this selector; all chooses among all of them.")
-@option("--retrieve", metavar=STAGE, help="Tune this scorer instead; beside --select all: scorers to try, or all.")
-@option("--objective", help="maximise, diverse or knee; default: diverse for selectors, maximise with --metric.")
-@option("--metric", help="What is maximised; default: comp.")
-@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: 0.95.")
-@split_option("The split that chooses.", default="dev", name="--dev")
-@split_option("The split that reports; none for no report.", name="--test")
-@click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
-@SIZE
-@POINTS
-@option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
-@seed_option("Of the search and of the draws.")
-@execution_options("tune.db")
-@option(
-    "--export",
-    "target",
-    help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
-)
-@click.option("--history", "past", is_flag=True, help="List the studies in the store, newest first; tune nothing.")
-@json_option()
 def tune(
     source: CorpusOptions,
     selector: str | None,
@@ -398,18 +305,15 @@ def tune(
     test: str,
     halve: bool,
     k: int,
-    execution: Execution,
+    execution: dict[str, Any],
     target: str | None,
     past: bool,
     as_json: bool,
     **search: Any,
 ) -> None:
-    """Choose a setting on one split, and report it on another beside the baseline."""
+    store = execution["store"]
     if past:
-        _echo_history(execution.store, as_json)
-        return
-    from engine.evaluation.splits import split_in_half
-
+        return _echo_history(store, as_json)
     use_threads()
     work, chosen = _tuning(selector, retrieve, search)
     objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
@@ -429,21 +333,21 @@ def tune(
         try:
             tuned = work(
                 space=space, queries=vectors, qrels=splits, objective=aim, k=k, aspects=dataset.aspects,
-                progress=meter, stop=stop, **roles, **vars(execution), **chosen,
+                progress=meter, stop=stop, **roles, **execution, **chosen,
             )  # fmt: skip
         except KeyboardInterrupt:
             stop.set()
-            raise Cancelled(f"what is finished is in {execution.store}; the same command goes on from there") from None
+            raise Cancelled(f"what is finished is in {store}; the same command goes on from there") from None
     asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
-    _keep(execution.store, tuned, {**asked, **search, "objective": aim.text})
+    named = "every decoder" if selector == "all" else selector or retrieve or ""
+    remember(Store(store), tuned, named, {**asked, **search, "objective": aim.text})
     if as_json:
-        echo_json(tuned.as_json())
-        return
+        return echo_json(tuned.as_json())
     echo_lines(tuned.sentences)
     if tuned.several:
         echo("\n" + aligned(tuned.table))
     if (reported := roles["test"]) is not None:
-        words = ["frontier", "report", execution.store, "--split", reported, "-k", str(tuned.k)]
+        words = ["frontier", "report", execution["store"], "--split", reported, "-k", str(tuned.k)]
         echo(f"With charts: {command_line(words)}", err=True)
     if target:
         _echo_export(tuned.decoder, target, source, space, vectors, tuned.k)
@@ -453,9 +357,6 @@ def _echo_export(
     decoder: Decoder, target: str, source: CorpusOptions, space: Space, queries: Embeddings, k: int
 ) -> None:
     """Print a decoder for a target, with the number of candidates that keeps its answers to the queries."""
-    import engine
-    from engine.evaluation.export import TARGETS, ExportContext, export
-
     context = ExportContext(
         k=k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
         documents=len(space), trained=source.trained,
@@ -464,36 +365,20 @@ def _echo_export(
     echo("\n" + export(decoder, target, context).text)
 
 
-def _keep(store: str, tuned: Any, asked: Mapping[str, Any]) -> None:
-    """Keep a study beside its cells; asked: by flag."""
-    from engine.evaluation.sweep.store import Store
-    from engine.evaluation.tuning.history import remember
-
-    named = asked["select"] or asked["retrieve"]
-    remember(Store(store), tuned, "every decoder" if named == "all" else named, asked)
-
-
 def _echo_history(store: str, as_json: bool) -> None:
     """Print the studies of a store, one JSON object each or as a table."""
-    from engine.evaluation.sweep.store import Store
-    from engine.evaluation.tuning.history import HEAD, history
-
     if not Path(store).is_file():
         raise DataError(f"--store names the file of earlier studies; there is no {store!r}")
     studies = history(Store(store))
     if as_json:
-        for study in studies:
-            echo_json(asdict(study))
-        return
-    echo_lines(aligned([list(HEAD), *(list(study.row) for study in studies)]).splitlines())
+        return echo_json(*(asdict(study) for study in studies))
+    echo(aligned([HEAD, *(study.row for study in studies)]))
 
 
 def _tuning(
     selector: str | None, retrieve: str | None, search: Mapping[str, Any]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """What does it, and its arguments of the flags. Raises UsageError."""
-    import engine
-
     if selector == "all":
         every = [name for name, spec in engine.methods("scorer").items() if not spec.cls.rerank_only]
         scorers = every if retrieve == "all" else retrieve.split(",") if retrieve else None
@@ -506,10 +391,6 @@ def _tuning(
 
 def _checked(objective: str, metric: str | None, share: float | None, target: str | None) -> Objective:
     """The objective of the flags. Raises an error that names the flag, of --export too."""
-    from engine.evaluation.export import TARGETS
-    from engine.evaluation.tuning.objectives import Objective
-    from engine.params import params_of
-
     if target is not None and target not in TARGETS:
         raise click.UsageError(f"--export must be one of {', '.join(TARGETS)}; got {target!r}")
     given: dict[str, Any] = {

@@ -5,140 +5,43 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus, embed_queries
-from engine.cli.group import Meter, main, stop_on_interrupt, use_threads
-from engine.cli.options import (
-    SIZE,
-    DeclaredCommand,
-    check_splits,
-    declared_flags,
-    file_option,
-    flag_values,
-    json_option,
-    make_stages,
-    option,
-    split_option,
-    stages_option,
-)
-from engine.cli.output import echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
-from engine.cli.variants import VARIANT, VariantOptions
+from engine import feedback as core
+from engine.cli.group import Meter, stop_on_interrupt, use_threads
+from engine.cli.inputs import CorpusOptions, check_splits, embed_queries, make_stages
+from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
+from engine.cli.simulation import StreamData, VariantOptions, declared_values
+from engine.data.event_log import exists
+from engine.decoder import Decoder
+from engine.drift.history import beginning, history, moments
+from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, adapted, called
+from engine.feedback import Session
+from engine.feedback.export import SUFFIXES
+from engine.feedback.presets import preset_of
+from engine.feedback.storage import EXPORT_SUFFIX
+from engine.params import values_of
 from engine.progress import counted
-
-if TYPE_CHECKING:
-    from engine.decoder import Decoder
-    from engine.feedback import Session
-    from engine.params import Param
-    from engine.space import Space
-    from engine.values import Dataset, Embeddings, Qrels
+from engine.simulation.simulate import replayable
+from engine.simulation.simulate import simulate as run
+from engine.simulation.variants import Deployment
+from engine.space import Space
+from engine.values import Dataset
+from engine.views import drift as views
+from engine.views.drift import conclusions, regret, timeline
+from engine.views.exploration import exploration
 
 MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", "neighbourhood")
 """Drift measures of the timeline."""
 
 
-@main.group()
-def orag() -> None:
-    """Feedback that moves the documents' vectors, and the drift it causes."""
-
-
-def _declared() -> dict[str, Sequence[Param]]:
-    """The declared parameters of a simulation, by what they are of."""
-    from engine.data.degrade import WORDS
-    from engine.feedback import Preset
-    from engine.params import params_of
-    from engine.simulation.feedback_model import Stream
-    from engine.simulation.simulate import Plan
-
-    return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": (WORDS,)}
-
-
-def simulation_flags() -> list[click.Option]:
-    """A flag a declared parameter of a simulation."""
-
-    def describe(param: Param) -> str:
-        symbol = "" if param.symbol == param.name else f"{param.symbol}, "
-        source = f" ({param.source})" if param.source else ""
-        return f"{param.help} {symbol}{param.domain}, default {param.text(param.default)}{source}."
-
-    return [flag for kind, params in _declared().items() for flag in declared_flags(params, f"{kind}__", describe)]
-
-
-def declared_values(texts: Mapping[str, str | None]) -> dict[str, Any]:
-    """What these flags say: preset, a mapping; stream and plan, themselves; corpus, a mapping. Raises ParamError."""
-    from engine.simulation.feedback_model import Stream
-    from engine.simulation.simulate import Plan
-
-    values = {kind: flag_values(texts, f"{kind}__", params, kind) for kind, params in _declared().items()}
-    return {**values, "stream": Stream(**values["stream"]), "plan": Plan(**values["plan"])}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StreamData:
-    """Data of a simulation.
-
-    space: of the corpus.
-    queries: of the stream and of the split that is only measured.
-    stream, held_out: their judgements.
-    hops: of each question, None without.
-    """
-
-    space: Space
-    queries: Embeddings
-    stream: Qrels
-    held_out: Qrels | None
-    hops: Mapping[str, Sequence[str]] | None
-
-    @classmethod
-    def load(
-        cls, source: CorpusOptions, split: str | None, test: str | None, words: int | None, variant: VariantOptions,
-        meter: Meter, stop: Event,
-    ) -> StreamData:  # fmt: skip
-        """words: to which documents are cut."""
-        from engine.data.degrade import shortened
-
-        report: dict[str, Any] = {"progress": meter, "stop": stop}
-        dataset, stream_split = _load_stream(source, split, test, meter)
-        dataset, hops = variant.planned(dataset, source.corpus, source.qrels)
-        if words is not None:
-            dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
-        space = embed_corpus(dataset, source, **report)
-        names = {query for name in (stream_split, test) if name for query in dataset.qrels[name].grades}
-        return cls(
-            space=space, queries=embed_queries(space, dataset.queries.only(names), **report),
-            stream=dataset.qrels[stream_split], held_out=dataset.qrels[test] if test else None, hops=hops,
-        )  # fmt: skip
-
-
-LOG = click.argument("log", metavar="LOG")
-JSON = json_option()
-EXPORT = file_option("--export", "target", help="The adapted vectors: .npy, .npz or .parquet.")
-SELECT = stages_option("select", "selectors", "Decoders that are looked at.")
-
-
 def _decoders(selectors: Sequence[str]) -> list[Decoder]:
-    from engine.decoder import Decoder
-
     return [Decoder(selector) for selector in make_stages(selectors, "select")]
 
 
-@orag.command(cls=DeclaredCommand, flags=simulation_flags)
-@SOURCE
-@option("--preset", default="default", help="How it learns: default, careful or paper.")
-@split_option("Whose judged queries are the stream; default: the largest.", default=None)
-@split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
-@VARIANT
-@SELECT
-@SIZE
-@file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
-@file_option("--log", "log", help="Write the feedback as a log, for replay and report; .jsonl: as an export.")
-@EXPORT
-@JSON
 def simulate(
     source: CorpusOptions,
     preset: str,
@@ -153,10 +56,6 @@ def simulate(
     as_json: bool,
     **texts: str | None,
 ) -> None:
-    """Learn from a stream of judged queries as if people answered, and measure what it does."""
-    from engine import feedback as core
-    from engine.simulation.simulate import simulate as run
-
     use_threads()
     values = declared_values(texts)
     _check_files(log, target, preset, values["preset"], values["plan"], variant)
@@ -172,8 +71,7 @@ def simulate(
     if target is not None:
         core.export(simulation.session(), target)
     if as_json:
-        echo_json(_simulation_json(simulation), allow_nan=False)
-        return
+        return echo_json(_simulation_json(simulation), allow_nan=False)
     echo_lines(_simulation_lines(simulation, k, task.space))
     echo_written(filter(None, (log, target)))
 
@@ -182,11 +80,6 @@ def _check_files(
     log: str | None, target: str | None, preset: str, overrides: Mapping[str, Any], plan: Any, variant: VariantOptions
 ) -> None:
     """Raise a UsageError for files that cannot be written, before the simulation runs."""
-    from engine.feedback.export import SUFFIXES
-    from engine.feedback.presets import preset_of
-    from engine.simulation.simulate import replayable
-    from engine.simulation.variants import Deployment
-
     if target is not None and Path(target).suffix.lower() not in SUFFIXES:
         raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
@@ -198,27 +91,7 @@ def _check_files(
         )
 
 
-def _load_stream(source: CorpusOptions, split: str | None, test: str | None, meter: Meter) -> tuple[Dataset, str]:
-    """The data set, and the split of the stream, the largest where none is named."""
-    dataset = source.load(meter)
-    if not dataset.qrels:
-        why = "; ".join(("", *getattr(dataset.qrels, "refused", {}).values()))
-        raise click.UsageError(f"{source.corpus} has no judged queries, and a simulation learns from them{why}")
-    stream_split = split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
-    check_splits(dataset.qrels, (stream_split, test))
-    return dataset, stream_split
-
-
-@orag.command()
-@LOG
-@SOURCE
-@option("--to", "to", metavar="N|NAME", help="As it was after N records, or at a snapshot.")
-@EXPORT
-@JSON
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
-    """Fold a log over the corpus again: the documents as feedback left them."""
-    from engine import feedback as core
-
     _, space = _load_space(source)
     started = time.perf_counter()
     session = _read_log(log, space)
@@ -231,8 +104,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
         core.export(session, target)
     summary = _session_json(session)
     if as_json:
-        echo_json(summary | {"moved": moved, "milliseconds": round(milliseconds, 3)}, allow_nan=False)
-        return
+        return echo_json(summary | {"moved": moved, "milliseconds": round(milliseconds, 3)}, allow_nan=False)
     feedback = f"{counted(summary['feedback'], 'piece')} of feedback, {summary['counting']:,} of which count"
     documents = f"{counted(moved, 'document')} moved; {milliseconds:.0f} ms"
     echo(f"{counted(summary['records'], 'record')}: {feedback}; {documents}")
@@ -241,18 +113,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
     echo_written(filter(None, (target,)))
 
 
-@orag.command()
-@LOG
-@SOURCE
-@click.argument("events", nargs=-1, metavar="[EVENT]…")
-@option("--last", type=click.IntRange(1), metavar="N", help="The newest N that count.")
-@JSON
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
-    """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
-    from engine import feedback as core
-    from engine.data.event_log import exists
-    from engine.feedback.storage import EXPORT_SUFFIX
-
     if bool(events) == (last is not None):
         raise click.UsageError("give events by their id, or --last N")
     if not exists(Path(log)):
@@ -275,24 +136,13 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
     summary = _session_json(after)
     if as_json:
         ids = [space.corpus.ids[row] for row in moved]
-        echo_json({**summary, "undone": list(events), "moved": ids}, allow_nan=False)
-        return
+        return echo_json({**summary, "undone": list(events), "moved": ids}, allow_nan=False)
     echo(
         f"{counted(len(events), 'piece')} of feedback undone; {counted(len(moved), 'document')} moved back; "
         f"fingerprint {summary['digest'][:12]}"
     )
 
 
-@orag.command()
-@LOG
-@SOURCE
-@split_option("Whose queries are followed; default: the largest.", default=None)
-@option("--points", default=10, help="At how many moments to look.")
-@click.option("--query", "texts", multiple=True, help="What it is answered then and now; may be given more than once.")
-@SELECT
-@SIZE
-@option("--events", "shown", default=10, help="How many of the newest events to list.")
-@JSON
 def report(
     log: str,
     source: CorpusOptions,
@@ -304,10 +154,6 @@ def report(
     shown: int,
     as_json: bool,
 ) -> None:
-    """What feedback did: drift along the log, what moved most, and answers then and now."""
-    from engine.drift.round_metrics import adapted
-    from engine.views import drift as views
-
     decoders = _decoders(selectors or ("top_k",))
     dataset, space = _load_space(source)
     session = _read_log(log, space)
@@ -325,20 +171,20 @@ def report(
                 for text, a in answers
             ],
         }
-        echo_json({**_session_json(session), **content}, allow_nan=False)
-        return
+        return echo_json({**_session_json(session), **content}, allow_nan=False)
     echo_lines((*_timeline_lines(drifts), *_drift_lines(drifts[-1], space)))
     for text, answer in answers:
         echo(f"\n{one_line(text, 80)} · {answer.decoder}", bold=True)
         echo_lines(_answer_lines(answer))
     if shown and session.round:
-        echo_lines(("\nNewest feedback:", *map(_event_line, events)))
+        echo("\nNewest feedback:")
+        for event in events:
+            about = f"{one_line(event.document, 40)}, asked {one_line(event.query, 60)!r}"
+            echo(f"  {event.id}  {event.said}: {about}" + ("" if event.status == "counts" else f"  ({event.status})"))
 
 
 def _drift_history(session: Session, dataset: Dataset, split: str | None, points: int) -> list[Any]:
     """Drift at so many moments, seen by the judged queries of a split, the largest where none is named."""
-    from engine.drift.history import beginning, history, moments
-
     name = split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]), default=None)
     check_splits(dataset.qrels, (name,))
     probes = None
@@ -356,9 +202,6 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 
 def _read_log(log: str, space: Space) -> Session:
-    from engine import feedback as core
-    from engine.data.event_log import exists
-
     if not exists(Path(log)):
         raise click.UsageError(f"no such log: {log!r}; `frontier orag simulate --log {log}` makes one")
     session, notices = core.load(log, space)
@@ -382,48 +225,41 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
 
 def _round_lines(simulation: Any, k: int) -> Iterator[str]:
     """A table a decoder: nDCG of held-out queries, of the stream's and of the rare ones, by round."""
-    from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, called
-
     first = simulation.checkpoints[0]
     part = HELD_OUT if first.cell(part=HELD_OUT) else STREAM
     decoders = simulation.decoders
     for label, name in zip([decoder.label for decoder in decoders], called(decoders), strict=True):
         yield ""
         yield f"{name}, {first.cell(label, part).queries:,} {part} queries:"
-        yield f"  round  Recall@{k:<3} nDCG@{k:<4} ILAD@{k:<4} (space as it is)  tail nDCG  stream nDCG"
+        rows = [["round", f"Recall@{k}", f"nDCG@{k}", f"ILAD@{k}", "(space as it is)", "tail nDCG", "stream nDCG"]]
         for checkpoint in simulation.checkpoints:
             held_out, tail, stream = (checkpoint.cell(label, *where) for where in ((part,), (part, TAIL), (STREAM,)))
-            mean = held_out.mean
-            yield (
-                f"{checkpoint.step:>7}  {mean['recall']:>9.4f}  {mean['ndcg']:>8.4f}  {mean['ilad']:>8.4f}  "
-                f"{mean['ilad_now']:>16.4f}  {or_dash(tail.mean['ndcg'], 9)}  {or_dash(stream.mean['ndcg'], 11)}"
-            )
+            means = [held_out.mean[name] for name in ("recall", "ndcg", "ilad", "ilad_now")]
+            values = (*means, tail.mean["ndcg"], stream.mean["ndcg"])
+            rows.append([str(checkpoint.step), *map(or_dash, values)])
+        yield aligned(rows, "r")
 
 
 def _exploration_lines(simulation: Any) -> Iterator[str]:
     """How often what was drawn is right, and the best of the scores would have been, between checkpoints."""
-    from engine.views.exploration import exploration
-
     shown = exploration(simulation)
     if not shown.rows:
         return
     yield ""
-    yield "  rounds         drawn is right  without exploring"
-    for row in shown.rows:
-        yield f"{row.first:>7,} – {row.last:<7,}  {or_dash(row.drawn, 12)}  {or_dash(row.top, 17)}"
+    rows = [(f"{row.first:,} – {row.last:,}", or_dash(row.drawn), or_dash(row.top)) for row in shown.rows]
+    yield aligned([("rounds", "drawn is right", "without exploring"), *rows], "r")
     yield from shown.sentences
 
 
 def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
     """Drift by step, and the meaning of each measure."""
-    from engine.views.drift import timeline
-
     table = timeline(drifts)
     names = [name for name in MEASURES if name in table.columns]
-    yield "   step  " + "  ".join(f"{name:>13}" for name in names) + "  light"
+    rows = [["step", *names, "light"]]
     for i, step in enumerate(table.steps):
-        values = "  ".join(or_dash(table.columns[name][i], 13) for name in names)
-        yield f"{step:>7}  {values}  {table.lights[i]}{'  hub alarm' if table.alarms[i] else ''}"
+        light = f"{table.lights[i]}{'  hub alarm' if table.alarms[i] else ''}"
+        rows.append([str(step), *(or_dash(table.columns[name][i]) for name in names), light])
+    yield aligned(rows, "r" * (len(names) + 1) + "l")
     yield ""
     for measure in table.measures:
         if measure.name in names:
@@ -432,8 +268,6 @@ def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
 
 def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
     """Conclusions on drift, and the documents that moved most."""
-    from engine.views.drift import conclusions
-
     yield ""
     yield from conclusions(drift)
     if drift.movers:
@@ -443,8 +277,6 @@ def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
 
 def _regret_lines(simulation: Any) -> Iterator[str]:
     """The regret of all rounds, and notes on it."""
-    from engine.views.drift import regret
-
     curves = regret(simulation)
     if not curves.lines:
         return
@@ -461,25 +293,18 @@ def _regret_lines(simulation: Any) -> Iterator[str]:
 
 def _answer_lines(answer: Any) -> Iterator[str]:
     """A query's documents now, and those that were dropped."""
-    for row in answer.rows:
-        scores = f"{answer.before[row.row]:>8.4f} → {row.relevance:.4f}"
-        yield f"{row.rank:>3}  {row.mark:<7}  {scores}  {one_line(row.id, 60)}"
+    rows = [
+        (str(row.rank), row.mark, f"{answer.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
+        for row in answer.rows
+    ]
+    if rows:
+        yield aligned(rows, "rlrl")
     for row in answer.dropped:
         yield f"     dropped, was {row.rank}: {one_line(row.id, 60)}"
 
 
-def _event_line(event: Any) -> str:
-    status = "" if event.status == "counts" else f"  ({event.status})"
-    about = f"{one_line(event.document, 40)}, asked {one_line(event.query, 60)!r}"
-    return f"  {event.id}  {event.said}: {about}{status}"
-
-
 def _simulation_json(simulation: Any) -> dict[str, Any]:
     """A simulation as plain JSON values, without its rounds."""
-    from engine.params import values_of
-    from engine.views.drift import regret
-    from engine.views.exploration import exploration
-
     curves = regret(simulation, 100)
     return {
         "preset": simulation.begun.preset.as_json(),

@@ -1,4 +1,4 @@
-"""The command group, the progress meter, threads, and Ctrl-C."""
+"""The command group, commands whose work is imported when they run, the progress meter, threads, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import click
@@ -18,6 +20,7 @@ from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, format_duration
 from engine.wording import visible
 
+Decorator = Callable[[Any], Any]
 LONGEST = 300
 """Characters of a progress line."""
 _HELP: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -64,6 +67,17 @@ def _plain(error: click.ClickException) -> click.ClickException:
 @click.version_option(package_name="frontier-retrieval", prog_name="frontier")
 def main() -> None:
     """What relevance costs and what diversity buys, on your own corpus."""
+
+
+def lazy(target: str) -> Callable[..., Any]:
+    """Return a stand-in for `module:name` that imports it when it is called: no --help waits for torch."""
+    module, _, name = target.partition(":")
+    return lambda *args, **kwargs: getattr(import_module(module), name)(*args, **kwargs)
+
+
+def runs_in(module: str) -> Decorator:
+    """Have a command, declared by a function without a body, call the function of the same name in `module`."""
+    return lambda declared: wraps(declared)(lazy(f"{module}:{declared.__name__}"))
 
 
 class Meter:

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
-from engine.cli.group import Meter
-from engine.cli.output import echo_notices
+from engine.cli.group import Decorator, lazy
 from engine.params import Param, parsed
-
-if TYPE_CHECKING:
-    from engine.values import Dataset
-
-Decorator = Callable[[Any], Any]
 
 STAGE = "NAME[:PARAM=VALUE,…]"
 """How an option names a method and its parameters."""
-STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
-    ("select", "selector", ""),
-    ("retrieve", "scorer", "retrieve-"),
-    ("rerank", "scorer", "rerank-"),
-)
-"""A decoder's stages: the option, its kind of method, the prefix of that method's flags."""
 
 
 def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:
@@ -68,33 +55,6 @@ def options(*decorators: Decorator) -> Decorator:
         return command
 
     return decorate
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """How a corpus is read."""
-
-    qrels: str = "qrels"  # the folder of judgements
-    separator: str | None = None  # of a .csv file, None guesses
-    repeated: str = "refuse"  # what is done about ids that occur twice
-    where: Mapping[str, Sequence[str]] | None = None  # column → values, of the documents that are read
-    columns: Mapping[str, str] | None = None  # of a table: text, id or title → column, None guesses
-
-    def read(self, source: str, **more: Any) -> Dataset:
-        """The data set of a demo, a folder or a file; says on stderr what is odd about it."""
-        import engine
-
-        dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
-        if isinstance(meter := more.get("progress"), Meter):
-            meter.clear()
-        echo_notices(dataset.notices)
-        return dataset
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """The arguments of `engine.load_dataset` that are not its defaults."""
-        given = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
-        return {name: value for name, (value, default) in given.items() if value and value != default}
 
 
 def _parse_where(_ctx: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, list[str]]:
@@ -146,50 +106,36 @@ READING = options(QRELS, TABLE)
 """The options of a ReadOptions."""
 
 
-def grouped(name: str, kind: type, *decorators: Decorator) -> Decorator:
-    """Options whose values a command gets as one dataclass, `kind`, under a name."""
+def grouped(name: str, kind: Callable[..., Any], *decorators: Decorator) -> Decorator:
+    """Options whose values a command gets as one value, made by `kind`, under a name."""
+    names = [parameter.name for parameter in options(*decorators)(lambda: None).__click_params__]
 
     def decorate(command: Any) -> Any:
         @wraps(command)
         def run(**arguments: Any) -> Any:
-            names = [field.name for field in fields(kind) if field.name in arguments]
-            return command(**{name: kind(**{field: arguments.pop(field) for field in names})}, **arguments)
+            return command(**{name: kind(**{option: arguments.pop(option) for option in names})}, **arguments)
 
         return options(*decorators)(run)
 
     return decorate
 
 
-def _parse_sizes(ctx: click.Context, parameter: click.Parameter, text: str | tuple[str, ...]) -> Any:
-    """The value of -k, or its values: set sizes. Raises ParamError."""
-    from engine.decoder import SET_SIZE
-
-    return SET_SIZE.parse(text) if isinstance(text, str) else sorted({SET_SIZE.parse(one) for one in text})
-
-
 def size_option(dest: str = "k", default: str | tuple[str, ...] = "10") -> Decorator:
     """The option of a set's size; of several sizes where the default is several."""
     help, several = "How many documents a query gets.", not isinstance(default, str)
-    return option("-k", dest, default=default, multiple=several, callback=_parse_sizes, help=help)
+    return option(
+        "-k", dest, default=default, multiple=several, callback=lazy("engine.cli.inputs:parse_sizes"), help=help
+    )
 
 
 SIZE = size_option()
 
 
-@dataclass(frozen=True)
-class Execution:
-    """How cells are computed: the store that keeps them, processes on this machine, a Dask scheduler."""
-
-    store: str
-    workers: int | None
-    cluster: str | None
-
-
 def execution_options(store: str) -> Decorator:
-    """The options of an Execution; store: the default."""
+    """How cells are computed: the store that keeps them, processes of this machine, a scheduler; store: the default."""
     return grouped(
         "execution",
-        Execution,
+        dict,
         option("--store", default=store, metavar="FILE", help="Where finished cells are kept."),
         option("--workers", type=int, help="Processes on this machine; default: this one alone."),
         option(
@@ -244,6 +190,64 @@ def json_option(help: str = "One JSON object.") -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
+ENCODER = options(
+    option("--encoder", default="bundled", metavar="NAME|PATH", help="bundled, or a sentence-transformers model."),
+    option(
+        "--dtype",
+        type=click.Choice(["auto", "float32", "bfloat16"]),
+        default="auto",
+        help="Arithmetic of the encoder; auto takes bfloat16 where it is fast and proves faithful.",
+    ),
+    option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."),
+)
+_TRAINED = "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
+
+
+_CORPUS = options(CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
+SOURCE = grouped("source", lazy("engine.cli.inputs:CorpusOptions"), _CORPUS)
+
+
+def judged_options(help: str = "Whose judged queries are asked.", *sampling: Decorator) -> Decorator:
+    """The options of a command on the judged queries of a split; sampling: those by which it takes some of them."""
+    return grouped("judged", lazy("engine.cli.inputs:JudgedOptions"), _CORPUS, split_option(help), *sampling)
+
+
+FINISHED_SWEEP = grouped(
+    "swept",
+    lazy("engine.cli.finished_sweep:FinishedSweep"),
+    option(
+        "--by",
+        metavar="KIND",
+        help="The y axis in groups of queries too: by how many documents are relevant, by how like others they are, "
+        "by their length, by the words of the query, by its aspects (relevant, correlation, length, words, aspects), "
+        "or by a column of the queries or of the documents relevant to them.",
+    ),
+    option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
+    READING,
+    click.argument("store", metavar="STORE"),
+    split_option("Where the store holds several; default: test.", default=None),
+    option("-k", "k", type=int, help="Default: the largest in the store."),
+    option("--x", "across", default="ilad", help="The frontier's x axis: a metric, or milliseconds."),
+    option("--y", "up", default="recall", help="Its y axis."),
+    option("--baseline", help="A method or a label; default: the first selector's."),
+)
+"""The argument and the options of a command on a finished sweep."""
+RUNS = grouped(
+    "others",
+    lazy("engine.cli.finished_sweep:OtherSystems"),
+    option(
+        "--run",
+        "runs",
+        multiple=True,
+        metavar="FILE",
+        help="What another system returned, beside the sweep: a TREC run, or .jsonl with query, document, rank and "
+        "score.",
+    ),
+    ENCODER,
+)
+"""The options of a command that takes runs of other systems."""
+
+
 class DeclaredCommand(click.Command):
     """A command with further flags that are made when they are first needed, from what methods declare."""
 
@@ -271,36 +275,3 @@ def flag_values(texts: Mapping[str, str | None], prefix: str, params: Sequence[P
         name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix) and text is not None
     }
     return parsed(tuple(params), passed, owner)
-
-
-def parse_stage(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
-    """A method's name and parameters from an option's text like `mmr` or `nnn:l2=0.1,fill=strict`."""
-    from engine.stages import spec_of
-
-    name, texts = parse_name(text, stage)
-    kind = next(kind for option, kind, _ in STAGES if option == stage)
-    return name, parsed(spec_of(name, kind).params, texts, name)
-
-
-def parse_name(text: str, option: str) -> tuple[str, dict[str, str]]:
-    """The name and the texts of its parameters from an option's text like `nnn:l2=0.1,fill=strict`."""
-    name, _, rest = text.partition(":")
-    pairs = [pair.partition("=") for pair in rest.split(",") if pair]
-    if any(not sign for _, sign, _ in pairs):
-        raise click.UsageError(f"--{option} takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
-    return name, {key.replace("-", "_"): value for key, _, value in pairs}
-
-
-def make_stages(texts: Sequence[str], stage: str) -> list[Any]:
-    """The scorers or selectors that an option's texts name."""
-    from engine.stages import make
-
-    return [make(name, **params) for name, params in (parse_stage(text, stage) for text in texts)]
-
-
-def check_splits(qrels: Mapping[str, Any], names: Sequence[str | None], hint: str = "") -> None:
-    """Raise a UsageError where a split is not there; hint: what would make it."""
-    if missing := [name for name in names if name is not None and name not in qrels]:
-        from engine.values import no_split
-
-        raise click.UsageError(f"{no_split(qrels, missing[0])}{hint}")

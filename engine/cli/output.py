@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import tabulate
 
 from engine.progress import shorten
 from engine.wording import in_json, visible
+
+tabulate.PRESERVE_WHITESPACE = True  # arrows that stand behind some numbers leave their place behind the others
 
 
 def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -17,13 +20,13 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     click.echo(click.style(shown, bold=True) if bold else shown, err=err)
 
 
-def echo_json(value: Any, indent: int | None = None, allow_nan: bool = True) -> None:
-    """Print a value as JSON, exactly: what `echo` would write its own way, JSON can escape.
+def echo_json(*values: Any, indent: int | None = None, allow_nan: bool = True) -> None:
+    """Print each value as JSON, exactly: what `echo` would write its own way, JSON can escape.
 
     Raises ValueError for NaN where that is not allowed.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=allow_nan)
-    click.echo(in_json(text))
+    for value in values:
+        click.echo(in_json(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=allow_nan)))
 
 
 def echo_lines(lines: Iterable[str]) -> None:
@@ -56,9 +59,9 @@ def one_line(text: str, width: int) -> str:
     return shorten(" ".join("".join(c if c.isprintable() else " " for c in visible(text)).split()), width)
 
 
-def or_dash(value: float | None, width: int) -> str:
-    """A number with four decimals, a dash for None and NaN."""
-    return f"{value:>{width}.4f}" if value is not None and value == value else f"{'–':>{width}}"
+def or_dash(value: float | None, decimals: int = 4) -> str:
+    """A number with its decimals, a dash for None and NaN."""
+    return f"{value:.{decimals}f}" if value is not None and value == value else "–"
 
 
 def nan_to_none(means: Mapping[str, float]) -> dict[str, float | None]:
@@ -66,10 +69,8 @@ def nan_to_none(means: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if value == value else None for name, value in means.items()}
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as columns: the first to the left, the others to the right."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
-        for line in lines
-    )
+def aligned(rows: Iterable[Sequence[str]], sides: str = "l") -> str:
+    """Rows of cells as columns; sides: l or r for each, further ones stand to the right."""
+    cells = [list(row) for row in rows]
+    align = ["left" if side == "l" else "right" for side in sides.ljust(len(cells[0]), "r")]
+    return str(tabulate.tabulate(cells, tablefmt="plain", disable_numparse=True, colalign=align))

@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.group import Meter, main
-from engine.cli.options import (
-    CORPUS,
-    READING,
-    TABLE,
-    DeclaredCommand,
-    ReadOptions,
-    declared_flags,
-    flag_values,
-    grouped,
-    json_option,
-)
-from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices
-
-if TYPE_CHECKING:
-    from engine.data.sizes import Spread
+import engine
+from engine.cli.group import Meter
+from engine.cli.inputs import ReadOptions
+from engine.cli.options import declared_flags, flag_values
+from engine.cli.output import aligned, echo, echo_json, echo_notices
+from engine.data.beir import write_beir
+from engine.data.cloze import LENGTH, PARAMS, SPLIT
+from engine.data.passages import counted
+from engine.data.sizes import Spread, sizes_of
 
 
-def _task_flags() -> list[click.Option]:
-    from engine.data.cloze import PARAMS
-
+def task_flags() -> list[click.Option]:
     return declared_flags(PARAMS, "", lambda param: f"{param.help} Default: {param.text(param.default)}.")
 
 
-@main.command(cls=DeclaredCommand, flags=_task_flags)
-@CORPUS
-@grouped("reading", ReadOptions, TABLE)
-@click.option("--out", required=True, metavar="FOLDER", help="Where the BEIR folder goes: new, or empty.")
 def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -> None:
-    """Labelled queries out of a corpus: find the document that contains a passage.
-
-    Passages of the corpus's documents are the queries; relevant is every document that contains one word for word.
-    Distractors, copies of these documents with a word or two of the passage changed, are added to the corpus. Recall is
-    then how well a text is found again by a part of it: people's questions are harder.
-    """
-    import engine
-    from engine.data.beir import write_beir
-    from engine.data.cloze import LENGTH, PARAMS, SPLIT
-    from engine.data.passages import counted
-
     values = flag_values(texts, "", PARAMS, "passages")
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
@@ -66,20 +41,12 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
     )
 
 
-@main.command(name="data")
-@CORPUS
-@grouped("reading", ReadOptions, READING)
-@json_option()
 def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
-    """Documents, queries and relevant documents a query, by split; nothing is embedded."""
-    from engine.data.sizes import sizes_of
-
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
     found = sizes_of(dataset)
     if as_json:
-        echo_json(asdict(found))
-        return
+        return echo_json(asdict(found))
     echo_notices(dataset.notices)
     head = ("split", "queries", "answerable", "judgements", "relevant a query", "not in the corpus", "sets shared")
     lines = [
@@ -87,15 +54,13 @@ def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
          f"{row.missing:,}", f"{row.shared:,}")
         for row in found.splits
     ]  # fmt: skip
-    echo_lines(
-        [
-            f"{found.documents:,} documents, words: {_spread(found.document_words)}",
-            f"{found.queries:,} queries, words: {_spread(found.query_words)}",
-            *([f"aspects a query: {_spread(found.aspects)}"] if found.aspects else []),
-            *([aligned([head, *lines])] if lines else []),
-            "numbers: least / mean / most",
-        ]
-    )
+    echo(f"{found.documents:,} documents, words: {_spread(found.document_words)}")
+    echo(f"{found.queries:,} queries, words: {_spread(found.query_words)}")
+    if found.aspects:
+        echo(f"aspects a query: {_spread(found.aspects)}")
+    if lines:
+        echo(aligned([head, *lines]))
+    echo("numbers: least / mean / most")
 
 
 def _spread(spread: Spread | None) -> str:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import file_option, json_option, option, seed_option
+from engine.cli.group import Meter, use_threads
 from engine.cli.output import aligned, echo, echo_json, write_text
+from engine.evidence.run import JudgedClaim, as_plain, keep
+from engine.evidence.run import reproduce as run
 from engine.progress import counted
 
-if TYPE_CHECKING:
-    from engine.evidence.run import JudgedClaim
 
-
-@main.command()
-@click.argument("which", metavar="[PAPER|CLAIM|all]", default="all")
-@option("--data", metavar="FOLDER", type=click.Path(exists=True, file_okay=False), help="Judged sets in BEIR layout.")
-@option("--encoder", default="bundled", metavar="NAME|PATH", help="Embeds the sets.")
-@option("--workers", type=click.IntRange(1, 64), default=1, help="Processes of this machine, a thread each.")
-@option("--work", metavar="FOLDER", type=click.Path(file_okay=False), help="Trained systems, a folder a set.")
-@click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
-@seed_option("Of samples and resamples.")
-@click.option("--anew", is_flag=True, help="Measure again what is kept from before.")
-@file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
-@json_option("One JSON object a claim.")
 def reproduce(
     which: str,
     data: str | None,
@@ -39,10 +26,6 @@ def reproduce(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
-    from engine.evidence.run import as_plain, keep
-    from engine.evidence.run import reproduce as run
-
     use_threads()
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")

@@ -8,54 +8,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
-
-from engine.cli.encoding import SOURCE, CorpusOptions
-from engine.cli.evaluation import collect_cells, echo_cells, read_answers, time_text
-from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import (
-    SIZE,
-    STAGE,
-    Execution,
-    execution_options,
-    json_option,
-    make_stages,
-    metrics_option,
-    option,
-    parse_name,
-    seed_option,
-    size_option,
-    split_option,
-    stages_option,
-)
-from engine.cli.output import aligned, echo, echo_json, echo_lines
-from engine.errors import Cancelled
-
-if TYPE_CHECKING:
-    from engine.decoder import Decoder
-
-SPLIT = split_option("Whose judged queries are asked.")
-LINES = json_option("One JSON object a line.")
+import engine
+from engine.cli.evaluation import collect_cells, corpus_answers, echo_cells
+from engine.cli.group import Meter, use_threads
+from engine.cli.inputs import JudgedOptions, make_stages, parse_name
+from engine.cli.output import aligned, echo, echo_json, echo_lines, or_dash
+from engine.decoder import DEPTH, Decoder
+from engine.errors import Cancelled, ParamError
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.studies.ann import ENOUGH, conclusions
+from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
+from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
+from engine.evaluation.studies.latency import LEAST_SIZES, latencies, slope
+from engine.evaluation.studies.rerank_depth import DEPTHS, rerank_mixed
+from engine.evaluation.sweep.cell import as_json
+from engine.params import params_of, parsed
+from engine.stages import RELEVANCE_WEIGHT, methods
 
 
-@main.command()
-@SOURCE
-@SPLIT
-@stages_option("rerank", "reranks", "Scores again.", required=True)
-@stages_option("retrieve", "retrieves", "Default: dense.")
-@stages_option("select", "selectors", "Default: the first one.")
-@click.option("--depth", "depths", multiple=True, metavar="N", help="How many are reranked. Default: 10 to 1000.")
-@click.option("--random", type=int, help="So many others, at random, are reranked too; nothing is kept.")
-@seed_option("Of those.")
-@SIZE
-@metrics_option("What is measured.", default=("mrr",))
-@execution_options("depths.db")
-@LINES
 def depths(
-    source: CorpusOptions,
-    split: str,
+    judged: JudgedOptions,
     reranks: tuple[str, ...],
     retrieves: tuple[str, ...],
     selectors: tuple[str, ...],
@@ -64,30 +38,25 @@ def depths(
     seed: int,
     k: int,
     metrics: tuple[str, ...],
-    execution: Execution,
+    execution: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure rerankers by how many of the retrieved documents they get to see."""
-    import engine
-    from engine.decoder import DEPTH
-    from engine.evaluation.studies.rerank_depth import DEPTHS
-
     use_threads()
     decoders = _decoders(selectors, retrieves, reranks)
     with Meter() as meter:
-        dataset, space, queries = source.load_judged(split, meter)
+        dataset, space, queries, qrels = judged.load_judged(meter)
         sizes, stop = [DEPTH.parse(depth) for depth in depths] or list(DEPTHS), threading.Event()
         if random is not None:
             mixed = {"random": random, "seed": seed, "k": k, "metrics": metrics}
-            return _echo_mixed(decoders, (space, queries, dataset.qrels[split]), sizes, mixed, as_json)
+            return _echo_mixed(decoders, (space, queries, qrels), sizes, mixed, as_json)
         results = engine.rerank_depths(
-            decoders, space, queries, dataset.qrels[split], depths=sizes, k=k, metrics=metrics,
-            split=split, aspects=dataset.aspects, progress=meter, stop=stop, **vars(execution),
+            decoders, space, queries, qrels, depths=sizes, k=k, metrics=metrics,
+            split=judged.split, aspects=dataset.aspects, progress=meter, stop=stop, **execution,
         )  # fmt: skip
-        cells = collect_cells(results, stop, lambda _: f"what is finished is in {execution.store}")
+        cells = collect_cells(results, stop, lambda _: f"what is finished is in {execution['store']}")
     if not as_json:
         _echo_depths(cells, decoders, metrics)
-    echo_cells(cells, len(queries), execution.store, as_json)
+    echo_cells(cells, len(queries), execution["store"], as_json)
 
 
 def _echo_mixed(
@@ -98,9 +67,6 @@ def _echo_mixed(
     as_json: bool,
 ) -> None:
     """Means of reranked pools of the best and of others at random: decoders and sizes as rows, metrics as columns."""
-    from engine.evaluation.metrics import METRICS
-    from engine.evaluation.studies.rerank_depth import rerank_mixed
-
     names = list(dict.fromkeys(mixed["metrics"]))
     lines = [("", "best", "random", *(f"{METRICS[m].title}@{mixed['k']}" for m in names))]
     for decoder, best in product(decoders, sizes):
@@ -114,9 +80,6 @@ def _echo_mixed(
 
 def _decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
     """Every chain of the stages; the first selector and dense retrieval where none is named."""
-    from engine.decoder import Decoder
-    from engine.stages import methods
-
     stages = [
         make_stages(selectors or list(methods("selector"))[:1], "select"),
         make_stages(retrieves or ("dense",), "retrieve"),
@@ -127,9 +90,6 @@ def _decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Seque
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
     """A table a metric, and one of times: decoders as rows, depths as columns."""
-    from engine.evaluation.metrics import METRICS
-    from engine.evaluation.sweep.cell import as_json
-
     depths = sorted({cell.decoder["depth"] for cell in cells})
     by_depth = {(_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
     rows = {decoder.label: [by_depth[_chain(as_json(decoder)), depth] for depth in depths] for decoder in decoders}
@@ -138,7 +98,7 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
         head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)
         lines = [(label, *(f"{cell.mean[metric]:.4f}" for cell in row)) for label, row in rows.items()]
         echo(aligned([head, *lines]) + "\n")
-    times = [(label, *(time_text(cell, 2) for cell in row)) for label, row in rows.items()]
+    times = [(label, *(or_dash(cell.latency, 2) for cell in row)) for label, row in rows.items()]
     echo(aligned([("ms a query by depth", *columns), *times]))
 
 
@@ -147,25 +107,8 @@ def _chain(decoder: Mapping[str, Any]) -> str:
     return json.dumps({**decoder, "depth": None}, sort_keys=True)
 
 
-@main.command()
-@SOURCE
-@SPLIT
-@stages_option("retrieve", "retrieves", "Whose vectors. Default: dense.")
-@click.option(
-    "--index",
-    "indexes",
-    multiple=True,
-    metavar=STAGE,
-    help="hnsw (links, construction, breadth) or ivf (cells, probes); a bare name tries several. Default: both.",
-)
-@SIZE
-@metrics_option("Default: mrr and ndcg.")
-@option("--share", metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
-@seed_option("Of the graph and of k-means.")
-@LINES
 def ann(
-    source: CorpusOptions,
-    split: str,
+    judged: JudgedOptions,
     retrieves: tuple[str, ...],
     indexes: tuple[str, ...],
     k: int,
@@ -174,11 +117,6 @@ def ann(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Measure approximate search against the exact one: quality, time and memory (extra `ann`)."""
-    import engine
-    from engine.evaluation.studies.ann import ENOUGH, conclusions
-    from engine.evaluation.studies.ann_indexes import faiss_module
-
     faiss_module()
     use_threads()
     least = ENOUGH.default if share is None else ENOUGH.parse(share) or 0.0
@@ -188,19 +126,18 @@ def ann(
     rows: list[Any] = []
     stopped = False
     with Meter() as meter:
-        dataset, space, queries = source.load_judged(split, meter)
+        _, space, queries, qrels = judged.load_judged(meter)
         try:
             for scorer in chosen:
                 for row in engine.approximate(
-                    scorer, space, queries, dataset.qrels[split], indexes=settings,
+                    scorer, space, queries, qrels, indexes=settings,
                     k=k, metrics=metrics or None, seed=seed, progress=meter,
                 ):  # fmt: skip
                     rows.append(row)
         except KeyboardInterrupt:
             stopped = True
     if as_json:
-        for row in rows:
-            echo_json(row.as_json())
+        echo_json(*(row.as_json() for row in rows))
     elif rows:
         _echo_tables(rows)
         echo(f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found.")
@@ -211,8 +148,6 @@ def ann(
 
 def _echo_tables(rows: Sequence[Any]) -> None:
     """One for each scorer."""
-    from engine.evaluation.metrics import METRICS
-
     names = list(rows[0].mean)
     titles = (f"exact@{rows[0].k}", *(f"{METRICS[m].title}@{rows[0].k}" for m in names))
     for scorer in dict.fromkeys(row.scorer for row in rows):
@@ -225,45 +160,19 @@ def _echo_tables(rows: Sequence[Any]) -> None:
         echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
 
 
-@main.command()
-@SOURCE
-@SPLIT
-@stages_option("select", "selectors", "Default: every selector that has a weight of relevance.")
-@size_option("sizes", ("10", "20", "50", "100"))
-@click.option("--weight", "weights", multiple=True, type=float, default=(0.5, 0.7, 0.9), help="Of relevance.")
-@option("--calls", type=int, default=9, help="How many queries are timed.")
-@click.option(
-    "--plain/--no-plain", default=True, help="mmr, dpp, max_sum without swaps: also as their papers print them."
-)
-@LINES
-def latency(
-    source: CorpusOptions,
-    split: str,
-    selectors: tuple[str, ...],
-    sizes: list[int],
-    weights: tuple[float, ...],
-    calls: int,
-    plain: bool,
-    as_json: bool,
-) -> None:
-    """Measure what one query takes by k and by the weight of relevance: one at a time, on one thread."""
-    from engine.evaluation.studies.latency import latencies
-    from engine.stages import RELEVANCE_WEIGHT, methods
-
+def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
     weighted = [n for n, spec in methods("selector").items() if RELEVANCE_WEIGHT.name in {p.name for p in spec.params}]
     stages = make_stages(selectors or weighted, "select")
     rows: list[Any] = []
     with Meter() as meter:
-        _, space, queries = source.load_judged(split, meter)
+        _, space, queries, _ = judged.load_judged(meter)
         try:
-            for row in latencies(stages, space, queries, sizes, weights, calls=calls, plain=plain, progress=meter):
+            for row in latencies(stages, space, queries, **study, progress=meter):
                 rows.append(row)
         except KeyboardInterrupt:
             raise Cancelled(f"{len(rows)} times were measured; none is kept") from None
     if as_json:
-        for row in rows:
-            echo_json(row.as_json())
-        return
+        return echo_json(*(row.as_json() for row in rows))
     _echo_latencies(rows)
     echo(
         f"\nMedian milliseconds of {len(rows[0].seconds)} queries one at a time on one thread, the dense scores "
@@ -273,8 +182,6 @@ def latency(
 
 def _echo_latencies(rows: Sequence[Any]) -> None:
     """Selectors as rows, sizes as columns, and where there are enough of them how time grows."""
-    from engine.evaluation.studies.latency import LEAST_SIZES, slope
-
     sizes = sorted({row.k for row in rows})
     steep = len(sizes) >= LEAST_SIZES
     lines = [("ms a query by k", *(f"{k:,}" for k in sizes), *(["slope"] if steep else []))]
@@ -286,18 +193,8 @@ def _echo_latencies(rows: Sequence[Any]) -> None:
     echo(aligned(lines))
 
 
-@main.command()
-@SOURCE
-@SPLIT
-@stages_option("select", "selectors", "Default: the first one.")
-@stages_option("retrieve", "retrieves", "Default: dense.")
-@click.option("--words", "budgets", multiple=True, type=int, help="A budget. Default: 50 to 1600.")
-@size_option(default="50")
-@click.option("--answers", "answered", is_flag=True, help="Also answer strings, of answers.tsv in the corpus' folder.")
-@LINES
 def budget(
-    source: CorpusOptions,
-    split: str,
+    judged: JudgedOptions,
     selectors: tuple[str, ...],
     retrieves: tuple[str, ...],
     budgets: tuple[int, ...],
@@ -305,20 +202,14 @@ def budget(
     answered: bool,
     as_json: bool,
 ) -> None:
-    """Measure Recall within budgets of words: what a reader of so many words gets, best document first."""
-    from engine.evaluation.metrics import METRICS
-    from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
-
     use_threads()
     decoders = _decoders(selectors, retrieves)
     with Meter() as meter:
-        dataset, space, queries = source.load_judged(split, meter)
-        answers = read_answers(source.corpus, dataset) if answered else None
-        rows = list(budget_curve(decoders, space, queries, dataset.qrels[split], answers, budgets or BUDGETS, k))
+        dataset, space, queries, qrels = judged.load_judged(meter)
+        answers = corpus_answers(judged.corpus, dataset) if answered else None
+        rows = list(budget_curve(decoders, space, queries, qrels, answers, budgets or BUDGETS, k))
     if as_json:
-        for row in rows:
-            echo_json(asdict(row))
-        return
+        return echo_json(*(asdict(row) for row in rows))
     for metric in dict.fromkeys(row.metric for row in rows):
         own = [row for row in rows if row.metric == metric]
         sizes = list(dict.fromkeys(row.budget for row in own))
@@ -327,18 +218,13 @@ def budget(
             for label in dict.fromkeys(row.label for row in own)
         ]
         title = METRICS[metric].title.partition(" in ")[0]
-        echo(
-            aligned([(f"{title} within words, {own[0].queries:,} queries", *(f"{n:,}" for n in sizes)), *lines]) + "\n"
-        )
+        head = (f"{title} within words, {own[0].queries:,} queries", *(f"{n:,}" for n in sizes))
+        echo(aligned([head, *lines]) + "\n")
     echo(f"Of the first {rows[0].k if rows else k}; in brackets how many documents are read.")
 
 
 def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:
     """The settings that `--index` names; a bare name stands for those usual for so many vectors."""
-    from engine.errors import ParamError
-    from engine.evaluation.studies.ann_indexes import INDEXES, usual
-    from engine.params import params_of, parsed
-
     settings: list[Any] = []
     for text in texts or tuple(INDEXES):
         name, values = parse_name(text, "index")

@@ -4,61 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
+from engine.cli.group import Meter, use_threads
+from engine.cli.inputs import JudgedOptions, make_stages
+from engine.cli.output import aligned, echo, echo_json, echo_lines
+from engine.evaluation.studies.brute_force import optimum_gap, pools
+from engine.space import Space
+from engine.theory.recall_losses import recall_losses
+from engine.theory.relaxation import cone, ends, on_pools
+from engine.theory.success_sets import success_sets
+from engine.theory.vrsd import on_pools as vrsd_on_pools
+from engine.values import Dataset, Embeddings, Qrels
 
-from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus, embed_queries
-from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import (
-    json_option,
-    make_stages,
-    option,
-    options,
-    seed_option,
-    size_option,
-    split_option,
-    stages_option,
-)
-from engine.cli.output import aligned, echo_json, echo_lines
-
-if TYPE_CHECKING:
-    from engine.space import Space
-    from engine.values import Dataset, Embeddings
-
-SAMPLED = options(
-    SOURCE,
-    split_option("Whose judged queries are asked."),
-    option("--count", type=click.IntRange(1), default=200, help="How many of the queries, at random."),
-    seed_option("Of the choice of queries."),
-)
-"""The options of a command on some judged queries of a corpus."""
-SMALL = size_option(default="5")
 HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_sum:polish=false", "max_sum", "dpp")
 """The selectors that have an objective of sets."""
 
 
-@main.group()
-def theory() -> None:
-    """Measure on a corpus what the papers prove or claim."""
-
-
-@theory.command()
-@SAMPLED
-@SMALL
-@option("--pool", type=int, default=18, help="How many of the most relevant documents; their sets are enumerated.")
-@json_option("One JSON object a query.")
-def vrsd(source: CorpusOptions, split: str, count: int, seed: int, k: int, pool: int, as_json: bool) -> None:
-    """VRSD: are §3.1's two problems one, and does Algorithm 1 find the best set? By enumeration of small pools."""
-    from engine.theory.vrsd import on_pools
-
-    space, queries = _sampled(source, split, count, seed)
-    rows = list(on_pools(space, queries, k, pool))
+def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
+    _, space, queries, _ = _load(judged)
+    rows = list(vrsd_on_pools(space, queries, k, pool))
     if as_json:
-        for row in rows:
-            told = {"same": row.equivalence.same, "share": row.gap.share}
-            echo_json({"query": row.query, "equivalence": asdict(row.equivalence), "gap": asdict(row.gap)} | told)
-        return
+        return echo_json(*(asdict(row) | {"same": row.equivalence.same, "share": row.gap.share} for row in rows))
     same = sum(row.equivalence.same for row in rows)
     echo_lines(
         [
@@ -71,16 +38,10 @@ def vrsd(source: CorpusOptions, split: str, count: int, seed: int, k: int, pool:
     )
 
 
-@theory.command()
-@SAMPLED
-@json_option()
-def nnn(source: CorpusOptions, split: str, count: int, seed: int, as_json: bool) -> None:
-    """NNN: how often is exactly the relevant set recovered, by dense retrieval, on a grid, and for some λ₁ at all?"""
-    from engine.theory.success_sets import success_sets
-
-    dataset, space, queries = _judged(source, split, count, seed)
+def nnn(judged: JudgedOptions, as_json: bool) -> None:
+    _, space, queries, qrels = _load(judged)
     with Meter() as meter:
-        found = success_sets(space, queries, dataset.qrels[split], progress=meter)
+        found = success_sets(space, queries, qrels, progress=meter)
     cell = found.grid[found.best_cell]
     ways = {
         "dense, told |S|": found.dense,
@@ -103,28 +64,17 @@ def nnn(source: CorpusOptions, split: str, count: int, seed: int, as_json: bool)
     echo_lines([aligned([head, *lines]), "p: McNemar's exact test against dense"])
     if witnesses:
         middle, inside = witnesses[len(witnesses) // 2], sum(w <= max(l2 for _, l2 in found.grid) for w in witnesses)
-        echo_lines(
-            [
-                f"λ₂ of Theorem 1's witnesses: {witnesses[0]:.4g} at least, {middle:.4g} in the median; {inside} of "
-                f"{len(witnesses)} on the grid's range"
-            ]
+        echo(
+            f"λ₂ of Theorem 1's witnesses: {witnesses[0]:.4g} at least, {middle:.4g} in the median; {inside} of "
+            f"{len(witnesses)} on the grid's range"
         )
 
 
-@theory.command()
-@SAMPLED
-@size_option("sizes", ("5", "10", "50"))
-@click.option("--weight", "weights", multiple=True, type=float, default=(0.0, 0.3, 0.6, 0.8, 0.9, 1.0), help="θ.")
-@option("--pool", type=click.IntRange(4, 10), default=8, help="Of the most relevant documents; faces are enumerated.")
-@json_option()
 def ccbqp(
-    source: CorpusOptions, split: str, count: int, seed: int, sizes: list[int], weights: tuple[float, ...], pool: int,
+    judged: JudgedOptions, sizes: list[int], weights: tuple[float, ...], pool: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """CCBQP: is the relaxation tight, does Algorithm 1 end at sets, and how narrow is the cone?"""
-    from engine.theory.relaxation import cone, ends, on_pools
-
-    space, queries = _sampled(source, split, count, seed)
+    _, space, queries, _ = _load(judged)
     small = [row for weight in weights for row in on_pools(space, queries, 3, pool, relevance_weight=weight)]
     stops = list(ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
     narrow = cone(space)
@@ -154,21 +104,11 @@ def ccbqp(
     )
 
 
-@theory.command()
-@SAMPLED
-@SMALL
-@stages_option("select", "selectors", "Of those with an objective. Default: all of them, with and without swaps.")
-@option("--pool", type=int, default=18, help="How many of the most relevant documents; their sets are enumerated.")
-@click.option("--fix-first", is_flag=True, help="vrsd: only sets with the most relevant document (Definition 2).")
-@json_option("One JSON object a selector and query.")
 def gap(
-    source: CorpusOptions, split: str, count: int, seed: int, k: int, selectors: tuple[str, ...], pool: int,
+    judged: JudgedOptions, k: int, selectors: tuple[str, ...], pool: int,
     fix_first: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """How often selectors find the best set by their own objective, and what they lack: by enumeration of pools."""
-    from engine.evaluation.studies.brute_force import optimum_gap, pools
-
-    space, queries = _sampled(source, split, count, seed)
+    _, space, queries, _ = _load(judged)
     lines = []
     for stage in make_stages(selectors or HEURISTICS, "select"):
         fixed = fix_first and stage.spec.name == "vrsd"
@@ -184,38 +124,22 @@ def gap(
             (stage.label, _of(shares.count(0.0), rows), f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}")
         )
     if not as_json:
-        head = (
-            f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}",
-            "best",
-            "lacks in the mean",
-            "at most",
-        )
+        title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
+        head = (title, "best", "lacks in the mean", "at most")
         echo_lines([aligned([head, *lines]), "lacks: of the range of the objective, from the worst set to the best"])
 
 
-@theory.command()
-@SAMPLED
-@option("--vectors", type=click.Choice(["bm25", "boolean", "dense"]), default="bm25", help="What is projected.")
-@click.option("--dimension", "dimensions", multiple=True, type=int, default=(256, 1024, 4096), help="k.")
-@option("--rank", type=int, default=1, help="r₀: within how many the best document is wanted.")
-@option("--draws", type=int, default=40, help="How many projections are drawn.")
-@json_option("One JSON object a query and dimension.")
 def recall(
-    source: CorpusOptions, split: str, count: int, seed: int, vectors: str, dimensions: tuple[int, ...], rank: int,
+    judged: JudgedOptions, vectors: str, dimensions: tuple[int, ...], rank: int,
     draws: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Lemma 2: how often do random projections lose a query's best document, beside the bound?"""
-    from engine.theory.recall_losses import recall_losses
-
-    space, queries = _sampled(source, split, count, seed)
+    _, space, queries, _ = _load(judged)
     with Meter() as meter:
         rows = recall_losses(
-            space, queries, vectors, dimensions=dimensions, rank=rank, draws=draws, seed=seed, progress=meter
+            space, queries, vectors, dimensions=dimensions, rank=rank, draws=draws, seed=judged.seed, progress=meter
         )
     if as_json:
-        for row in rows:
-            echo_json(asdict(row) | {"share": row.share, "violated": row.violated})
-        return
+        return echo_json(*(asdict(row) | {"share": row.share, "violated": row.violated} for row in rows))
     lines = [("k", "queries", "lost", "bound below 1", "of them lost", "violated")]
     for k in sorted({row.k for row in rows}):
         own = [row for row in rows if row.k == k]
@@ -227,19 +151,11 @@ def recall(
     echo_lines([aligned(lines), f"lost: the best document is behind {rank} others or more; {draws} projections"])
 
 
-def _judged(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Dataset, Space, Embeddings]:
-    """A data set, its space, and some judged queries of it."""
+def _load(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:
+    """A data set, its space, and some judged queries of it with their judgements."""
     use_threads()
     with Meter() as meter:
-        dataset = source.load(meter)
-        queries = dataset.judged(split).sample(count, seed)
-        space = embed_corpus(dataset, source, progress=meter)
-        return dataset, space, embed_queries(space, queries, progress=meter)
-
-
-def _sampled(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Space, Embeddings]:
-    """The space of a corpus, and some judged queries of it."""
-    return _judged(source, split, count, seed)[1:]
+        return judged.load_judged(meter)
 
 
 def _of(count: int, rows: Sequence[Any]) -> str:

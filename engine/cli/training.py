@@ -6,17 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from engine.cli.encoding import ENCODER, Encoding, embed_corpus, embed_queries
-from engine.cli.group import Meter, main, stop_on_interrupt, use_threads
+import engine
+from engine.cli.group import Meter, stop_on_interrupt, use_threads
+from engine.cli.inputs import Encoding, ReadOptions, check_splits, embed_corpus, embed_queries
 from engine.cli.options import (
+    ENCODER,
     READING,
     DeclaredCommand,
-    ReadOptions,
-    check_splits,
     declared_flags,
     flag_values,
     grouped,
@@ -27,15 +27,15 @@ from engine.cli.options import (
 )
 from engine.cli.output import aligned, echo, echo_json, echo_lines
 from engine.errors import Cancelled
+from engine.params import Param, params_of
 from engine.progress import format_duration
-
-if TYPE_CHECKING:
-    from engine.params import Param
-    from engine.training.comparison import Table
-    from engine.training.cross_encoder import Look
-    from engine.training.experiment import Course, Foreseen
-    from engine.training.metrics import Epoch
-    from engine.values import Dataset
+from engine.training.checkpoints import Unfit
+from engine.training.comparison import Table
+from engine.training.cross_encoder import HISTORY_FILE, Look, Reranking
+from engine.training.experiment import Course, Foreseen, course, foreseen
+from engine.training.metrics import Epoch
+from engine.training.recipes import RECIPES
+from engine.values import Dataset
 
 PREFIX = "param__"
 DATA_HELP = "A BEIR folder with judged queries, or numpy-api."
@@ -43,24 +43,6 @@ LEARN = split_option("The split that is learnt from.", default="train", name="--
 DEV = split_option("The split that says which epoch was the best.", default="dev", name="--dev")
 SEED = seed_option("Same seed, same weights.")
 JSON = json_option("One JSON object, at the end.")
-
-
-class RecipeGroup(click.Group):
-    """A command a recipe beside the group's own; made when asked for, so that other commands start without torch."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        from engine.training.recipes import RECIPES
-
-        return sorted({*super().list_commands(ctx), *RECIPES})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = super().get_command(ctx, cmd_name)
-        return _recipe_command(cmd_name) if command is None else command
-
-
-@main.group(cls=RecipeGroup)
-def train() -> None:
-    """Train embeddings for a decoder, and compare them with what they must be compared with."""
 
 
 def _flags(params: Sequence[Param]) -> list[click.Option]:
@@ -115,12 +97,13 @@ COURSE = grouped(
 )
 
 
-def _recipe_command(method: str) -> click.Command | None:
-    """The command of a recipe, None where there is none of that name."""
-    from engine.training.recipes import RECIPES
+def commands() -> dict[str, click.Command]:
+    """Every training's command by its name."""
+    return {"cross_encoder": cross_encoder, **{name: _recipe_command(name) for name in RECIPES}}
 
-    if (recipe := RECIPES.get(method)) is None:
-        return None
+
+def _recipe_command(method: str) -> click.Command:
+    recipe = RECIPES[method]
     params = recipe.parameters()
 
     @click.command(method, DeclaredCommand, help=recipe.__doc__, flags=lambda: _flags(params))
@@ -133,10 +116,6 @@ def _recipe_command(method: str) -> click.Command | None:
 
 def _train(method: str, params: Mapping[str, Any], chosen: _CourseOptions) -> None:
     """Estimate a course, run it, and print what it came to."""
-    import engine
-    from engine.training.checkpoints import Unfit
-    from engine.training.experiment import course, foreseen
-
     use_threads()
     with Meter() as meter:
         dataset = _load_splits(chosen, meter)
@@ -175,8 +154,6 @@ def _train(method: str, params: Mapping[str, Any], chosen: _CourseOptions) -> No
 
 def _load_splits(chosen: _CourseOptions, meter: Meter) -> Dataset:
     """The data set with the splits that the course needs."""
-    import engine
-
     dataset, divide = chosen.load(meter), chosen.divide
     hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
     check_splits(dataset.qrels, (chosen.learn, chosen.dev) if divide is None else (divide,), hint)
@@ -245,17 +222,17 @@ def _course_json(result: Course, table: Table, out: Path) -> dict[str, Any]:
     }
 
 
-def _reranking_params() -> tuple[Param, ...]:
-    from engine.params import params_of
-    from engine.training.cross_encoder import Reranking
+@dataclass(frozen=True, kw_only=True)
+class _CrossEncoderOptions(_Training):
+    """Values of the options of `train cross_encoder`."""
 
-    return params_of(Reranking)
+    model: str
 
 
-@train.command("cross_encoder", DeclaredCommand, flags=lambda: _flags(_reranking_params()))
+@click.command("cross_encoder", DeclaredCommand, flags=lambda: _flags(params_of(Reranking)))
 @grouped(
     "chosen",
-    _Training,
+    _CrossEncoderOptions,
     click.option("--data", required=True, metavar="NAME|PATH", help=DATA_HELP),
     READING,
     click.option("--model", required=True, metavar="NAME|PATH", help="The cross-encoder to begin with."),
@@ -266,13 +243,10 @@ def _reranking_params() -> tuple[Param, ...]:
     ENCODER,
     JSON,
 )
-def cross_encoder(chosen: _Training, model: str, **texts: str | None) -> None:
+def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
     """A cross-encoder that reranks what a first stage retrieves; the encoder is for a dense one. Wants a GPU."""
-    import engine
-    from engine.training.cross_encoder import HISTORY_FILE
-
     use_threads()
-    params = flag_values(texts, PREFIX, _reranking_params(), "training a cross-encoder")
+    params = flag_values(texts, PREFIX, params_of(Reranking), "training a cross-encoder")
     with Meter() as meter:
         dataset = chosen.load(meter)
         check_splits(dataset.qrels, (chosen.learn, chosen.dev))
@@ -286,7 +260,7 @@ def cross_encoder(chosen: _Training, model: str, **texts: str | None) -> None:
         watch = None if chosen.as_json else lambda look: meter.echo(_look_line(look))
         with stop_on_interrupt() as stop:
             folder = engine.train_cross_encoder(
-                model, corpus, queries, dataset.qrels, out=chosen.out, train=chosen.learn, dev=chosen.dev,
+                chosen.model, corpus, queries, dataset.qrels, out=chosen.out, train=chosen.learn, dev=chosen.dev,
                 seed=chosen.seed, device=chosen.device, watch=watch, progress=meter, stop=stop, **params,
             )  # fmt: skip
     record = json.loads((folder / HISTORY_FILE).read_text("utf-8"))

@@ -29,6 +29,11 @@ KEPT = 20_000
 """Vectors of texts that an Answerer keeps: the oldest go first."""
 
 
+def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], Any]) -> Encode:
+    """Return the two functions of a framework's embedding model as the one that an Answerer takes."""
+    return lambda texts, role: documents(list(texts)) if role == "document" else [query(text) for text in texts]
+
+
 @contextmanager
 def needs(package: str, extra: str) -> Iterator[None]:
     """Inside, a module that cannot be found is an ImportError that names what brings it."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.data.encoders import TextEncoder
 from engine.data.models.encoder_model import Role
-from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
+from engine.integrations.candidates import Answerer, Selection, encode_with, needs, stored
 
 with needs("langchain-core", "langchain"):
     from langchain_core.callbacks import Callbacks
@@ -35,7 +35,7 @@ class FrontierCompressor(BaseDocumentCompressor):
         """Read the decoder, so that what is wrong with it is said at once."""
         encoder = self.encoder
         if isinstance(encoder, Embeddings):
-            encoder = encode_with(encoder)
+            encoder = encode_with(encoder.embed_documents, encoder.embed_query)
         self._answerer = Answerer(self.decoder, self.k, encoder)
 
     def answer(self, documents: Sequence[Document], query: str) -> Selection:
@@ -79,14 +79,3 @@ class FrontierEmbeddings(Embeddings):
     def _vectors(self, texts: list[str], role: Role) -> list[list[float]]:
         vectors: list[list[float]] = self._encode(texts, role).tolist()
         return vectors
-
-
-def encode_with(embeddings: Embeddings) -> Encode:
-    """LangChain's Embeddings as the function that an Answerer takes."""
-
-    def encode(texts: Sequence[str], role: str) -> Any:
-        if role == "document":
-            return embeddings.embed_documents(list(texts))
-        return [embeddings.embed_query(text) for text in texts]
-
-    return encode

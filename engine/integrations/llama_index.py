@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
+from engine.integrations.candidates import Answerer, Selection, encode_with, needs, stored
 
 with needs("llama-index-core", "llama-index"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -27,7 +27,9 @@ class FrontierPostprocessor(BaseNodePostprocessor):
 
     def __init__(self, decoder: Any, k: int | None = None, encoder: Any = None, **attributes: Any) -> None:
         super().__init__(decoder=decoder, k=k, encoder=encoder, **attributes)
-        self._answerer = Answerer(decoder, k, encode_with(encoder) if isinstance(encoder, BaseEmbedding) else encoder)
+        if isinstance(encoder, BaseEmbedding):
+            encoder = encode_with(encoder.get_text_embedding_batch, encoder.get_query_embedding)
+        self._answerer = Answerer(decoder, k, encoder)
 
     @classmethod
     def class_name(cls) -> str:
@@ -53,14 +55,3 @@ class FrontierPostprocessor(BaseNodePostprocessor):
             NodeWithScore(node=nodes[row].node, score=score)
             for row, score in zip(found.rows, found.scores, strict=True)
         ]
-
-
-def encode_with(model: BaseEmbedding) -> Encode:
-    """LlamaIndex's embedding model as the function that an Answerer takes."""
-
-    def encode(texts: Sequence[str], role: str) -> Any:
-        if role == "document":
-            return model.get_text_embedding_batch(list(texts))
-        return [model.get_query_embedding(text) for text in texts]
-
-    return encode

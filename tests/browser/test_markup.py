@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dashboard.explore.page import VIEWS
-from dashboard.serve import HEALTH
+from dashboard.server import HEALTH
 from dashboard.sharing.dialogs import EXPORT, LINK
 from dashboard.sharing.dialogs import VIEWS as SAVED
 from dashboard.theory.page import GROUPS

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dashboard.serve import Listening
+from dashboard.server import Listening
 from dashboard.services.roots import UPLOADS_OFF
 from support import warm_home
 from support.browser import Server

@@ -202,7 +202,7 @@ def test_nginx_takes_its_lines_as_they_are_printed(base, tmp_path):
 
 
 def test_serve_passes_stores_on_to_its_workers():
-    from dashboard.serve import _flag_of
+    from dashboard.server import _flag_of
 
     assert _flag_of("store://pg/papers") == ("--store", "pg/papers")
     assert _flag_of("corpora/a.csv") == ("--corpus", "corpora/a.csv")

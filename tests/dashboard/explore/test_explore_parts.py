@@ -13,7 +13,9 @@ from dashboard.components.live_plot import Picked
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.session.answers import Answer
 from dashboard.session.view_names import REDUNDANCY, RESULTS, TABLE
-from engine import views
+from engine.views import decision
+from engine.views import redundancy as redundancy_views
+from engine.views import sets as set_views
 from engine.wording import decimal
 from support.explore_parts import NAMES, corpus, drawn, question_of, reading, reasons
 from support.pages import baseline, component, figures, press, sets, tables, tiles
@@ -27,7 +29,7 @@ def answers_of(loaded, asked, names, **params):
         decoder = engine.Decoder(select=stage, depth=asked.depth)
         ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
         base = base or ranking
-        figures = views.card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
+        figures = set_views.card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
         answers[name] = Answer(name, decoder, ranking, figures, 0.001)
     return answers
 
@@ -64,7 +66,7 @@ def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
     for shown, answer in zip(figures(app, "ILAD@6"), answers.values(), strict=True):
         assert shown == pytest.approx(answer.figures.ilad, abs=2e-5)
     for tile, answer in zip(tiles(app).values(), answers.values(), strict=True):
-        rows, own = views.redundancy(loaded.space, answer.ranking).rows, tile["set"]
+        rows, own = redundancy_views.redundancy(loaded.space, answer.ranking).rows, tile["set"]
         assert own.rows() == list(rows)
         expected = loaded.space.vectors[list(rows)].double() @ asked.vector.double()
         relevance = [tile["now"]["relevance"][i] for i in own.ids()]
@@ -104,9 +106,9 @@ def test_drawer_shows_the_open_document_and_the_reasons_until_it_is_closed(loade
         assert any(loaded.space.corpus.texts[row] == t.value for t in app.text)
         assert component(app, "explore.lists")["opened"] == row
         for line, (name, answer) in zip(reasons(app), answers.items(), strict=True):
-            expected = views.why(loaded.space, asked.vector, answer.ranking, row, answer.stage)
+            expected = decision.why(loaded.space, asked.vector, answer.ranking, row, answer.stage)
             rank = "" if expected.rank is None else f" #{expected.rank}"
-            assert line == f"{style_of(name).sign} {answer.title}{rank}. {views.reasons(expected)}"
+            assert line == f"{style_of(name).sign} {answer.title}{rank}. {decision.reasons(expected)}"
             if expected.rank is not None:
                 assert any(f"score when picked {decimal(expected.score)}" in t.value for t in app.text)
         assert any(c.value.startswith("Relevance 0.") and f" of {len(loaded.space)}" in c.value for c in app.caption)
@@ -170,18 +172,18 @@ def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
     app = drawn(REDUNDANCY, loaded, asked, answers)
     near = tables(app, "Nearest already chosen")
     for (name, answer), shown in zip(answers.items(), near, strict=True):
-        similar = views.redundancy(loaded.space, answer.ranking)
+        similar = redundancy_views.redundancy(loaded.space, answer.ranking)
         pairs = similar.similarity[np.triu_indices(6, 1)]
         expected = f"mean {pairs.mean():.3f}, highest {pairs.max():.3f}, {(pairs >= 0.9).sum()} of 15 pairs"
         assert any(c.value.startswith(f"{answer.title}: {expected}") for c in app.caption), name
         assert shown["Similarity"].isna().tolist() == [True] + [False] * 5
-    rows = views.redundancy(loaded.space, answers["top_k"].ranking).closest
+    rows = redundancy_views.redundancy(loaded.space, answers["top_k"].ranking).closest
     assert {loaded.space.corpus.texts[row] for row in rows} <= {t.value for t in app.text}
 
 
 def test_clicked_cell_opens_both_documents(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"])
-    rows = views.redundancy(loaded.space, answers["nnn"].ranking).rows
+    rows = redundancy_views.redundancy(loaded.space, answers["nnn"].ranking).rows
     clicked = Picked(f"{rows[2]}:{rows[0]}", clicks=1)
     app = drawn(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": clicked})
     assert {loaded.space.corpus.texts[row] for row in (rows[2], rows[0])} <= {t.value for t in app.text}
@@ -191,7 +193,9 @@ def test_clicked_cell_opens_both_documents(loaded, asked):
     assert f"similarity of A and B: {value:.4f}" in [c.value for c in app.caption]
     for bad in ("1:999", "x:y", "3", "1:2:3", ""):
         app = drawn(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
-        closest = max((views.redundancy(loaded.space, a.ranking) for a in answers.values()), key=lambda r: r.most)
+        closest = max(
+            (redundancy_views.redundancy(loaded.space, a.ranking) for a in answers.values()), key=lambda r: r.most
+        )
         assert {loaded.space.corpus.texts[row] for row in closest.closest} <= {t.value for t in app.text}
 
 
@@ -199,7 +203,7 @@ def test_clicked_cell_opens_both_documents(loaded, asked):
 def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
     loaded = corpus(negative=True)
     asked = question_of(loaded, k=8)
-    similar = views.redundancy(loaded.space, answers_of(loaded, asked, ["max_sum"])["max_sum"].ranking)
+    similar = redundancy_views.redundancy(loaded.space, answers_of(loaded, asked, ["max_sum"])["max_sum"].ranking)
     assert similar.similarity.min() < -0.1
     figure = redundancy_figure([("max_sum", "<b>$x$", similar)] * 2, dark)
     cells, points, *_ = figure.data
@@ -218,6 +222,8 @@ def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
 
 def test_heat_map_of_many_names_every_fifth_rank():
     loaded = corpus(60)
-    similar = views.redundancy(loaded.space, answers_of(loaded, question_of(loaded, k=50), ["top_k"])["top_k"].ranking)
+    similar = redundancy_views.redundancy(
+        loaded.space, answers_of(loaded, question_of(loaded, k=50), ["top_k"])["top_k"].ranking
+    )
     figure = redundancy_figure([("top_k", "Top-k", similar)], False)
     assert list(figure.layout.xaxis.tickvals) == [1, *range(5, 51, 5)] and len(similar.rows) > EVERY_RANK

@@ -13,7 +13,7 @@ from dashboard.session.answers import Answer
 from dashboard.session.view_names import MAP
 from dashboard.widgets import map as shared_map
 from dashboard.widgets.map import CLUSTER, PLAIN
-from engine import views
+from engine.views.sets import card
 from support.explore_parts import corpus, drawn, question_of
 
 TOPICS = tuple(["pets", "tools", ""][i % 3] for i in range(30))
@@ -41,7 +41,7 @@ def answers_of(loaded, asked, names=("top_k", "mmr")):
         decoder = engine.Decoder(select=engine.make(name))
         ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
         base = base or ranking
-        figures = views.card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
+        figures = card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
         answers[name] = Answer(name, decoder, ranking, figures, 0.001)
     return answers
 

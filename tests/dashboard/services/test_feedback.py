@@ -13,7 +13,7 @@ from dashboard.services import feedback
 from dashboard.services.source import Source
 from engine import orag
 from engine.errors import DataError
-from engine.views import before_after
+from engine.views.sets import before_after
 from support.live_feedback import HOSTILE, N, add, corpus, explore, read, thumb, vectors
 from support.pages import assert_plain, component, pick, press, screen, texts, tiles
 from support.patience import patient

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.runtime.secrets import Secrets
 
-from dashboard.serve import Listening
+from dashboard.server import Listening
 from dashboard.services import login
 from engine.errors import FrontierError
 

@@ -13,7 +13,7 @@ from dashboard.services.source import Source
 from dashboard.session.query import first_split
 from engine.evaluation.studies.ann_indexes import INDEXES, usual
 from engine.evaluation.studies.rerank_depth import by_depth
-from engine.views import segments_said
+from engine.views.theory import segments_said
 from support.pages import beir, column, csv_source, ended, pick, run, screen, texts, worked
 from support.theory_page import said, theory
 from support.training import StopAfter

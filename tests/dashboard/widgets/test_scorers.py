@@ -12,10 +12,11 @@ from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
 from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
 from dashboard.session.view_names import RESULTS, TABLE
-from engine import views
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
+from engine.views import decision
+from engine.views import sets as set_views
 from support.charts import figure, ids
 from support.explore_parts import corpus, drawn, question_of, reading, reasons
 from support.pages import (
@@ -70,12 +71,12 @@ def test_the_relevance_is_what_the_selector_saw():
     first, other = engine.make("truncated", dimension=2), engine.make("truncated", dimension=3)
     stage = engine.make(FIRST)
     one = first.score(space, batch)[0].double()
-    saw = views.relevance(stage, scored(Decoder(stage, first), space, query))
+    saw = decision.relevance(stage, scored(Decoder(stage, first), space, query))
     assert torch.equal(saw.score, one), "one scorer has given every document a number"
     order = sorted(range(len(space)), key=lambda row: (-one[row].item(), row))
     assert [int(saw.place[row]) for row in order] == list(range(1, len(space) + 1))
     reranked = Decoder(stage, first, other, 10)
-    saw = views.relevance(stage, scored(reranked, space, query))
+    saw = decision.relevance(stage, scored(reranked, space, query))
     pool = sorted(order[:10])
     again = other.score(space, batch, torch.tensor([pool]))[0].double()
     assert torch.equal(saw.score[pool], again) and saw.score.isnan().sum() == len(space) - 10
@@ -83,15 +84,15 @@ def test_the_relevance_is_what_the_selector_saw():
     outside = [int(saw.place[row]) for row in order[10:]]
     assert outside == list(range(11, len(space) + 1)), "they follow, as they were retrieved"
     ranking = decode(reranked, space, query, 6)
-    kept, dropped = views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
+    kept, dropped = set_views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
     assert [r.relevance for r in kept] == [saw.score[r.row].item() for r in kept]
     assert all(a.relevance >= b.relevance for a, b in pairwise(kept)) and not dropped
-    inside = views.why(space, asked.vector, ranking, kept[2].row, stage, 10, relevance=saw)
+    inside = decision.why(space, asked.vector, ranking, kept[2].row, stage, 10, relevance=saw)
     assert (inside.relevance, inside.place, inside.overtaken) == (kept[2].relevance, 3, 0)
-    outside = views.why(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
+    outside = decision.why(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
     assert outside.relevance is None and outside.pool == 10
-    assert views.reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
-    lacking = dict(views.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
+    assert decision.reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
+    lacking = dict(set_views.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
     assert all(rank == int(saw.place[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
 
 
@@ -100,20 +101,20 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     asked = question_of(loaded)
     space, query = loaded.space, question(loaded, asked)
     first, other, blind = engine.make(QUICK[0]), engine.make(OTHER), engine.make(BLIND, l1=0.01)
-    assert views.relevance(blind, scored(Decoder(blind, first, None, 9), space, query)) is None
-    assert views.relevance(blind, scored(Decoder(blind, other), space, query)) is None
+    assert decision.relevance(blind, scored(Decoder(blind, first, None, 9), space, query)) is None
+    assert decision.relevance(blind, scored(Decoder(blind, other), space, query)) is None
     assert torch.equal(
         decode(Decoder(blind, other), space, query, 6).index, decode(Decoder(blind), space, query, 6).index
     )
     decoder = Decoder(blind, other, None, 9)
-    saw = views.relevance(blind, scored(decoder, space, query))
+    saw = decision.relevance(blind, scored(decoder, space, query))
     pool = saw.found.candidates.pool[0]
     assert torch.allclose(saw.score[pool], (space.vectors[pool] @ asked.vector).double(), atol=1e-6)
     ranking = decode(decoder, space, query, 2)
     for row in range(len(space)):
-        seen = views.why(space, asked.vector, ranking, row, blind, 9, relevance=saw)
+        seen = decision.why(space, asked.vector, ranking, row, blind, 9, relevance=saw)
         assert (seen.pool is None) == (row in pool.tolist())
-        whole = views.why(space, asked.vector, decode(decoder, space, query, 9), row, blind, 9, relevance=saw)
+        whole = decision.why(space, asked.vector, decode(decoder, space, query, 9), row, blind, 9, relevance=saw)
         assert seen.dual.score == pytest.approx(whole.dual.score), "the weights that the set does not show count too"
 
 
@@ -126,8 +127,8 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     for key, decoder in ((FIRST, base), (PICKED, mine)):
         result = scored(decoder, loaded.space, query)
         ranking = select_from(decoder.select, result, asked.k)
-        figures_ = views.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
-        saw = views.relevance(decoder.select, result)
+        figures_ = set_views.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
+        saw = decision.relevance(decoder.select, result)
         shown[key] = Answer(key, decoder, ranking, figures_, 0.001, saw)
     rows, saw = shown[PICKED].ranking.rows(), shown[PICKED].relevance
     drawn_ = drawn(RESULTS, loaded, asked, shown, reading=reading(loaded, rows[-1]))

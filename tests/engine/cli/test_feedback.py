@@ -87,7 +87,7 @@ def test_every_declared_parameter_has_a_flag():
 
 def test_what_exploring_costs_is_told():
     output = run("simulate", *SHORT)
-    found = re.findall(r"^ +(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
+    found = re.findall(r"^ *(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
     assert [row[:2] for row in found] == [("1", "20"), ("21", "40")]
     assert re.search(r"Draws are right in \d+\.\d%; the top document would be in \d+\.\d%: exploring costs", output)
     rows = json.loads(run("simulate", *SHORT, "--json"))["exploration"]

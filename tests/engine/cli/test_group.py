@@ -134,12 +134,9 @@ def test_without_a_command_it_serves(monkeypatch):
     assert "decode" in run("-h") and "serve" in run("--help") and "0." in run("--version")
 
 
-def test_serve_refuses_a_corpus_that_is_not_there():
-    assert "no such file or folder: 'nosuch.csv'" in run("serve", "--corpus", "nosuch.csv", fails=True)
-
-
-def test_serve_refuses_a_second_corpus_that_is_not_there():
-    said = run("serve", "--corpus", "numpy-api", "--corpus", "nosuch.csv", fails=True)
+@pytest.mark.parametrize("before", [(), ("--corpus", "numpy-api")])
+def test_serve_refuses_a_corpus_that_is_not_there(before):
+    said = run("serve", *before, "--corpus", "nosuch.csv", fails=True)
     assert "no such file or folder: 'nosuch.csv'" in said
 
 

@@ -44,7 +44,7 @@ def test_an_unknown_store_is_named_before_anything_is_embedded(home):
 
 
 def test_an_engine_that_cannot_be_reached_is_named_before_anything_is_embedded(home, monkeypatch):
-    monkeypatch.setattr("engine.cli.encoding.space_and_decoder", lambda *_, **__: pytest.fail("it embeds"))
+    monkeypatch.setattr("engine.cli.stores.space_and_decoder", lambda *_, **__: pytest.fail("it embeds"))
     monkeypatch.setenv(PASSWORD_ENV, "wrong")
     code, said = run("load", "pg/small", "--corpus", str(home / "small.csv"))
     assert code == 1 and "refused the user or the password" in said

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import engine
 from dashboard.serve import main
-from engine.cli.training import train as group
+from engine.cli.commands import train as group
 from engine.errors import Cancelled, DataError, ParamError
 from engine.training.comparison import System, compare_systems
 from engine.training.experiment import course, foreseen

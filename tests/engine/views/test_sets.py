@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import engine
-from engine.views import card, diff, merged, missed, places, reasons, redundancy, similarities, trust, weight_lines, why
-from engine.views.sets import DROPPED, NEW, NOWHERE, SAME
+from engine.views.decision import places, reasons, why
+from engine.views.redundancy import redundancy, similarities
+from engine.views.sets import DROPPED, NEW, NOWHERE, SAME, card, diff, merged, missed, trust, weight_lines
 
 
 @pytest.fixture

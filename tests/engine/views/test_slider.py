@@ -10,7 +10,7 @@ import engine
 from engine.decoder import decode_grid, scored
 from engine.params import Real, Whole, form_of, values_of
 from engine.stages import methods
-from engine.views import relevance
+from engine.views.decision import relevance
 from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, positions, slider_answers, stops
 from support.instances import problem
 from support.packed import Packed, PackedPath

@@ -1,20 +1,28 @@
-"""A finished sweep: its cells, and groups of queries by what is relevant, by their words, or by a column (`--by`)."""
+"""A finished sweep: its cells, groups of its queries (`--by`), and runs of other systems beside it (`--run`)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from engine.cli.options import READING, ReadOptions, grouped, option, split_option
-from engine.cli.output import aligned, one_line
+import engine
+from engine.cli.group import Meter
+from engine.cli.inputs import Encoding, ReadOptions, embed_corpus, embed_queries
+from engine.cli.output import aligned, echo_notices, one_line
 from engine.errors import DataError
-
-if TYPE_CHECKING:
-    from engine.values import Dataset
+from engine.evaluation.frontier import SHARE, best_of_each, frontier
+from engine.evaluation.paired import names, written_out
+from engine.evaluation.runs import read_run
+from engine.evaluation.statistics import meant
+from engine.evaluation.stratification import KINDS, kinds, stratify, values_by_query
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.tables import usual_baseline
+from engine.values import Dataset
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,6 @@ class StratifiedSweep:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        from engine.evaluation.paired import names, written_out
-
         rows = {"groups": self.means, "differences": self.differences}
         written = dict(zip(self.methods, names(self.best, written_out), strict=True))
         plain = {kind: [{**asdict(row), "name": written[row.label]} for row in rows[kind]] for kind in rows}
@@ -69,8 +75,6 @@ class FinishedSweep(ReadOptions):
 
     def load_cells(self) -> tuple[list[Any], int]:
         """The cells of one data set and split in the store, and k, by default the largest."""
-        from engine.evaluation.sweep.store import Store
-
         store, split = self.store, self.split
         if not Path(store).is_file():
             raise click.UsageError(f"no such store: {store!r}; `frontier sweep --store {store}` makes one")
@@ -104,11 +108,6 @@ class FinishedSweep(ReadOptions):
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
         """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
-        from engine.evaluation.frontier import SHARE, best_of_each, frontier
-        from engine.evaluation.statistics import meant
-        from engine.evaluation.stratification import KINDS, kinds, stratify, values_by_query
-        from engine.evaluation.tables import usual_baseline
-
         by, first = self.by, cells[0]
         if by is None:
             return None
@@ -133,8 +132,6 @@ class FinishedSweep(ReadOptions):
 
     def _space(self, dataset: Dataset, cell: Any) -> Any:
         """The corpus with the vectors that were swept. Raises UsageError where they are others."""
-        import engine
-
         space = engine.Space(dataset.corpus, dataset.vectors or engine.embed(dataset.corpus))
         if space.embeddings.digest != cell.provenance["embeddings"]:
             raise click.UsageError(
@@ -144,26 +141,32 @@ class FinishedSweep(ReadOptions):
         return space
 
 
-FINISHED_SWEEP = grouped(
-    "swept",
-    FinishedSweep,
-    option(
-        "--by",
-        metavar="KIND",
-        help="The y axis in groups of queries too: by how many documents are relevant, by how like others they are, "
-        "by their length, by the words of the query, by its aspects (relevant, correlation, length, words, aspects), "
-        "or by a column of the queries or of the documents relevant to them.",
-    ),
-    option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
-    READING,
-    click.argument("store", metavar="STORE"),
-    split_option(f"Where the store holds several; default: {REPORTED}.", default=None),
-    option("-k", "k", type=int, help="Default: the largest in the store."),
-    option("--x", "across", default="ilad", help="The frontier's x axis: a metric, or milliseconds."),
-    option("--y", "up", default="recall", help="Its y axis."),
-    option("--baseline", help="A method or a label; default: the first selector's."),
-)
-"""The argument and the options of a command on a finished sweep."""
+@dataclass(frozen=True, kw_only=True)
+class OtherSystems(Encoding):
+    """A command's choice of runs, and of the encoder that the sweep had."""
+
+    runs: tuple[str, ...]  # files
+
+    def cells(self, swept: FinishedSweep, cells: list[Any], k: int) -> list[Any]:
+        """A cell for each run, in the metrics of the sweep, whose cells are given. Raises UsageError or DataError."""
+        if not self.runs:
+            return []
+        first = cells[0]
+        with Meter() as meter:
+            dataset = swept.load_corpus(cells, "--run")
+            queries = dataset.judged(first.split)
+            found = [read_run(file, dataset.corpus.ids, queries.ids) for file in self.runs]
+            if twice := [name for name, count in Counter(run.name for run in found).items() if count > 1]:
+                raise click.UsageError(
+                    f"two runs are called {twice[0]!r}; give each a tag of its own, or a .jsonl file"
+                )
+            space = embed_corpus(dataset, self, progress=meter)
+            if space.embeddings.digest != first.provenance["embeddings"]:
+                raise click.UsageError(f"the store was swept with other vectors than those of --encoder {self.encoder}")
+            vectors = embed_queries(space, queries, progress=meter)
+        echo_notices(notice for run in found for notice in run.notices)
+        asked = (space, vectors, dataset.qrels[first.split], k, tuple(first.values))
+        return [run.cell(*asked, split=first.split, aspects=dataset.aspects) for run in found]
 
 
 def plain_strata(strata: StratifiedSweep) -> str:

@@ -1,0 +1,521 @@
+"""Every command, its options and its help; what it does is in the module that it names, imported when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from engine.cli.group import lazy, main, runs_in
+from engine.cli.options import (
+    CORPUS,
+    ENCODER,
+    FINISHED_SWEEP,
+    POINTS,
+    READING,
+    RUNS,
+    SIZE,
+    SOURCE,
+    STAGE,
+    TABLE,
+    DeclaredCommand,
+    execution_options,
+    file_option,
+    grouped,
+    json_option,
+    judged_options,
+    metrics_option,
+    option,
+    seed_option,
+    size_option,
+    split_option,
+    stages_option,
+)
+
+JSON = json_option()
+LINES = json_option("One JSON object a line.")
+JUDGED = judged_options()
+SAMPLE = judged_options(
+    "Whose judged queries are asked.",
+    option("--count", type=click.IntRange(1), default=200, help="How many of the queries, at random."),
+    seed_option("Of the choice of queries."),
+)
+SMALL = size_option(default="5")
+POOL = option(
+    "--pool", type=int, default=18, help="How many of the most relevant documents; their sets are enumerated."
+)
+NAME = click.argument("name", metavar="NAME/COLLECTION")
+LOG = click.argument("log", metavar="LOG")
+EXPORT = file_option("--export", "target", help="The adapted vectors: .npy, .npz or .parquet.")
+SELECT = stages_option("select", "selectors", "Decoders that are looked at.")
+
+
+@main.command()
+@json_option("Machine-readable.")
+@runs_in("engine.cli.decode")
+def methods() -> None:
+    """The table of methods, their parameters and sources."""
+
+
+@main.command()
+@grouped("source", lazy("engine.cli.inputs:CorpusOptions"), CORPUS, TABLE, ENCODER)
+@click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
+@runs_in("engine.cli.decode")
+def embed() -> None:
+    """Embed a corpus into the cache; a run that was stopped goes on where it was."""
+
+
+@main.command(cls=DeclaredCommand, flags=lazy("engine.cli.decode:stage_flags"))
+@SOURCE
+@click.option("--query", "texts", multiple=True, help="A query; may be given more than once.")
+@click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
+@split_option("All judged queries of a split; prints the means of the metrics.", default=None)
+@SIZE
+@json_option("One JSON object.")
+@click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
+@runs_in("engine.cli.decode")
+def decode() -> None:
+    """Retrieve a set for a query, or for every judged query of a split, and measure it."""
+
+
+@main.command()
+@option("--decoder", "setting", required=True, metavar="FILE", help="A decoder exported as JSON.")
+@SOURCE
+@click.option("-k", "k", help="How many documents a query gets. Default: as exported.")
+@option("--host", default="127.0.0.1", help="Where it listens; others than this machine need 0.0.0.0, say.")
+@option("--port", type=click.IntRange(0, 65535), default=8600, help="0 takes a free one.")
+@runs_in("engine.cli.decode")
+def answer() -> None:
+    """Serve one decoder: POST /answer takes {"queries": ["…"]} or {"vectors": [[…]]}, GET /health says what is served.
+
+    Corpus, encoder and checkpoint are those of the file, unless a flag names others.
+    """
+
+
+@main.command(cls=DeclaredCommand, flags=lazy("engine.cli.passages:task_flags"))
+@CORPUS
+@grouped("reading", lazy("engine.cli.inputs:ReadOptions"), TABLE)
+@click.option("--out", required=True, metavar="FOLDER", help="Where the BEIR folder goes: new, or empty.")
+@runs_in("engine.cli.passages")
+def passages() -> None:
+    """Labelled queries out of a corpus: find the document that contains a passage.
+
+    Passages of the corpus's documents are the queries; relevant is every document that contains one word for word.
+    Distractors, copies of these documents with a word or two of the passage changed, are added to the corpus. Recall is
+    then how well a text is found again by a part of it: people's questions are harder.
+    """
+
+
+@main.command(name="data")
+@CORPUS
+@grouped("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
+@JSON
+@runs_in("engine.cli.passages")
+def sizes() -> None:
+    """Documents, queries and relevant documents a query, by split; nothing is embedded."""
+
+
+@main.command()
+@judged_options("Whose judged queries are decoded.")
+@stages_option("select", "selectors", "Default: every selector.")
+@stages_option("retrieve", "retrieves", "Default: dense.")
+@stages_option("rerank", "reranks", "Default: none.")
+@option("--depth", metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
+@POINTS
+@click.option(
+    "--values",
+    type=click.Choice(["grid", "all"]),
+    default="grid",
+    help="all: every λ, exactly, of selectors whose rankings have a path over it; a grid of the others.",
+)
+@size_option("sizes", ("5", "10"))
+@metrics_option("Default: all that can be measured.")
+@execution_options("sweep.db")
+@json_option("One JSON object a cell.")
+@runs_in("engine.cli.evaluation")
+def sweep() -> None:
+    """Measure decoders over their parameters; what is finished is kept, and not computed again."""
+
+
+@main.command()
+@FINISHED_SWEEP
+@RUNS
+@metrics_option("Of the table. Default: those of the store.")
+@click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
+@click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")
+@file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
+@JSON
+@runs_in("engine.cli.evaluation")
+def compare() -> None:
+    """The frontier of a finished sweep, and what differs significantly from the baseline."""
+
+
+@main.command()
+@SOURCE
+@option("--select", "selector", metavar=STAGE, help="Tune this selector; all chooses among all of them.")
+@option("--retrieve", metavar=STAGE, help="Tune this scorer instead; beside --select all: scorers to try, or all.")
+@option("--objective", help="maximise, diverse or knee; default: diverse for selectors, maximise with --metric.")
+@option("--metric", help="What is maximised; default: comp.")
+@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: 0.95.")
+@split_option("The split that chooses.", default="dev", name="--dev")
+@split_option("The split that reports; none for no report.", name="--test")
+@click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
+@SIZE
+@POINTS
+@option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
+@seed_option("Of the search and of the draws.")
+@execution_options("tune.db")
+@option(
+    "--export",
+    "target",
+    help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
+)
+@click.option("--history", "past", is_flag=True, help="List the studies in the store, newest first; tune nothing.")
+@JSON
+@runs_in("engine.cli.evaluation")
+def tune() -> None:
+    """Choose a setting on one split, and report it on another beside the baseline."""
+
+
+@main.command()
+@JUDGED
+@stages_option("rerank", "reranks", "Scores again.", required=True)
+@stages_option("retrieve", "retrieves", "Default: dense.")
+@stages_option("select", "selectors", "Default: the first one.")
+@click.option("--depth", "depths", multiple=True, metavar="N", help="How many are reranked. Default: 10 to 1000.")
+@click.option("--random", type=int, help="So many others, at random, are reranked too; nothing is kept.")
+@seed_option("Of those.")
+@SIZE
+@metrics_option("What is measured.", default=("mrr",))
+@execution_options("depths.db")
+@LINES
+@runs_in("engine.cli.search")
+def depths() -> None:
+    """Measure rerankers by how many of the retrieved documents they get to see."""
+
+
+@main.command()
+@JUDGED
+@stages_option("retrieve", "retrieves", "Whose vectors. Default: dense.")
+@click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    metavar=STAGE,
+    help="hnsw (links, construction, breadth) or ivf (cells, probes); a bare name tries several. Default: both.",
+)
+@SIZE
+@metrics_option("Default: mrr and ndcg.")
+@option("--share", metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
+@seed_option("Of the graph and of k-means.")
+@LINES
+@runs_in("engine.cli.search")
+def ann() -> None:
+    """Measure approximate search against the exact one: quality, time and memory (extra `ann`)."""
+
+
+@main.command()
+@JUDGED
+@stages_option("select", "selectors", "Default: every selector that has a weight of relevance.")
+@size_option("sizes", ("10", "20", "50", "100"))
+@click.option("--weight", "weights", multiple=True, type=float, default=(0.5, 0.7, 0.9), help="Of relevance.")
+@option("--calls", type=int, default=9, help="How many queries are timed.")
+@click.option(
+    "--plain/--no-plain", default=True, help="mmr, dpp, max_sum without swaps: also as their papers print them."
+)
+@LINES
+@runs_in("engine.cli.search")
+def latency() -> None:
+    """Measure what one query takes by k and by the weight of relevance: one at a time, on one thread."""
+
+
+@main.command()
+@JUDGED
+@stages_option("select", "selectors", "Default: the first one.")
+@stages_option("retrieve", "retrieves", "Default: dense.")
+@click.option("--words", "budgets", multiple=True, type=int, help="A budget. Default: 50 to 1600.")
+@size_option(default="50")
+@click.option("--answers", "answered", is_flag=True, help="Also answer strings, of answers.tsv in the corpus' folder.")
+@LINES
+@runs_in("engine.cli.search")
+def budget() -> None:
+    """Measure Recall within budgets of words: what a reader of so many words gets, best document first."""
+
+
+@main.command()
+@click.argument("which", metavar="[PAPER|CLAIM|all]", default="all")
+@option("--data", metavar="FOLDER", type=click.Path(exists=True, file_okay=False), help="Judged sets in BEIR layout.")
+@option("--encoder", default="bundled", metavar="NAME|PATH", help="Embeds the sets.")
+@option("--workers", type=click.IntRange(1, 64), default=1, help="Processes of this machine, a thread each.")
+@option("--work", metavar="FOLDER", type=click.Path(file_okay=False), help="Trained systems, a folder a set.")
+@click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
+@seed_option("Of samples and resamples.")
+@click.option("--anew", is_flag=True, help="Measure again what is kept from before.")
+@file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
+@json_option("One JSON object a claim.")
+@runs_in("engine.cli.reproduce")
+def reproduce() -> None:
+    """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
+
+
+@main.group()
+def theory() -> None:
+    """Measure on a corpus what the papers prove or claim."""
+
+
+@theory.command()
+@SAMPLE
+@SMALL
+@POOL
+@json_option("One JSON object a query.")
+@runs_in("engine.cli.theory")
+def vrsd() -> None:
+    """VRSD: are §3.1's two problems one, and does Algorithm 1 find the best set? By enumeration of small pools."""
+
+
+@theory.command()
+@SAMPLE
+@JSON
+@runs_in("engine.cli.theory")
+def nnn() -> None:
+    """NNN: how often is exactly the relevant set recovered, by dense retrieval, on a grid, and for some λ₁ at all?"""
+
+
+@theory.command()
+@SAMPLE
+@size_option("sizes", ("5", "10", "50"))
+@click.option("--weight", "weights", multiple=True, type=float, default=(0.0, 0.3, 0.6, 0.8, 0.9, 1.0), help="θ.")
+@option("--pool", type=click.IntRange(4, 10), default=8, help="Of the most relevant documents; faces are enumerated.")
+@JSON
+@runs_in("engine.cli.theory")
+def ccbqp() -> None:
+    """CCBQP: is the relaxation tight, does Algorithm 1 end at sets, and how narrow is the cone?"""
+
+
+@theory.command()
+@SAMPLE
+@SMALL
+@stages_option("select", "selectors", "Of those with an objective. Default: all of them, with and without swaps.")
+@POOL
+@click.option("--fix-first", is_flag=True, help="vrsd: only sets with the most relevant document (Definition 2).")
+@json_option("One JSON object a selector and query.")
+@runs_in("engine.cli.theory")
+def gap() -> None:
+    """How often selectors find the best set by their own objective, and what they lack: by enumeration of pools."""
+
+
+@theory.command()
+@SAMPLE
+@option("--vectors", type=click.Choice(["bm25", "boolean", "dense"]), default="bm25", help="What is projected.")
+@click.option("--dimension", "dimensions", multiple=True, type=int, default=(256, 1024, 4096), help="k.")
+@option("--rank", type=int, default=1, help="r₀: within how many the best document is wanted.")
+@option("--draws", type=int, default=40, help="How many projections are drawn.")
+@json_option("One JSON object a query and dimension.")
+@runs_in("engine.cli.theory")
+def recall() -> None:
+    """Lemma 2: how often do random projections lose a query's best document, beside the bound?"""
+
+
+@main.group()
+def store() -> None:
+    """Corpora in PostgreSQL with pgvector, or in Milvus, as FRONTIER_HOME/stores.toml names them."""
+
+
+@store.command("load")
+@NAME
+@SOURCE
+@option("--batch", type=click.IntRange(1, 100_000), default=1_000, help="Documents a transaction.")
+@click.option("--index", is_flag=True, help="Build an HNSW index in the end.")
+@option("--m", "links", type=click.IntRange(2, 100), default=16, help="Links a document in the index.")
+@option("--ef-construction", type=click.IntRange(4, 1000), default=64, help="Candidates while the index is built.")
+@JSON
+@runs_in("engine.cli.stores")
+def load_command() -> None:
+    """Write a corpus with its embeddings; run again, it goes on where it was."""
+
+
+@store.command("check")
+@NAME
+@option("--queries", type=click.IntRange(1, 10_000), default=20, help="Points between two documents, at random.")
+@click.option("--data", metavar="NAME|PATH", help="A data set whose queries are asked instead.")
+@option("-n", "--depth", "n", type=click.IntRange(1, 10_000), default=500, help="How many documents are compared.")
+@option("--enough", type=click.FloatRange(0, 1), default=0.95, help="The recall at which to stop.")
+@seed_option("Same seed, same points.")
+@json_option("One JSON object an ef.")
+@runs_in("engine.cli.stores")
+def check_command() -> None:
+    """Measure what the index finds, for queries and for the questions that prove answers, at rising ef.
+
+    What was measured is kept; answers quote it.
+    """
+
+
+@store.command("prove", cls=DeclaredCommand, flags=lazy("engine.cli.decode:stage_flags"))
+@NAME
+@option("--query", "texts", multiple=True, required=True, help="A query; may be given more than once.")
+@SIZE
+@click.option("--by-index", is_flag=True, help="Answer from the engine's index, and prove nothing.")
+@json_option("One JSON object a query.")
+@runs_in("engine.cli.stores")
+def prove_command() -> None:
+    """Answer queries from a collection, and have its engine look at all documents until the answer is proven."""
+
+
+@main.group()
+def orag() -> None:
+    """Feedback that moves the documents' vectors, and the drift it causes."""
+
+
+def _numbers(kind: type) -> Any:
+    """A callback that reads numbers with commas between them; None where there are none."""
+
+    def parse(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[Any, ...] | None:
+        try:
+            return None if text is None else tuple(kind(part) for part in text.split(","))
+        except ValueError:
+            raise click.UsageError(f"{parameter.opts[0]} takes numbers with commas between; got {text!r}") from None
+
+    return parse
+
+
+def _parse_arrivals(
+    _ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[float, int], ...]:
+    """(share, round) of each SHARE@ROUND, the share as 0.5 or 50%."""
+    pairs = []
+    for text in texts:
+        share, _, after = text.partition("@")
+        try:
+            pairs.append((float(share.removesuffix("%")) / (100 if share.endswith("%") else 1), int(after)))
+        except ValueError:
+            raise click.UsageError(
+                f"{parameter.opts[0]} takes SHARE@ROUND, 0.5@1000 or 50%@1000; got {text!r}"
+            ) from None
+    return tuple(pairs)
+
+
+_PARSE_DECLARED = lazy("engine.cli.simulation:parse_declared")
+VARIANT = grouped(
+    "variant",
+    lazy("engine.cli.simulation:VariantOptions"),
+    option(
+        "--reranker", metavar=f"cosine|judgements|{STAGE}", callback=lazy("engine.cli.simulation:parse_reranker"),
+        help="Picks what is shown among several drawn (Algorithm 2): cosine, judgements (the best there is), a scorer.",
+    ),
+    option(
+        "--candidates", metavar="K", callback=_PARSE_DECLARED,
+        help="So many are drawn for the reranker; default: 10.",
+    ),
+    click.option(
+        "--arrive", "arrivals", multiple=True, metavar="SHARE@ROUND", callback=_parse_arrivals,
+        help="A share of the documents comes only after that round (Algorithm 3), 0.5@1000 say; several of them.",
+    ),
+    option(
+        "--newcomers", metavar="neighbours|printed", callback=_PARSE_DECLARED,
+        help="They start at their vector moved as their 5 nearest have moved (not the paper's; default), or as printed "
+        "at their vector.",
+    ),
+    click.option(
+        "--hops", is_flag=True,
+        help="Questions come by the steps of their plans, one after the other (Algorithm 4): metadata.plan of "
+        "queries.jsonl, a list of {step, tool}.",
+    ),
+    option(
+        "--updates", metavar="N", callback=_PARSE_DECLARED,
+        help="Queries come again until documents were updated so often; the paper has about 3,000 (appendix C.3).",
+    ),
+)  # fmt: skip
+"""The options of a VariantOptions."""
+
+
+@orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
+@SOURCE
+@option("--preset", default="default", help="How it learns: default, careful or paper.")
+@split_option("Whose judged queries are the stream; default: the largest.", default=None)
+@split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
+@VARIANT
+@SELECT
+@SIZE
+@file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
+@file_option("--log", "log", help="Write the feedback as a log, for replay and report; .jsonl: as an export.")
+@EXPORT
+@JSON
+@runs_in("engine.cli.feedback")
+def simulate() -> None:
+    """Learn from a stream of judged queries as if people answered, and measure what it does."""
+
+
+@orag.command()
+@LOG
+@SOURCE
+@option("--to", "to", metavar="N|NAME", help="As it was after N records, or at a snapshot.")
+@EXPORT
+@JSON
+@runs_in("engine.cli.feedback")
+def replay() -> None:
+    """Fold a log over the corpus again: the documents as feedback left them."""
+
+
+@orag.command()
+@LOG
+@SOURCE
+@click.argument("events", nargs=-1, metavar="[EVENT]…")
+@option("--last", type=click.IntRange(1), metavar="N", help="The newest N that count.")
+@JSON
+@runs_in("engine.cli.feedback")
+def undo() -> None:
+    """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
+
+
+@orag.command()
+@LOG
+@SOURCE
+@split_option("Whose queries are followed; default: the largest.", default=None)
+@option("--points", default=10, help="At how many moments to look.")
+@click.option("--query", "texts", multiple=True, help="What it is answered then and now; may be given more than once.")
+@SELECT
+@SIZE
+@option("--events", "shown", default=10, help="How many of the newest events to list.")
+@JSON
+@runs_in("engine.cli.feedback")
+def report() -> None:
+    """What feedback did: drift along the log, what moved most, and answers then and now."""
+
+
+@orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
+@SOURCE
+@option("--preset", default="paper", help="How it learns, but for rate and batch: default, careful or paper.")
+@option(
+    "--rates", metavar="η,η,…", callback=_numbers(float), help="Rates to try; default: the paper's ten, 1e-8 to 1e-5."
+)
+@option(
+    "--batches", metavar="N,N,…", callback=_numbers(int), help="Batch sizes to try; default: the paper's six, 5 to 50."
+)
+@split_option("Whose judged queries are the stream; default: the largest.", default=None)
+@split_option("A split that only the report is on; default: a share of the second half's.", default=None, name="--test")
+@VARIANT
+@SIZE
+@JSON
+@runs_in("engine.cli.simulation")
+def search() -> None:
+    """Search for learning rate and batch size.
+
+    Every setting learns the first half of the stream and is measured on queries of it that it never saw; the best one
+    starts anew on the second half, where it is reported. One pass unless --updates or --exposure says more.
+    """
+
+
+class TrainingGroup(click.Group):
+    """A command a recipe, and one for cross-encoders, made when asked for."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return sorted(lazy("engine.cli.training:commands")())
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command: click.Command | None = lazy("engine.cli.training:commands")().get(cmd_name)
+        return command
+
+
+@main.group(cls=TrainingGroup)
+def train() -> None:
+    """Train embeddings for a decoder, and compare them with what they must be compared with."""

@@ -1,0 +1,209 @@
+"""Simulated feedback: declared flags, the data that a simulation runs on, and `orag search` for rate and batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+
+from engine.cli.group import Meter, stop_on_interrupt, use_threads
+from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
+from engine.cli.options import declared_flags, flag_values
+from engine.cli.output import echo_json, echo_lines
+from engine.data.degrade import WORDS, shortened
+from engine.data.plans import FILE, planned
+from engine.feedback import Preset
+from engine.params import Param, params_of
+from engine.progress import counted
+from engine.simulation import search as core
+from engine.simulation.feedback_model import Stream
+from engine.simulation.search import named
+from engine.simulation.simulate import Plan
+from engine.simulation.variants import CANDIDATES, NEWCOMERS, RERANKERS, UPDATES
+from engine.space import Space
+from engine.values import Dataset, Embeddings, Qrels
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantOptions:
+    """What these options say, as `simulate` takes it; hops: whether questions come by the steps of their plans."""
+
+    reranker: Any = None
+    candidates: int | None = None
+    arrivals: tuple[tuple[float, int], ...] = ()
+    newcomers: str = "neighbours"
+    hops: bool = False
+    updates: int | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `simulate`, but for the hops."""
+        return {name: value for name, value in vars(self).items() if name != "hops"}
+
+    def planned(self, dataset: Dataset, corpus: str, qrels: str) -> tuple[Dataset, Any]:
+        """The data set, by hops where that is asked for, and these; corpus, qrels: as their options name them."""
+        if not self.hops:
+            return dataset, None
+        folder = qrels if (Path(qrels) / FILE).is_file() else corpus
+        found = planned(dataset, folder)
+        return found.dataset, found.hops
+
+
+def parse_declared(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+    """The value of an option that is a declared parameter of simulations. Raises ParamError."""
+    declared: dict[str | None, Any] = {"candidates": CANDIDATES, "newcomers": NEWCOMERS, "updates": UPDATES}
+    param = declared[parameter.name]
+    return param.parse(text) if text is not None else param.default if param is NEWCOMERS else None
+
+
+def parse_reranker(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+    """A reranker's name, or the scorer that an option's text names."""
+    return text if text is None or text in RERANKERS else make_stages((text,), "rerank")[0]
+
+
+def _declared() -> dict[str, Sequence[Param]]:
+    """The declared parameters of a simulation, by what they are of."""
+    return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": (WORDS,)}
+
+
+def simulation_flags() -> list[click.Option]:
+    """A flag a declared parameter of a simulation."""
+
+    def describe(param: Param) -> str:
+        symbol = "" if param.symbol == param.name else f"{param.symbol}, "
+        source = f" ({param.source})" if param.source else ""
+        return f"{param.help} {symbol}{param.domain}, default {param.text(param.default)}{source}."
+
+    return [flag for kind, params in _declared().items() for flag in declared_flags(params, f"{kind}__", describe)]
+
+
+def declared_values(texts: Mapping[str, str | None]) -> dict[str, Any]:
+    """What these flags say: preset, a mapping; stream and plan, themselves; corpus, a mapping. Raises ParamError."""
+    values = {kind: flag_values(texts, f"{kind}__", params, kind) for kind, params in _declared().items()}
+    return {**values, "stream": Stream(**values["stream"]), "plan": Plan(**values["plan"])}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamData:
+    """Data of a simulation.
+
+    space: of the corpus.
+    queries: of the stream and of the split that is only measured.
+    stream, held_out: their judgements.
+    hops: of each question, None without.
+    """
+
+    space: Space
+    queries: Embeddings
+    stream: Qrels
+    held_out: Qrels | None
+    hops: Mapping[str, Sequence[str]] | None
+
+    @classmethod
+    def load(
+        cls, source: CorpusOptions, split: str | None, test: str | None, words: int | None, variant: VariantOptions,
+        meter: Meter, stop: Event,
+    ) -> StreamData:  # fmt: skip
+        """words: to which documents are cut."""
+        report: dict[str, Any] = {"progress": meter, "stop": stop}
+        dataset, stream_split = _load_stream(source, split, test, meter)
+        dataset, hops = variant.planned(dataset, source.corpus, source.qrels)
+        if words is not None:
+            dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
+        space = embed_corpus(dataset, source, **report)
+        names = {query for name in (stream_split, test) if name for query in dataset.qrels[name].grades}
+        return cls(
+            space=space, queries=embed_queries(space, dataset.queries.only(names), **report),
+            stream=dataset.qrels[stream_split], held_out=dataset.qrels[test] if test else None, hops=hops,
+        )  # fmt: skip
+
+
+def _load_stream(source: CorpusOptions, split: str | None, test: str | None, meter: Meter) -> tuple[Dataset, str]:
+    """The data set, and the split of the stream, the largest where none is named."""
+    dataset = source.load(meter)
+    if not dataset.qrels:
+        why = "; ".join(("", *getattr(dataset.qrels, "refused", {}).values()))
+        raise click.UsageError(f"{source.corpus} has no judged queries, and a simulation learns from them{why}")
+    stream_split = split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
+    check_splits(dataset.qrels, (stream_split, test))
+    return dataset, stream_split
+
+
+def search(
+    source: CorpusOptions,
+    preset: str,
+    rates: tuple[float, ...] | None,
+    batches: tuple[int, ...] | None,
+    split: str | None,
+    test: str | None,
+    variant: VariantOptions,
+    k: int,
+    as_json: bool,
+    **texts: str | None,
+) -> None:
+    use_threads()
+    values = declared_values(texts)
+    for name, given in (("rate", rates), ("batch", batches)):
+        if name in values["preset"] and given is not None:
+            raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
+    tried: dict[str, Any] = {
+        "rates": rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
+        "batches": batches or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
+    }
+    with Meter() as meter, stop_on_interrupt() as stop:
+        task = StreamData.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
+        table = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
+
+        def seen(setting: Any) -> None:
+            for line in (*table, _line(setting)) if not as_json else ():
+                meter.echo(line)
+            table.clear()
+
+        found = core.search(
+            task.space, task.queries, task.stream, preset=preset, stream=values["stream"], plan=values["plan"],
+            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop, seen=seen, **tried,
+            **variant.arguments, **values["preset"],
+        )  # fmt: skip
+    if as_json:
+        echo_json(_json(found), allow_nan=False)
+    else:
+        echo_lines(_lines(found, k))
+
+
+def _line(setting: Any) -> str:
+    return f"{setting.rate:>8.0e}  {setting.batch:>5}  {setting.updates:>7,}  {setting.after:.4f}  {setting.gain:>+.4f}"
+
+
+def _lines(found: Any, k: int) -> Iterator[str]:
+    """The choice, and what it reached on the second half."""
+    best, confirmed = found.best, found.confirmed
+    yield ""
+    yield f"Best on the first half, by {found.part} queries: {named(best)}, nDCG@{k} {best.gain:+.4f}"
+    if found.at_the_end:
+        yield "  the best rate is at the end of those tried: a better one may lie beyond (--rates)"
+    rounds = len(confirmed.trail)
+    yield f"On the second half, {counted(rounds, 'round')} from the start, batch {best.batch}:"
+    for part in ("held-out", "stream"):
+        if (reached := found.reached(part)) is not None:
+            before, after = reached
+            queries = counted(confirmed.checkpoints[-1].cell(part=part).queries, f"{part} query", f"{part} queries")
+            yield f"  {queries}: {before:.4f} → {after:.4f} ({after - before:+.4f})"
+
+
+def _json(found: Any) -> dict[str, Any]:
+    """A search as plain JSON values."""
+    reached = {part: found.reached(part) for part in ("held-out", "stream")}
+    return {
+        "settings": [vars(setting) | {"gain": setting.gain} for setting in found.settings],
+        "chosen_by": found.part,
+        "best": vars(found.best),
+        "at_the_end": found.at_the_end,
+        "second_half": {
+            "rounds": len(found.confirmed.trail),
+            **{part: {"before": pair[0], "after": pair[1]} for part, pair in reached.items() if pair is not None},
+        },
+    }
