@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import torch
 
 from engine.candidates import Candidates
-from engine.solvers.greedy.certified import greedy_grid, is_warm, warm
+from engine.solvers.greedy.certified import greedy, is_warm, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.lines import LambdaPath
 from engine.solvers.questions import LinearQuestion, of_greedy
@@ -34,7 +34,13 @@ class GreedySelector(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        return greedy_grid(stages, candidates, k, cls.gain_kind, cls.noise_floor(candidates.vectors.dtype))
+        floor = cls.noise_floor(candidates.vectors.dtype)
+        answers: dict[tuple[int | None, float], Ranking] = {}
+        for window in dict.fromkeys(stage.window for stage in stages):
+            weights = list(dict.fromkeys(stage.relevance_weight for stage in stages if stage.window == window))
+            rankings = greedy(candidates, k, cls.gain_kind, weights, window, floor)
+            answers |= {(window, weight): ranking for weight, ranking in zip(weights, rankings, strict=True)}
+        return [answers[stage.window, stage.relevance_weight] for stage in stages]
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
         """Whether any document outside has a larger gain than a pick had."""
