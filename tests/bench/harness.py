@@ -142,13 +142,15 @@ def forget_peak() -> None:
 
 
 def memory(name: str, process: int | str = "self") -> int:
-    """VmRSS or VmHWM of a process in bytes."""
+    """VmRSS, VmHWM or RssAnon of a process in bytes, 0 once it is gone."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
+        if process != "self":
+            return 0
         # Not on Linux, where it may begin at the peak of the parent.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name + ":")), 0)
 
 
 def run_json(*command: Any) -> Any:
