@@ -160,11 +160,6 @@ class Real(Number):
             return tuple(dict.fromkeys([*notch, low, *inner[1:-1], high, *none]))
         return tuple(dict.fromkeys([low, *(_round(low + (high - low) * s, 6) for s in steps[1:-1]), high, *none]))
 
-    def invalid_values(self) -> tuple[Any, ...]:
-        """Values that must be refused."""
-        beyond = [self.low - 1] + ([self.high + 1] if math.isfinite(self.high) else [])
-        return (*beyond, math.nan, math.inf, True, "much", *([] if self.unset else [None]))
-
 
 @dataclass(frozen=True, slots=True)
 class Whole(Number):
@@ -204,11 +199,6 @@ class Whole(Number):
         numbers = [round(low + (high - low) * i / (points - 1)) for i in range(points)]
         return tuple(dict.fromkeys([*numbers, *([None] if self.unset else [])]))
 
-    def invalid_values(self) -> tuple[Any, ...]:
-        """Values that must be refused."""
-        beyond = [self.low - 1] + ([self.high + 1] if self.high is not None else [])
-        return (*beyond, self.low + 0.5, math.nan, True, "many", *([] if self.unset else [None]))
-
 
 @dataclass(frozen=True, slots=True)
 class Choice(Parameter):
@@ -236,10 +226,6 @@ class Choice(Parameter):
     def grid(self, points: int) -> tuple[str, ...]:
         """Every option."""
         return self.options
-
-    def invalid_values(self) -> tuple[Any, ...]:
-        """Values that must be refused."""
-        return ("no such option", 1, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +258,6 @@ class Flag(Parameter):
         """False and True."""
         return (False, True)
 
-    def invalid_values(self) -> tuple[Any, ...]:
-        """Values that must be refused."""
-        return ("maybe", 1, None)
-
 
 @dataclass(frozen=True, slots=True)
 class Text(Parameter):
@@ -299,10 +281,6 @@ class Text(Parameter):
     def grid(self, points: int) -> tuple[str, ...]:
         """The default alone."""
         return (self.default,)
-
-    def invalid_values(self) -> tuple[Any, ...]:
-        """Values that must be refused."""
-        return ("", " ", "two\nlines", "x" * (self.longest + 1), 1, None)
 
 
 Param = Real | Whole | Choice | Flag | Text

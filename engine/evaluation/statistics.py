@@ -60,11 +60,6 @@ class Comparison:
     most: float = math.nan  # the largest, which the VRSD paper calls Max-diff (§4.1)
 
     @property
-    def win_rate(self) -> float:
-        """The share of the queries on which it has more: of cos(sum, query) the VRSD paper's win rate (§4.1)."""
-        return self.wins.win / self.queries
-
-    @property
     def significant(self) -> bool:
         """Holm-corrected p < 0.05 and the 95% interval excludes 0."""
         return (

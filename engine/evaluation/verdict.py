@@ -53,7 +53,11 @@ def verdict(measured: Frontier, baseline: str, share: float, rows: Rows) -> Verd
         alone = "On this query n" if measured.queries == 1 else "N"
         text = f"{alone}o setting that keeps {budget} {_verb(measured.x)} {_more(measured.x)}."
         return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=text)
-    text = _timed(best, base, budget) if measured.x == TIME else _said(best, base, gain, cost, budget)
+    if measured.x == TIME:
+        times = f"{best.x:.2g} ms a query, {base.name} {base.x:.2g} ms"
+        text = f"Of the settings that keep {budget}, {best.name} is the fastest: {times}."
+    else:
+        text = _said(best, base, gain, cost, budget)
     return Verdict(base=base, best=best, share=share, gain=gain, cost=cost, text=text)
 
 
@@ -63,11 +67,6 @@ def _more(metric: str) -> str:
 
 def _verb(metric: str) -> str:
     return "is" if metric in GAINS else "has"
-
-
-def _timed(best: FrontierPoint, base: FrontierPoint, budget: str) -> str:
-    times = f"{best.x:.2g} ms a query, {base.name} {base.x:.2g} ms"
-    return f"Of the settings that keep {budget}, {best.name} is the fastest: {times}."
 
 
 def _said(

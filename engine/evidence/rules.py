@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
-from scipy.stats import beta, rankdata
+from scipy.stats import binomtest, spearmanr
 
+from engine.evaluation.frontier import hypervolume
 from engine.evaluation.power import queries_needed
 from engine.evaluation.statistics import (
     LEVEL,
@@ -242,12 +243,12 @@ def dominance(
     """
     widths = [claimed[0].shape[1], other[0].shape[1]]
     table = np.concatenate([claimed[0], other[0], claimed[1], other[1]], axis=1)
-    corner = [part.mean(0).min() for part in np.split(table, 2, axis=1)]
+    left, below = (part.mean(0).min() for part in np.split(table, 2, axis=1))
+    corner = (float(left), float(below))
 
     def apart(means: np.ndarray) -> float:
-        x, y = np.split(means, 2)
-        cut = widths[0]
-        return _hypervolume(x[:cut], y[:cut], *corner) - _hypervolume(x[cut:], y[cut:], *corner)
+        ours, theirs = np.split(means.reshape(2, -1).T, [widths[0]])
+        return hypervolume(ours, corner) - hypervolume(theirs, corner)
 
     means = table.mean(0)
     values = np.array([apart(row) for row in resampled_means(table, resamples, seed)])
@@ -274,10 +275,10 @@ def above(pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
 
 def share(name: str, count: int, total: int) -> Effect:
     """A share with its Clopper–Pearson interval."""
-    tail = (1 - LEVEL) / 2
-    low = float(beta.ppf(tail, count, total - count + 1)) if count else 0.0
-    high = float(beta.ppf(1 - tail, count + 1, total - count)) if count < total else 1.0
-    return Effect(name=name, value=count / total if total else math.nan, low=low, high=high)
+    if not total:
+        return Effect(name=name, value=math.nan, low=0.0, high=1.0)
+    low, high = binomtest(count, total).proportion_ci(LEVEL)
+    return Effect(name=name, value=count / total, low=float(low), high=float(high))
 
 
 def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) -> Effect:
@@ -408,20 +409,9 @@ def _partial(a: np.ndarray, b: np.ndarray, given: np.ndarray | None = None) -> f
 
 
 def _spearman(a: np.ndarray, b: np.ndarray) -> float:
-    x, y = (rankdata(np.round(values, 12)) for values in (a, b))
-    x, y = x - x.mean(), y - y.mean()
-    scale = math.sqrt(float(x @ x) * float(y @ y))
-    return float(x @ y) / scale if scale else math.nan
-
-
-def _hypervolume(x: np.ndarray, y: np.ndarray, left: float, below: float) -> float:
-    """The area above a corner that points dominate, more of both being better."""
-    area, reached = 0.0, below
-    for place in np.argsort(-x, kind="stable"):
-        if x[place] > left and y[place] > reached:
-            area += (x[place] - left) * (y[place] - reached)
-            reached = float(y[place])
-    return area
+    x, y = (np.round(values, 12) for values in (a, b))
+    # scipy warns of a constant, which has no correlation.
+    return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else math.nan
 
 
 def _dominated(x: np.ndarray, y: np.ndarray, by_x: np.ndarray, by_y: np.ndarray) -> float:

@@ -102,11 +102,6 @@ class Layout(ByDigest):
         """Whether the map was made from a sample of the corpus."""
         return len(self.rows) < self.of
 
-    @property
-    def lowered(self) -> bool:
-        """Whether the corpus has too few different vectors for the perplexity asked for."""
-        return self.asked is not None and self.perplexity != self.asked
-
     @cached_property
     def digest(self) -> str:
         words = (self.embeddings, self.method, repr(self.perplexity), str(self.seed), str(self.of))

@@ -69,7 +69,9 @@ def hindsight(
     pace = 1.0 / max(1e-12, np.abs(slope).max())
     step = 0
     while True:
-        lower = max(lower, value - _gap(x, slope, radius))
+        # How much the linearised loss can still fall in the balls: no less than what the loss itself can.
+        gap = float((x * slope).sum() + radius @ np.linalg.norm(slope, axis=1))
+        lower = max(lower, value - gap)
         if progress is not None:
             progress(step, most, SEARCHING)
         if best[2] - lower <= goal or step >= most:
@@ -77,7 +79,8 @@ def hindsight(
         if stop is not None and stop.is_set():
             raise Cancelled(f"the search for the best embeddings in hindsight was stopped after {step} of {most} steps")
         step += 1
-        towards = _inside(x - pace * slope, radius) - x
+        ahead = x - pace * slope
+        towards = ahead * np.minimum(1.0, radius / np.maximum(np.linalg.norm(ahead, axis=1), 1e-300))[:, None] - x
         descent = float((slope * towards).sum())
         if descent >= 0:
             break
@@ -173,14 +176,3 @@ def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, n
         z *= rounds.weights[block, None] / rounds.temperature
         slope += z.T @ points
     return each, float(rounds.weights @ each), slope
-
-
-def _gap(x: np.ndarray, slope: np.ndarray, radius: np.ndarray) -> float:
-    """How much the linearised loss can still fall in the balls: no less than what the loss itself can."""
-    return float((x * slope).sum() + radius @ np.linalg.norm(slope, axis=1))
-
-
-def _inside(x: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(x, axis=1)
-    inside: np.ndarray = x * np.minimum(1.0, radius / np.maximum(length, 1e-300))[:, None]
-    return inside

@@ -176,8 +176,11 @@ class Run:
             self._learn(index, query, right, trail)
             if "oracle" in self._live:
                 _, trail.oracle[index] = self._learn_all("oracle", index, query, right)
-        if coming := self._inventory.coming(t):
-            self._welcome(t, coming)
+        coming = self._inventory.coming(t)
+        for name, live in self._live.items() if coming else ():
+            record = change_of(live, came=coming, warm=self._variant.newcomers == "neighbours")
+            if record is not None:
+                self._take(name, replace(live, available=self._inventory.arrived(t)), record)
 
     def _learn(self, index: int, query: Query, right: np.ndarray, trail: RoundLog) -> None:
         """Learn a round from feedback on what is drawn."""
@@ -210,13 +213,6 @@ class Run:
         p = p[right] + 1.0 / len(right)  # the coefficients are p − 1/|S|
         self._take(name, live, event)
         return float(p.sum()), _loss(p)
-
-    def _welcome(self, t: int, rows: Sequence[int]) -> None:
-        """Let documents come after round t."""
-        for name, live in self._live.items():
-            record = change_of(live, came=rows, warm=self._variant.newcomers == "neighbours")
-            if record is not None:
-                self._take(name, replace(live, available=self._inventory.arrived(t)), record)
 
     def _take(self, name: str, live: Session, record: Move) -> None:
         self._live[name] = replace(live, state=live.state.fed(live.start, live.preset, record))

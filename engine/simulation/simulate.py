@@ -39,8 +39,7 @@ from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided
 from engine.simulation.file import History, SimulationFile
 from engine.simulation.regret import Hindsight, RegretBounds, Rounds, bounds, doubts, hindsight
 from engine.simulation.rounds import RoundLog, Run, Snapshot, events
-from engine.simulation.stock import Stock
-from engine.simulation.variants import NEWCOMERS, UPDATES, Deployment, Inventory, exposure_of
+from engine.simulation.variants import NEWCOMERS, UPDATES, Deployment, Inventory, Stock, exposure_of
 from engine.space import Space
 from engine.stages import Scorer, make
 from engine.values import Embeddings, Qrels

@@ -7,19 +7,21 @@ that have not come are neither drawn nor moved nor found. The hops of a question
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from engine.drift.measures import Drift, DriftBaseline, Mover, origin
 from engine.errors import DataError, ParamError
-from engine.feedback import Preset, Reranker, by_scorer, cosine, oracle
+from engine.feedback import Preset, Reranker, Session, by_scorer, cosine, oracle
 from engine.feedback.dynamic_corpus import NEIGHBOURS
 from engine.params import Choice, Real, Whole
+from engine.space import Space
 from engine.stages import Scorer, make_scorer
-from engine.values import digest_of
+from engine.values import Corpus, Embeddings, digest_of
 
 JUDGEMENTS, COSINE = "judgements", "cosine"
 RERANKERS = {
@@ -196,3 +198,43 @@ def _checked_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[floa
     if sum(share for share, _ in pairs) > 1 + 1e-9:
         raise ParamError(f"arrivals must be of all documents at most; the shares of {arrivals!r:.80} add up to more")
     return pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Stock:
+    """The documents that are there: a space of them, what their drift is measured against, and their rows.
+
+    rows: None for all of the corpus.
+    """
+
+    space: Space
+    baseline: DriftBaseline
+    rows: np.ndarray | None
+
+    @classmethod
+    def of(cls, begun: Session, rows: np.ndarray | None, probes: Embeddings, right: Sequence[np.ndarray]) -> Stock:
+        """probes: queries that are followed; right: the right rows of each."""
+        space, vectors = begun.space, begun.origin
+        if rows is not None:
+            place = np.full(len(space), -1)
+            place[rows] = np.arange(len(rows))
+            right = [(found := place[of_probe])[found >= 0] for of_probe in right]
+            space, vectors = part_of(space, rows.tolist()), vectors[rows]
+        given: dict[str, Any] = {"temperature": begun.temperature, "seed": begun.preset.seed}
+        return cls(space, origin(vectors, probes, right=right, **given), rows)
+
+    def whole(self, measured: Drift) -> Drift:
+        """The drift of these documents with the rows of the whole corpus."""
+        if self.rows is None:
+            return measured
+        movers = tuple(Mover(int(self.rows[row]), distance) for row, distance in measured.movers)
+        return replace(measured, movers=movers)
+
+
+def part_of(space: Space, rows: Sequence[int]) -> Space:
+    """A space of some of the documents; several vectors a document are not taken along, as where documents move."""
+    corpus = space.corpus
+    columns = {name: tuple(values[row] for row in rows) for name, values in corpus.metadata.items()}
+    ids, texts, titles = (tuple(column[row] for row in rows) for column in (corpus.ids, corpus.texts, corpus.titles))
+    part = Corpus(ids, texts, titles, corpus.name, columns)
+    return Space(part, space.embeddings.take(list(rows)), space.device, adapt=space.adapt)

@@ -74,10 +74,6 @@ class Epoch:
             raise ValueError("an epoch holds what is no number")
         return epoch
 
-    def same_as(self, other: Epoch) -> bool:
-        """Equal but for the time it took."""
-        return replace(self, seconds=other.seconds) == other
-
 
 @dataclass(frozen=True, eq=False)
 class Losses:

@@ -23,8 +23,8 @@ from harness import arguments, machine, memory, table, verdict, write_page
 import engine
 from engine.data.stores.load import load
 from engine.errors import FrontierError
-from engine.evaluation.sweep.cell import digest_of_all
 from support.clusters import Cluster
+from support.points import digest_of_all
 from support.stores import PgServer, pg_server
 
 QUERIES, DIMENSION, CENTRES, DEPTH = 64, 384, 500, 100

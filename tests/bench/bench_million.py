@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from harness import arguments, machine, stopwatch, table, write_page
+from harness import arguments, machine, memory, stopwatch, table, write_page
 
 from engine.paths import home
 from support.browser import DRAWN, Server, chromium, idle, open_page
@@ -139,7 +139,7 @@ class Run:
             if "one" in said:
                 self.passes.append(said["one"])
             elif "ready" in said:
-                self.base = anonymous(process.pid)
+                self.base = memory("RssAnon", process.pid)
             elif "began" in said:
                 self.began, self.phase = time.monotonic(), said["began"]
             elif "ended" in said:
@@ -150,7 +150,7 @@ class Run:
 
     def see(self, process: int, phase: str) -> None:
         """Look at its memory."""
-        self.peaks[phase] = max(self.peaks.get(phase, 0), anonymous(process) - self.base)
+        self.peaks[phase] = max(self.peaks.get(phase, 0), memory("RssAnon", process) - self.base)
 
     def cells(self, phase: str, cap: float) -> list[str]:
         """Seconds, passes and memory of a phase."""
@@ -159,15 +159,6 @@ class Run:
         seconds, more = (cap, "> ") if phase == self.over else (self.seconds.get(phase, np.nan), "")
         passes = seconds / float(np.median(self.passes))
         return [f"{more}{seconds:.2f} s", f"{more}{passes:.1f}", f"{self.peaks[phase] / 1e6:,.0f} MB"]
-
-
-def anonymous(process: int) -> int:
-    """RssAnon of a process in bytes, 0 once it is gone."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((1024 * int(each.split()[1]) for each in lines if each.startswith("RssAnon:")), 0)
 
 
 def measured(path: Path, name: str, params: dict[str, float], cap: float) -> Run:
@@ -247,7 +238,7 @@ def page_over(path: Path) -> tuple[list[list[str]], str]:
     def watch() -> None:
         nonlocal peak
         while not over.wait(EVERY):
-            peak = max(peak, anonymous(server.process.pid))
+            peak = max(peak, memory("RssAnon", server.process.pid))
 
     def done(what: str) -> None:
         nonlocal started, peak

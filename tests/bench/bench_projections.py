@@ -4,7 +4,7 @@ python tests/bench/bench_projections.py --data <folder of judged sets> [--sets N
 
 Writes assets/results/projections.md from the figures beside it, projections.json; a set that is not measured again
 stays as it was. --data: a folder that has toolbank-numpy, toollens and cranfield in BEIR layout; what is not there is
-left out. --work: what bench_training.py has trained there for as many epochs, dense, is read and not trained again.
+left out. --work: what `frontier reproduce` has trained there for as many epochs, dense, is read and not trained again.
 One thread.
 """
 
@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bench_training import PACKAGES
-from harness import Block, Judged, Say, arguments, join_blocks, load_figures, machine, stopwatch, table
+from harness import Block, Judged, Say, arguments, join_blocks, machine, stopwatch, table
 
 import engine
 from engine.evaluation.statistics import RESAMPLES, intervals
@@ -40,13 +39,14 @@ class Plan:
     varied: bool = True
 
 
+PACKAGES = ("torch", "numpy", "numba")
 SETS = {
     "toolbank-numpy": Plan("toolbank-numpy", "qrels_resplit", 3, 20),
     "cranfield": Plan("cranfield", "qrels_resplit", 3, 20),
     "toollens": Plan("toollens", "qrels", 1, 5),
     "toollens-longer": Plan("toollens", "qrels", 1, 20, (64,), False),
 }
-READ = dict.fromkeys(SETS, "") | {"toollens-longer": " --work <what bench_training.py has trained>"}
+READ = dict.fromkeys(SETS, "") | {"toollens-longer": " --work <what frontier reproduce has trained>"}
 LONG = "cranfield"
 """Where a quarter of the documents is longer than what the encoder reads, passages are measured too."""
 K = 10
@@ -273,7 +273,8 @@ def main() -> None:
         if not (given.data / SETS[name].folder).is_dir():
             say(f"{name} is not there")
             continue
-        figures = load_figures(raw) | {name: measure(Projected(name, given, say))}
+        figures = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
+        figures |= {name: measure(Projected(name, given, say))}
         figures = {name: figures[name] for name in SETS if name in figures}
         lines = (f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}" for name, one in figures.items())
         raw.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")

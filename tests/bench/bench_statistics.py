@@ -7,10 +7,11 @@ relevant documents a query, so values in {0, 1/3, 1/2, 2/3, 1}. ILAD: continuous
 project promises does not hold.
 """
 
+import statistics
 import sys
 
 import numpy as np
-from harness import arguments, machine, median_seconds, table, write_page
+from harness import arguments, machine, table, timed, write_page
 from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
@@ -147,7 +148,7 @@ def times():
             n_resamples=10_000, batch=500,
         ),
     }  # fmt: skip
-    return [(name, f"{median_seconds(run, 3):.2f} s") for name, run in work.items()]
+    return [(name, f"{statistics.median(timed(run)[0] for _ in range(3)):.2f} s") for name, run in work.items()]
 
 
 def main():

@@ -15,9 +15,9 @@ from pathlib import Path
 from harness import Judged, arguments, machine, table, timed, write_page
 
 from engine.evaluation.exact_frontier import exact_frontiers
-from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.sweep import grid, sweep
 from engine.stages import make
+from support.points import digest_of_all
 
 SET, SPLIT, KS = "toolbank-numpy", "dev", (3, 5, 10)
 SELECTORS = ("top_k", "mmr", "dpp", "frank_wolfe", "max_sum", "vrsd", "nnn")

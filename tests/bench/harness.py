@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import platform
@@ -12,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import version
@@ -36,8 +35,6 @@ WHITE_SHEET = {"template": "plotly_white", "width": 1100, "height": 620}
 """Layout of a figure in a page."""
 Block = str | list[str]
 """A paragraph, or lines: of a table or a list."""
-Part = tuple[str, Callable[[argparse.Namespace, Say], Any], Callable[[Any], list[Block]]]
-"""Title, what measures the raw figures, and what makes Markdown of them."""
 
 
 class Judged:
@@ -117,11 +114,6 @@ def timed(call: Callable[..., Any], *args: Any, clock: Callable[[], float] = tim
     return clock() - started, result
 
 
-def median_seconds(call: Callable[..., Any], runs: int) -> float:
-    """Median over some calls."""
-    return statistics.median(timed(call)[0] for _ in range(runs))
-
-
 def summary(seconds: list[float]) -> dict[str, float]:
     """Median and range."""
     return {"seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
@@ -150,13 +142,15 @@ def forget_peak() -> None:
 
 
 def memory(name: str, process: int | str = "self") -> int:
-    """VmRSS or VmHWM of a process in bytes."""
+    """VmRSS, VmHWM or RssAnon of a process in bytes, 0 once it is gone."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
+        if process != "self":
+            return 0
         # Not on Linux, where it may begin at the peak of the parent.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name + ":")), 0)
 
 
 def run_json(*command: Any) -> Any:
@@ -211,44 +205,6 @@ def stopwatch() -> Say:
         print(f"[{(time.monotonic() - started) / 60:5.1f} min] {message}", file=sys.stderr, flush=True)
 
     return say
-
-
-def load_figures(file: Path) -> dict[str, Any]:
-    """Raw figures that are there, by section."""
-    figures: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return figures
-
-
-def parts_page(title: str, parts: Mapping[str, Part], figures: Mapping[str, Any]) -> str:
-    """A page with a section for each part that was measured at some time."""
-    blocks: list[Block] = [f"# {title}"]
-    for part, (heading, _, tables) in parts.items():
-        if part in figures:
-            section = figures[part]
-            blocks += [f"## {heading}", f"`{section['command']}`", f"{section['machine']}; {section['date']}."]
-            blocks += tables(section["figures"])
-    return join_blocks(blocks)
-
-
-def run_parts(
-    doc: str, name: str, title: str, parts: Mapping[str, Part], packages: Iterable[str], **flags: Any
-) -> None:
-    """Measure one --part of a page or all; the figures of the others are read from the JSON beside the page."""
-    given = arguments(doc, data=True, part="all", **flags)
-    raw, say = given.out / f"{name}.json", stopwatch()
-    quick = " --quick" if flags.get("quick") is False and given.quick else ""
-    for part in parts if given.part == "all" else (given.part,):
-        measured = parts[part][1](given, say)
-        figures = load_figures(raw)
-        figures[part] = {
-            "command": f"python tests/bench/bench_{name}.py --data {DATA_FOLDER} --part {part}{quick}",
-            "machine": machine(packages),
-            "date": datetime.date.today().isoformat(),
-            "figures": measured,
-        }
-        raw.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        (given.out / f"{name}.md").write_text(parts_page(title, parts, figures), encoding="utf-8")
-    say("done")
 
 
 def draw(figure: Any, file: Path, width: int = 1100, height: int = 620) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pyversity import diversify
+from sklearn.linear_model import ElasticNet
 from torch import Tensor
 
 NOTES = {
@@ -20,9 +21,13 @@ NOTES = {
     "pyversity cover": "sums a power of all similarities, where facility location takes the largest",
     "pyversity mmr": "the same objective, similarities cut off at 0",
     "langchain mmr": "the same objective; it is given an array, which it takes faster than the list its signature asks",
+    "plain torch FISTA-50": "fifty steps of the NNN paper's decoder, the largest eigenvalue known",
+    "scikit-learn": "ElasticNet(positive=True, fit_intercept=False, precompute=False, tol=1e-6), float32",
     "plain torch reference": "Frank–Wolfe of the paper: a pass U(Uᵀx) each step, until the gap is 0 or 200 steps",
 }
 MOST_STEPS = 200
+PENALTIES = 0.1, 0.1
+"""λ₁ and λ₂ of nnn, its defaults."""
 
 
 def pyversity(strategy: str, rows: np.ndarray, query: np.ndarray, k: int, weight: float) -> np.ndarray:
@@ -82,3 +87,31 @@ def objective(rows: Tensor, query: Tensor, picks: list[int], weight: float) -> f
     relevance = float((chosen @ query.double()).sum())
     pairs = float(chosen.sum(0).square().sum() - chosen.square().sum())
     return weight * (len(picks) - 1) * relevance - (1 - weight) * pairs
+
+
+def plain_fista(rows: Tensor, query: Tensor, k: int, eigenvalue: float) -> Tensor:
+    """The NNN paper's decoder as one would write it in torch, two products a step; -1 where no weight is left."""
+    l1, l2 = PENALTIES
+    weight = ahead = rows.new_zeros(len(rows))
+    pace = 1.0
+    for _ in range(50):
+        slope = torch.mv(rows, torch.mv(rows.T, ahead) - query) + l2 * ahead
+        new = (ahead - (slope + l1) / (eigenvalue + l2)).clamp_min_(0)
+        next_pace = (1 + (1 + 4 * pace * pace) ** 0.5) / 2
+        ahead = new + (pace - 1) / next_pace * (new - weight)
+        weight, pace = new, next_pace
+    top = weight.topk(k)
+    return torch.where(top.values > 0, top.indices, -1)
+
+
+def elastic_net(rows: np.ndarray, query: np.ndarray, k: int) -> np.ndarray:
+    """scikit-learn's minimiser by coordinate descent; -1 where no weight is left."""
+    l1, l2 = PENALTIES
+    # Its objective is ours over the number of samples, which here is d.
+    model = ElasticNet(
+        alpha=(l1 + l2) / rows.shape[1], l1_ratio=l1 / (l1 + l2), positive=True, fit_intercept=False,
+        precompute=False, copy_X=False, tol=1e-6, max_iter=10_000,
+    )  # fmt: skip
+    weight = model.fit(rows.T, query).coef_
+    order = np.argsort(-weight, kind="stable")[:k]
+    return np.where(weight[order] > 0, order, -1)

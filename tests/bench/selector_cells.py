@@ -16,6 +16,7 @@ from torch import Tensor
 
 import engine
 from engine.evaluation.studies.latency import greedy_dpp, greedy_mmr
+from engine.matrix import Matrix
 
 DATA, CELL, GRID, MEMORY = "data", "cell", "grid", "memory"
 """What a row can be part of."""
@@ -33,8 +34,8 @@ share of the queries for which the picks were ours, in order; objective: share f
 lower; bytes, allowance: memory over the resident vectors, and its target; note: why a call is missing.
 """
 WEIGHTS = (0.5, 0.7, 0.9)
-METHODS = ("top_k", "mmr", "dpp", "vrsd", "frank_wolfe", "max_sum", "facility_location", "ssd")
-UNWEIGHTED = ("top_k", "vrsd")
+METHODS = ("top_k", "mmr", "dpp", "vrsd", "frank_wolfe", "max_sum", "facility_location", "ssd", "nnn")
+UNWEIGHTED = ("top_k", "vrsd", "nnn")
 STRATEGIES = {"mmr": "mmr", "dpp": "dpp", "max_sum": "msd", "facility_location": "cover", "ssd": "ssd"}
 """pyversity's names of the methods that it has."""
 OURS, PAPER = "engine", "engine, loading=1, polish=False"
@@ -78,6 +79,7 @@ class Bench:
         self.data, self.device = data, device
         self.vectors, self.queries = data.vectors.to(device), data.queries.to(device)
         self.array, self.points = data.vectors.numpy(), data.queries.numpy()
+        self.matrix = Matrix(self.vectors)
         self._index: Any = None
 
     def row(self, part: str, k: int, weight: float | None, method: str, **figures: Any) -> Row:
@@ -124,6 +126,11 @@ class Bench:
             case "frank_wolfe":
                 yield ours(PAPER, loading=1.0, polish=False)
                 yield plain(REFERENCE, peers.reference_frank_wolfe)
+            case "nnn":
+                eigenvalue = self.matrix.spectral_norm_squared
+                yield Contestant("plain torch FISTA-50", lambda i: peers.plain_fista(rows, points[i], k, eigenvalue))
+                if self.device == "cpu":
+                    yield Contestant("scikit-learn", lambda i: peers.elastic_net(self.array, self.points[i], k))
         # The libraries compute on the CPU; beside another device they would be measured twice.
         if self.device == "cpu" and method in STRATEGIES:
             yield self._pyversity(STRATEGIES[method], k, w)
@@ -163,6 +170,7 @@ def measured(bench: Bench, method: str, k: int, weight: float | None, runs: int,
     """
     cell, passes = bench.row(CELL, k, weight, method), []
     seats = list(bench.contestants(method, k, weight))
+    engine.methods("selector")[method].cls.warm()
     bench.timed(bench.one_pass, 0)
     for seat in seats:
         seat.absent = seat.absent or _too_slow(seat, cell, past)

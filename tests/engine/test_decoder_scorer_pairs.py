@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 import engine
 from dashboard.serve import main
-from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.store import Store
 from engine.values import Qrels, Queries
 from support.patience import patient
+from support.points import digest_of_all
 from support.tiny_models import tiny_cross_encoder
 
 SCORERS, SELECTORS = engine.methods("scorer"), engine.methods("selector")

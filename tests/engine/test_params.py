@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.errors import ParamError
 from engine.params import Choice, Declared, Flag, Real, Text, Whole, declare
+from support.parameters import invalid_values
 
 WEIGHT = Real(0.5, "λ", 0, 1, name="weight", help="h")
 PENALTY = Real(0.1, "λ₁", 0, name="l1", comfortable=(0.001, 1), scale="log", help="h")
@@ -48,12 +49,12 @@ def test_real_takes_numbers_in_range_and_nothing_else(value):
 def test_a_number_may_be_left_unset_where_that_means_something():
     bound = Real(0.1, "cap", 0, name="cap", comfortable=(0, 0.2), unset="no bound", help="h")
     assert bound.check(None) is None and bound.parse(bound.text(None)) is None and bound.text(0.5) == "0.5"
-    assert bound.grid(3) == (0.0, 0.1, 0.2, None) and None not in bound.invalid_values()
+    assert bound.grid(3) == (0.0, 0.1, 0.2, None) and None not in invalid_values(bound)
     with pytest.raises(ParamError, match=r"cap must be a number in \[0, inf\) or none \(no bound\); got -1"):
         bound.check(-1)
     with pytest.raises(ParamError, match="weight"):
         WEIGHT.check(None)
-    assert None in WEIGHT.invalid_values() and None not in WEIGHT.grid(3)
+    assert None in invalid_values(WEIGHT) and None not in WEIGHT.grid(3)
 
 
 @given(st.text(max_size=8))

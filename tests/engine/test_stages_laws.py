@@ -7,6 +7,7 @@ import pytest
 import engine
 from engine.params import parsed, values_of
 from support.instances import problem
+from support.parameters import invalid_values
 from support.stage_laws import ScorerLaws, SelectorLaws, with_value, word_space
 
 PARAMS = [(spec, p) for spec in engine.methods().values() for p in spec.params]
@@ -43,7 +44,7 @@ def test_every_parameter_has_an_effect_somewhere(spec, param):
 
 @each_param
 def test_outside_the_domain_is_refused_by_name(spec, param):
-    for bad in param.invalid_values():
+    for bad in invalid_values(param):
         with pytest.raises(engine.ParamError) as refused:
             engine.make(spec.name, **{param.name: bad})
         message = str(refused.value)

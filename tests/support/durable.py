@@ -16,13 +16,13 @@ from engine.data.models import encoder_model
 from engine.data.stores import load
 from engine.data.stores.config import open_store
 from engine.evaluation.sweep import executors
-from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.store import Store
 from engine.judging.log import JudgingLog
 from engine.training import checkpoints, loop
 from engine.values import Corpus, Embeddings, Qrels, digest_of
 from support import feedback, feedback_writer, sweeps, training
 from support.encoders import WORDS, sentences
+from support.points import digest_of_all
 from support.random_texts import space_of
 from support.tiny_models import tiny_encoder
 

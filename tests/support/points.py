@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.evaluation.statistics import intervals, sign_flips
 from engine.stages import make
+from engine.values import digest_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,3 +53,8 @@ def p_value(a, b, resamples=10_000, seed=0):
 def recalls(seed, n=200, shift=0.0):
     rng = np.random.default_rng(seed)
     return np.clip(rng.choice([0, 1 / 3, 1 / 2, 2 / 3, 1], n) + shift * rng.random(n), 0, 1)
+
+
+def digest_of_all(points):
+    """Return one digest of all cells of a sweep, whatever order they came in."""
+    return digest_of(sorted(point.digest for point in points))

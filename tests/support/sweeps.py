@@ -18,12 +18,12 @@ from filelock import lock_descriptor
 
 import engine
 from engine import stages
-from engine.evaluation.sweep.cell import digest_of_all
 from engine.params import Whole, declare
 from engine.stages import Selector, register
 from engine.values import Qrels
 from support.instances import problem
 from support.patience import patient
+from support.points import digest_of_all
 from support.processes import alive, started
 from support.rankings import queries_of, space_of
 

@@ -97,14 +97,9 @@ def _groups(close: np.ndarray) -> np.ndarray:
 class QueryOrder:
     """Queries in an order, with the values it goes by."""
 
-    metric: str  # what the values are differences of; "pairs" for numbers of near-duplicate pairs
+    metric: str  # what the values are differences of
     positions: tuple[int, ...]  # of all queries, the largest value first, then those without one
     values: np.ndarray  # (B,) by position, NaN where there is none
-
-
-def order_by_redundancy(checked: CheckUp) -> QueryOrder:
-    """The queries, those with the most pairs of near-duplicates first."""
-    return QueryOrder("pairs", checked.order, checked.pairs.astype(float))
 
 
 def largest_gain(

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -117,11 +117,6 @@ def result_digest(key: str, values: Mapping[str, np.ndarray]) -> str:
         rounded = np.round(np.asarray(values[name], dtype=np.float64), DECIMALS) + 0.0
         parts += [name, np.where(np.isnan(rounded), np.nan, rounded).tobytes()]
     return digest_of(parts)
-
-
-def digest_of_all(points: Iterable[Cell]) -> str:
-    """One digest for a whole sweep, whatever order its cells came in."""
-    return digest_of(sorted(p.digest for p in points))
 
 
 @cache

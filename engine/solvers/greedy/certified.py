@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -53,15 +52,6 @@ TOGETHER = 16
 """With so many points a pass has products at a time."""
 AHEAD = 8
 """So many further picks of a pool are guessed, and share a pass."""
-
-
-class Weighted(Protocol):
-    """What a stage must have: the weight of relevance, and how many picks count."""
-
-    @property
-    def relevance_weight(self) -> float: ...
-    @property
-    def window(self) -> int | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,16 +103,6 @@ class Problem:
         return self.chosen[: max(self.done, self.known)]
 
 
-def greedy_grid(stages: Sequence[Weighted], c: Candidates, k: int, kind: int, floor: float = 0.0) -> list[Ranking]:
-    """`greedy` for stages with weights and windows: those with the same window together."""
-    answers: dict[tuple[int | None, float], Ranking] = {}
-    for window in dict.fromkeys(stage.window for stage in stages):
-        weights = list(dict.fromkeys(stage.relevance_weight for stage in stages if stage.window == window))
-        rankings = greedy(c, k, kind, weights, window, floor)
-        answers |= {(window, weight): ranking for weight, ranking in zip(weights, rankings, strict=True)}
-    return [answers[stage.window, stage.relevance_weight] for stage in stages]
-
-
 def greedy(
     c: Candidates,
     k: int,
@@ -161,12 +141,11 @@ def greedy(
         return [_ranking(c, found[0][:, at], found[1][:, at], [row[at] for row in told]) for at in range(len(weights))]
     with interpreting() if waits else nullcontext():
         problems = [PoolSearch(SingleQuery(c, b), method).solved(weights) for b in range(c.batch)]
-    return [_gathered(c, [row[at] for row in problems]) for at in range(len(weights))]
-
-
-def _gathered(c: Candidates, problems: list[Problem]) -> Ranking:
-    told = [(p.largest, p.passes, p.close_calls, p.past) for p in problems]
-    return _ranking(c, np.stack([p.chosen for p in problems]), np.stack([p.scores for p in problems]), told)
+    rankings = []
+    for own in zip(*problems, strict=True):
+        figures = [(p.largest, p.passes, p.close_calls, p.past) for p in own]
+        rankings.append(_ranking(c, np.stack([p.chosen for p in own]), np.stack([p.scores for p in own]), figures))
+    return rankings
 
 
 def _ranking(c: Candidates, chosen: np.ndarray, scores: np.ndarray, told: list[tuple[int, int, int, int]]) -> Ranking:

@@ -35,6 +35,7 @@ from support.pages import (
     sets,
     texts,
 )
+from support.parameters import invalid_values
 
 SELECTORS = methods("selector")
 SCORERS = methods("scorer")
@@ -213,7 +214,7 @@ def test_a_link_names_scorers_only_where_they_are_not_the_first_and_says_what_it
 def test_every_bad_parameter_is_named_and_the_others_taken(name):
     spec = SELECTORS[name]
     for param in spec.params:
-        for bad in (b for b in param.invalid_values() if b is not None):
+        for bad in (b for b in invalid_values(param) if b is not None):
             result = read({"v": "1", "decoders": name, f"{name}.{param.name}": str(bad), "k": "3"})
             if result.remarks:
                 assert len(result.remarks) == 1 and param.name in result.remarks[0] and "must be" in result.remarks[0]

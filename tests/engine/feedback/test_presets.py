@@ -10,6 +10,7 @@ from engine import orag
 from engine.errors import DataError, ParamError
 from engine.params import params_of
 from support.feedback import outcomes, queries_near
+from support.parameters import invalid_values
 
 PARAMS = params_of(orag.Preset)
 
@@ -27,7 +28,7 @@ def test_the_presets_are_those_of_the_specification():
 
 @pytest.mark.parametrize("param", PARAMS, ids=[p.name for p in PARAMS])
 def test_every_parameter_is_checked_and_written_and_read(space, param):
-    for value in param.invalid_values():
+    for value in invalid_values(param):
         with pytest.raises(ParamError, match=param.name):
             orag.session(space, **{param.name: value})
     for value in (*param.grid(4), param.default):

@@ -13,6 +13,7 @@ from engine.errors import Cancelled, DataError, ParamError
 from engine.maps import layout
 from engine.maps.tsne import SEARCH_STEPS
 from support.instances import unit
+from support.parameters import invalid_values
 from support.rankings import space_of
 
 GROUPS = 6
@@ -46,7 +47,7 @@ def test_the_same_embeddings_and_seed_give_the_same_map(groups):
     assert again == first and again.points.tobytes() == first.points.tobytes()
     assert first.points.dtype == np.float32 and first.points.shape == (600, 2)
     assert engine.layout(space, seed=1, cache=False) != first
-    assert not first.sampled and not first.lowered and first.perplexity == 30
+    assert not first.sampled and first.perplexity == first.asked == 30
 
 
 @each_method
@@ -133,7 +134,7 @@ def test_no_corpus_is_too_odd(case, method):
     made = engine.layout(space, method, cache=False)
     assert made.points.shape == (len(rows), 2) and np.isfinite(made.points).all()
     assert engine.layout(space, method, cache=False) == made
-    assert made.lowered == (method == "tsne" and len(rows) < 91)
+    assert (made.perplexity != made.asked) == (method == "tsne" and len(rows) < 91)
     placed = layout.place(made, space, torch.cat([rows, torch.zeros(1, rows.shape[1]), torch.ones(1, rows.shape[1])]))
     assert np.isfinite(placed).all()
     assert 0 <= layout.fidelity(made, space) <= 1
@@ -154,7 +155,7 @@ def test_pca_is_scikit_learns_up_to_sign(groups):
         for axis in range(2):
             sign = np.sign((theirs[:, axis] * made.points[:, axis]).sum())
             np.testing.assert_allclose(made.points[:, axis], sign * theirs[:, axis], rtol=0, atol=1e-6)
-        assert made.perplexity is None and made.asked is None and not made.lowered
+        assert made.perplexity is None and made.asked is None
 
 
 def test_only_making_a_tsne_map_needs_opentsne(groups, monkeypatch):
@@ -209,7 +210,7 @@ def test_a_map_is_kept_on_disk(method):
     told = []
     again = engine.layout(space, method, most=100, progress=lambda *args: told.append(args))
     assert told == [(1, 1, "reading the cache")] and again == first
-    for name in ("points", "rows", "mean", "axes", "perplexity", "asked", "seed", "of", "lowered", "sampled"):
+    for name in ("points", "rows", "mean", "axes", "perplexity", "asked", "seed", "of", "sampled"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
     np.testing.assert_array_equal(*(layout.place(one, space, space.vectors[:9]) for one in (again, first)))
     for other, more in (({"perplexity": 5.0}, method == "tsne"), ({"seed": 1}, True), ({"most": 99}, True)):
@@ -232,7 +233,7 @@ def test_a_damaged_entry_is_made_again():
 def test_errors_name_the_argument_the_range_and_the_value(groups):
     space, _, made = groups
     for param in (layout.METHOD, layout.PERPLEXITY, layout.SEED, layout.MOST):
-        for bad in param.invalid_values():
+        for bad in invalid_values(param):
             with pytest.raises(ParamError) as error:
                 engine.layout(space, **{param.name: bad})
             assert all(part in str(error.value) for part in (param.name, param.domain, repr(bad)))

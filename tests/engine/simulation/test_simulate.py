@@ -14,6 +14,7 @@ from engine.errors import Cancelled
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan, simulate
 from engine.values import Qrels
+from support.parameters import invalid_values
 from support.planted import planted
 
 FAST = Plan(checkpoints=2, regret="none")
@@ -215,7 +216,7 @@ def test_declared_parameters_refuse_what_lies_outside():
 
     for kind in (Plan, Stream):
         for param in params_of(kind):
-            for bad in param.invalid_values():
+            for bad in invalid_values(param):
                 with pytest.raises(engine.ParamError):
                     kind(**{param.name: bad})
 

@@ -19,6 +19,7 @@ from engine.params import params_of
 from engine.training import cross_encoder as own
 from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
 from support.cli import run
+from support.parameters import invalid_values
 from support.random_texts import space_of
 from support.tiny_models import tiny_cross_encoder
 from support.training import StopAfter, only, quality
@@ -229,7 +230,7 @@ def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
     with pytest.raises(DataError, match="out must be a new or an empty folder"):
         engine.train_cross_encoder(tiny, *data, out=there, **QUICK)
     for param in params_of(own.Reranking):
-        for value in param.invalid_values():
+        for value in invalid_values(param):
             with pytest.raises(ParamError, match=param.name):
                 own.Reranking(**{param.name: value})
 

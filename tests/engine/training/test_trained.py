@@ -15,6 +15,7 @@ from engine.training.dataset import gather_samples
 from engine.training.recipes import RECIPES, declared, make_recipe
 from engine.training.train import prepare_run
 from engine.values import Corpus, Embeddings, EncoderRef, Qrels, Queries
+from support.parameters import invalid_values
 from support.training import ENCODER, NNN, PROJECTED, QUICK, comparable, demo_splits, planted, quality
 
 
@@ -164,7 +165,7 @@ PARAMS = [(method, param) for method in RECIPES for param in declared(method)]
 
 @pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
 def test_values_outside_the_domain_are_refused(method, param):
-    for value in param.invalid_values():
+    for value in invalid_values(param):
         with pytest.raises(ParamError, match=param.name):
             make_recipe(method, **{param.name: value})
     assert param.parse(param.text(param.default)) == param.default

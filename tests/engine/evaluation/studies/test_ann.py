@@ -14,6 +14,7 @@ from engine.evaluation.studies.ann import merged, quickest, searchable
 from engine.evaluation.studies.ann_indexes import INDEXES, Exact, Hnsw, Index, Ivf, usual
 from engine.params import params_of
 from support.instances import random_rows
+from support.parameters import invalid_values
 from support.rankings import queries_of, space_of
 
 N, D, B = 300, 16, 12
@@ -214,7 +215,7 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
 @pytest.mark.parametrize("cls", [*INDEXES.values()], ids=list(INDEXES))
 def test_settings_are_declared_and_refuse_what_is_out_of_range(cls):
     for param in params_of(cls):
-        for bad in param.invalid_values():
+        for bad in invalid_values(param):
             with pytest.raises(engine.ParamError, match=param.name):
                 cls(**{param.name: bad})
     index = cls()

@@ -114,7 +114,7 @@ def test_its_value_is_what_the_selectors_report(name):
 
 @pytest.mark.parametrize("weight,share,gap", [(0.5, 0.6, 0.01), (0.7, 0.95, 0.002), (0.9, 0.95, 0.002)])
 def test_frank_wolfe_is_mostly_optimal(weight, share, gap):
-    """A part of the instances of tests/bench/bench_optimality.py: n = 22, k = 5."""
+    """A part of the instances of assets/results/optimality.md: n = 22, k = 5."""
     gaps, paper = [], []
     for seed in range(60):
         rows, query = small_instance(seed)

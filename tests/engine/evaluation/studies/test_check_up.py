@@ -9,7 +9,7 @@ import torch
 
 import engine
 import engine.evaluation.studies.check_up as module
-from engine.evaluation.studies.check_up import check_up, largest_gain, order_by_redundancy
+from engine.evaluation.studies.check_up import check_up, largest_gain
 from support.instances import problem, unit
 from support.rankings import queries_of, space_of
 
@@ -56,8 +56,7 @@ def test_the_most_redundant_query_comes_first():
     points = torch.tensor([[0, 0, 1.0], [1.0, 0, 0], [0, 1.0, 0]])
     checked = check_up(TOP_K, space_of(vectors), queries_of(points), 3)
     assert checked.pairs.tolist() == [0, 3, 1] and checked.groups.tolist() == [0, 1, 1]
-    order = order_by_redundancy(checked)
-    assert order.positions == (1, 2, 0) and order.values.tolist() == [0, 3, 1]
+    assert checked.order == (1, 2, 0)
     assert checked.redundant == 2 and len(checked) == 3
 
 

@@ -13,13 +13,13 @@ import pytest
 import engine
 from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep import executors
-from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.compute import BLOCK
 from engine.evaluation.sweep.executors import ATTEMPTS
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
 from support.clusters import Cluster, dask
 from support.patience import patient, until
+from support.points import digest_of_all
 from support.sweeps import (
     KS,
     METRICS,

@@ -9,7 +9,6 @@ import pytest
 import engine
 from engine.errors import FrontierError
 from engine.evaluation.sweep import executors
-from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.compute import Task, digests_of, embedded
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
@@ -17,6 +16,7 @@ from engine.values import EncoderRef
 from support.clusters import Cluster, dask
 from support.instances import problem
 from support.patience import patient
+from support.points import digest_of_all
 
 QUERIES, KS, METRICS = 3, (2, 5), ("recall", "ndcg", "ilad")
 

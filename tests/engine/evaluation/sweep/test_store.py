@@ -12,9 +12,10 @@ import pytest
 
 import engine
 from engine.evaluation.sweep import store as storing
-from engine.evaluation.sweep.cell import digest_of_all, make_cell
+from engine.evaluation.sweep.cell import make_cell
 from engine.evaluation.sweep.store import Store
 from support.patience import patient
+from support.points import digest_of_all
 from support.sweeps import KS, METRICS, client, patients, put_patient, toy
 
 QUERIES = ("q7", "q1", "q10", "é\ud800")

@@ -12,13 +12,14 @@ import engine
 from engine.decoder import decode, decode_grid
 from engine.evaluation.sweep import compute
 from engine.evaluation.sweep import sweep as sweeping
-from engine.evaluation.sweep.cell import as_json, digest_of_all, from_json, result_digest
+from engine.evaluation.sweep.cell import as_json, from_json, result_digest
 from engine.evaluation.sweep.compute import packed, unpacked
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
 from engine.values import Qrels
 from support.instances import FAMILIES
 from support.patience import patient
+from support.points import digest_of_all
 from support.sweeps import patients, put_patient, toy, units
 from support.training import StopAfter
 

@@ -12,10 +12,9 @@ from engine.progress import report_to
 from engine.training.adapters import Adapters
 from engine.training.dataset import gather_samples
 from engine.training.loop import generator_of
-from engine.training.negatives import Negatives, hardest
 from engine.training.projections import Heads, Projection
 from engine.training.recipes import make_recipe
-from engine.training.recipes.projection import Projected, SampledSoftmax
+from engine.training.recipes.projection import Negatives, Projected, SampledSoftmax, hardest
 from engine.values import Embeddings, Qrels
 from support.bm25_oracle import bm25
 from support.instances import random_rows, unit
@@ -107,7 +106,7 @@ def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
     assert any(j in own for j, own in zip(best_of_all, samples.relevant, strict=True)), "some best one is relevant"
     assert result[-1].tolist() == [-1] * 7 and (result[0] >= 0).all()
     calls = []
-    monkeypatch.setattr("engine.training.negatives.BLOCK_NUMBERS", 100)
+    monkeypatch.setattr("engine.training.recipes.projection.BLOCK_NUMBERS", 100)
     with report_to(lambda *args: calls.append(args)):
         assert hardest(samples, 7).equal(result)
     assert [done for done, *_ in calls] == [0, 3, 6, 9, 12]
