@@ -6,8 +6,7 @@ from dashboard.services import jobs, training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import LOOK, PURPOSE, TrainingRequest, estimate
 from dashboard.training import run_list
-from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.run_button import run_button
+from dashboard.widgets.job_panel import JobPanel, run_button
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen
 from engine.training.recipes import RECIPES, declared
@@ -24,13 +23,14 @@ def show(plain: Loaded, request: TrainingRequest, digest: str) -> None:
         key=None,
         title="Timing the first steps",
         work=lambda job: (digest, estimate(request, plain, job)),
+        again="",
         by_itself=False,
         failed="The time cannot be estimated.",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         mine = jobs.mine().get(PURPOSE)
         going = training_runs.under_way(digest) is not None or (mine is not None and mine.running)
-        if run_button("Run", "train.start", PURPOSE, going):
+        if run_button("Run", "train.start", PURPOSE, disabled=going):
             begin(plain, request)
             st.rerun()
         why = "Times the first steps of every stage."

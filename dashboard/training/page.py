@@ -190,7 +190,7 @@ def _stopped(
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
         kept = f"{reason}. Progress is saved."
-        st.info(kept, icon=":material/pause:")
+        st.info(kept, icon=":material/stop_circle:")
     with st.container(horizontal=True):
         label, why = "Show the table" if finished else "Resume", "Trained on different judgements."
         how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}

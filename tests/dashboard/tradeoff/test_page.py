@@ -137,7 +137,7 @@ def test_nothing_begins_beside_another_job(monkeypatch):
     mine["training"] = other
     try:
         app = tradeoff(k=6, jobs=mine)
-        assert job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").disabled
+        assert job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").label == "Queue"
     finally:
         other.cancel()
         other.join()
