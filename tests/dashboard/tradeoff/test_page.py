@@ -284,7 +284,7 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(engine, "sweep", until_two)
     begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
-    assert app.button(key="tradeoff.cancel").label == "Pause"
+    assert app.button(key="tradeoff.cancel").label == "Cancel"
     assert "tradeoff.use" not in keys(app) and "so far" not in texts(app), "no verdict before the end"
     assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
