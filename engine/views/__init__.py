@@ -1,8 +1,8 @@
 """What each chart and table shows, as plain columns; no chart library, and no method named."""
 
-from engine.views.decision import Relevance, Why, places, reasons, relevance, why
+from engine.views.decision import Relevance, Why, places, reasons, relevance, similarities, why
 from engine.views.methods import method_columns, method_table
-from engine.views.redundancy import Redundancy, redundancy, similarities
+from engine.views.redundancy import Redundancy, redundancy
 from engine.views.segments import segments_said
 from engine.views.sets import (
     DROPPED,

@@ -1,6 +1,5 @@
 """Several people on the Data page: what each sees and stops of the others' loads, uploads and encoders."""
 
-import os
 import sys
 import threading
 import weakref

@@ -191,7 +191,7 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert ilad == pytest.approx(dot["x"][dot["at"]], abs=1e-3) and 0 < recall < 1
     now, _ = set_of(app)
     told = component(app, "tradeoff.set")["along"]
-    known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")]())
+    known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer())
     assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
     app = tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
     assert load().space.corpus.ids[now[0]] in texts(app)
