@@ -78,6 +78,12 @@ def style_of(name: str) -> Style:
     return replace(series_style(zlib.crc32(name.encode())), symbol="hexagram", sign="✶")
 
 
+def look_of(name: str, title: str) -> dict[str, str]:
+    """A decoder's names, sign and colours, for a view."""
+    style = style_of(name)
+    return {"name": name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
+
+
 def series_style(position: int) -> Style:
     """The look of a series that is no method; past the end it starts again."""
     return SERIES[position % len(SERIES)]

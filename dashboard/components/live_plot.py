@@ -124,9 +124,9 @@ def _draw_live(
     events = ("clicked", "selected", "hovered")
     callbacks: dict[str, Any] = {name: partial(_remember, key, name) for name in events}
     if on_adjust is not None:
-        callbacks["adjusted"] = partial(_adjust, key, on_adjust)
+        callbacks["adjusted"] = lambda dragged: on_adjust(dragged["name"], float(dragged["value"]))
     # That the page became dark or light needs a new run, and no more. The height is there before the script is.
-    callbacks["dark"] = lambda: None
+    callbacks["dark"] = lambda _: None
     height = values["layout"]["height"] + (SLIDER if "curve" in (values["layout"].get("meta") or {}) else 0)
     vendor.view(NAME, key, data, callbacks, height=height, isolate_styles=False)
 
@@ -137,20 +137,12 @@ def picked(key: str) -> Picked:
     return selection
 
 
-def _remember(key: str, name: str) -> None:
-    value = st.session_state[key].get(name)
+def _remember(key: str, name: str, value: Any) -> None:
     if name == "selected":
-        value = tuple(value or ())
-    elif value is None:
-        return
+        value = tuple(value)
     before = picked(key)
     clicks = before.clicks + (name == "clicked")
     st.session_state[f"{key}.picked"] = replace(before, **{name: value}, clicks=clicks)
-
-
-def _adjust(key: str, on_adjust: Callable[[str, float], None]) -> None:
-    if (dragged := st.session_state[key].get("adjusted")) is not None:
-        on_adjust(dragged["name"], float(dragged["value"]))
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:

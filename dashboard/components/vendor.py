@@ -7,10 +7,10 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dashboard.services import jobs
 from dashboard.services.memo import Memo
@@ -31,7 +31,14 @@ FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 MOST_ANSWERS = 512
 """Answers that can still be asked for; a page that needs more offers them again."""
 
-_ANSWERS: Memo[str, Callable[[], Any]] = Memo(MOST_ANSWERS)
+
+class Answerable(Protocol):
+    """What a browser can ask for: data, and what JSON values are made of them."""
+
+    def answer(self) -> Any: ...
+
+
+_ANSWERS: Memo[str, Answerable] = Memo(MOST_ANSWERS)
 _BACKDROPS: Memo[str, bytes] = Memo(MOST_BACKDROPS)
 _SERVED = threading.Event()
 _BASE = ""
@@ -71,19 +78,29 @@ def _modules() -> str:
 
 
 def view(
-    name: str, key: str, data: dict[str, Any], callbacks: Mapping[str, Callable[[], None]], **options: Any
+    name: str, key: str, data: dict[str, Any], callbacks: Mapping[str, Callable[[Any], Any]], **options: Any
 ) -> None:
     """Draw the view of a module: messages carry its data, and a loader of a few lines in place of its script.
 
-    callbacks: by the event or value they follow; options: `isolate_styles` of the component, and those of its element.
+    callbacks: take what the view reports, by the event or value; options: `isolate_styles` of the component, and those
+    of its element.
     """
     import streamlit as st
 
     isolated = options.pop("isolate_styles", True)
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
     component = st.components.v2.component(f"frontier_{name}", js=_loader(), isolate_styles=isolated)
-    handlers: dict[str, Any] = {f"on_{event}_change": callback for event, callback in callbacks.items()}
+    handlers: dict[str, Any] = {
+        f"on_{event}_change": partial(_report, key, event, callback) for event, callback in callbacks.items()
+    }
     component(key=key, data={**data, "module": module(f"{name}.js")}, **options, **handlers)
+
+
+def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
+    import streamlit as st
+
+    if (value := st.session_state[key].get(event)) is not None:
+        callback(value)
 
 
 @cache
@@ -91,9 +108,9 @@ def _loader() -> str:
     return (MODULE_FOLDER / "loader.js").read_text(encoding="utf-8")
 
 
-def offer(digest: str, make: Callable[[], Any]) -> str:
-    """Serve JSON values from now on that are made when they are asked for; returns their address."""
-    _ANSWERS[digest] = make
+def offer(digest: str, request: Answerable) -> str:
+    """Serve the answer to a request from now on, computed when it is asked for; returns its address."""
+    _ANSWERS[digest] = request
     return f"{_BASE}{ANSWERS}/{digest}.json"
 
 
@@ -145,13 +162,13 @@ async def _answers(request: Request) -> Response:
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import PlainTextResponse, Response
 
-    make = _ANSWERS.get(request.path_params["digest"])
-    if make is None:
+    asked = _ANSWERS.get(request.path_params["digest"])
+    if asked is None:
         return PlainTextResponse("no such answers", status_code=404)
 
     def content() -> bytes:
         with jobs.turn():
-            values = make()
+            values = asked.answer()
         return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
 
     try:

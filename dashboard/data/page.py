@@ -1,21 +1,24 @@
-"""Where a corpus comes from: a demo, an upload or a path, its columns and its encoder."""
+"""Where a corpus comes from: a demo, an upload or a path, what is odd about it, its columns and its encoder."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
-from dashboard.data import loading, look
+from dashboard.data import loading
 from dashboard.services import corpora, roots, uploads
 from dashboard.services.source import STORE, Source
 from dashboard.widgets.choices import choose, select
+from dashboard.widgets.common import as_label, notices
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import draw_table
 from dashboard.widgets.upload_field import upload_field
 from engine.data.stores.config import EXAMPLE, collections, config_path
 from engine.data.tables import SEPARATORS, SUFFIXES, Preview, guess_separator, preview
-from engine.errors import FrontierError
+from engine.errors import FrontierError, RepeatedIdError
+from engine.progress import counted
 
 DEMO, UPLOAD, PATH, ENGINE = "Demo", "Upload", "Path", "Vector engine"
 NO_COLUMN = "(none)"
@@ -23,6 +26,9 @@ UPLOADED = "data.uploaded"
 """What was uploaded last: the browser's list of files is empty again after a look at another page."""
 MARKS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 PREVIEW_ROWS = 20
+MAX_OFFERED_VALUES = 100
+"""A column of more values is no way to choose documents."""
+WAYS = {"refuse": "Refuse", "first": "Keep the first", "number": "Number the others"}
 STYLE = """<style>
 [data-testid=stColumn]:has(.st-key-data-current) {position: sticky; top: 4rem; align-self: flex-start}
 </style>"""
@@ -124,12 +130,12 @@ def _mapped(path: Path) -> Source | None:
         return _folder(path)
     if path.suffix.lower() not in SUFFIXES:
         return _embedding(Source(str(path)))
-    separator, guess = None, ""
+    separator, guess, file = None, "", corpora.inspect(Source(str(path))).file
     if path.suffix.lower() == ".csv":
-        guess = guess_separator(path)
+        guess = guess_separator(file)
         key = f"data.separator.{path}"
         separator = select("Separator", SEPARATORS, key, default=guess, format_func=MARKS.__getitem__)
-    head = preview(path, PREVIEW_ROWS, separator)
+    head = preview(file, PREVIEW_ROWS, separator)
     _preview(head)
     names = list(dict.fromkeys(head.columns))
     optional = [NO_COLUMN, *names]
@@ -150,7 +156,7 @@ def _mapped(path: Path) -> Source | None:
         metadata=_kept(path, [name for name in names if name not in columns]),
         separator=separator if separator and separator != guess else "",
     )
-    return _embedding(look.checked(source))
+    return _embedding(_checked(source))
 
 
 def _folder(path: Path) -> Source | None:
@@ -166,7 +172,52 @@ def _folder(path: Path) -> Source | None:
     _preview(head)
     fixed = ("_id", "text", "title", *(["metadata"] if head.nested else []))
     kept = _kept(path, [name for name in dict.fromkeys((*head.columns, *head.nested)) if name not in fixed])
-    return _embedding(look.checked(replace(source, metadata=kept)))
+    return _embedding(_checked(replace(source, metadata=kept)))
+
+
+def _checked(source: Source) -> Source | None:
+    """The source, with what is done about repeated ids, below what is odd about it; None where it cannot be read."""
+    inspection = corpora.inspect(source)
+    if inspection.large:
+        st.caption("Ids, copies and empty texts of a corpus as large as this are checked while it loads.")
+        return replace(source, repeated=_way(source, list(WAYS)) or "refuse")
+    found = inspection.dataset(source)
+    if isinstance(found, RepeatedIdError):
+        before = st.container()
+        way = _way(source, [way for way in WAYS if way != "refuse"])
+        if way is None:
+            with before:
+                show_failure("Some ids occur more than once.", found)
+            return None
+        source = replace(source, repeated=way)
+        found = inspection.dataset(source)
+    if not isinstance(found, FrontierError) and (chosen := _where(source, found.corpus.metadata)):
+        source = replace(source, where=chosen)
+        found = inspection.dataset(source)
+    if isinstance(found, FrontierError):
+        show_failure("This cannot be read.", found)
+        return None
+    st.text(counted(len(found.corpus), "document"))
+    notices(found)
+    return source
+
+
+def _where(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Draw, for kept columns of few values, the choice of those that documents must have; none leaves it open."""
+    chosen = []
+    for column, values in columns.items():
+        options = sorted(set(values))
+        if 1 < len(options) <= MAX_OFFERED_VALUES:
+            key = f"data.where.{source.path}.{column}"
+            only = st.multiselect(f"Only with {as_label(column)}", options, key=key, persist_state="session")
+            chosen += [(column, value) for value in only]
+    return tuple(chosen)
+
+
+def _way(source: Source, ways: list[str]) -> str | None:
+    """Draw the choice of what is done about repeated ids; None before it is made."""
+    key = f"data.repeated.{source.path}"
+    return st.segmented_control("Repeated ids", ways, format_func=WAYS.__getitem__, key=key, persist_state="session")
 
 
 def _kept(path: Path, names: list[str]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         return of_simulation(job.result, note)
     st.text(note)
     if job is None and loaded.space.embeddings.vectors.numel() > BY_ITSELF:
-        st.button("Run", type="primary", key="drift.example.start", on_click=panel.start_job)
+        st.button("Run", type="primary", key="drift.example.start", on_click=panel.begin)
         return None
     outcome = panel.result()
     return None if outcome is None else of_simulation(outcome, note)

@@ -190,6 +190,7 @@ def worked_out(
         key=key,
         title=title,
         work=lambda job: work(progress=job.report, stop=job.stop),
+        again="Run",
         patience=QUICK,
         memo=memo,
     ).result()

@@ -8,8 +8,7 @@ from dashboard.drift.request import SimulationOutcome, SimulationRequest
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.run_button import run_button
+from dashboard.widgets.job_panel import JobPanel, run_button
 from engine.errors import FrontierError
 from engine.progress import counted, format_duration
 
@@ -61,7 +60,7 @@ def _form(loaded: Loaded) -> None:
     panel = _started(loaded)
     going = panel is not None and panel.job is not None and panel.job.going
     with st.container(horizontal=True, vertical_alignment="center"):
-        if run_button("Resume" if resumes else "Run", "drift.simulate.start", PURPOSE, problem or going):
+        if run_button("Resume" if resumes else "Run", "drift.simulate.start", PURPOSE, disabled=problem or going):
             _start(loaded, request)
             st.rerun()
 

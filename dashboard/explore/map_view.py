@@ -13,7 +13,7 @@ from dashboard.services import jobs
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
-from dashboard.session.query import Question
+from dashboard.session.query import Question, query_key
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.map import (
     CLUSTER,
@@ -29,7 +29,6 @@ from dashboard.widgets.map import (
     query_digest,
     query_place,
 )
-from dashboard.widgets.slider_answers import query_key
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import as_csv
 from engine.maps import layout as maps

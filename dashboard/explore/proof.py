@@ -8,7 +8,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, answer_key, keep_proof, query_of
 from dashboard.session.query import Question
-from dashboard.widgets.job_panel import JobPanel
+from dashboard.widgets.job_panel import JobPanel, run_button
 from engine.partial_answer import PROVEN
 from engine.progress import counted, report_to
 from engine.reach import Reach
@@ -42,10 +42,7 @@ def offer(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> 
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="explore.proof"):
         st.caption(words[:1].upper() + words[1:], width="content")
         if provable:
-            waits = panel.waits
-            if st.button("Prove", key="prove.start", help=waits or WHY, disabled=waits is not None):
-                panel.begin()
-                st.rerun()
+            run_button("Prove", "prove.start", panel.purpose, help=WHY, on_click=panel.begin, type="secondary")
 
 
 def _panel(reach: Reach, whole: Loaded, question: Question, answers: Sequence[Answer]) -> JobPanel[list[Ranking]]:
@@ -65,7 +62,7 @@ def _panel(reach: Reach, whole: Loaded, question: Question, answers: Sequence[An
         key=tuple(answer_key(whole, question, answer.decoder) for answer in answers),
         title="prove answers",
         work=prove,
-        start="Prove",
+        again="Prove",
         by_itself=False,
         failed="This could not be proved.",
     )

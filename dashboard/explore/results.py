@@ -6,16 +6,15 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.palette import style_of
-from dashboard.components import scrub
+from dashboard.components import vendor
 from dashboard.explore import document_panel
 from dashboard.services import feedback
 from dashboard.services.jobs import turn
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
-from dashboard.session.query import Question
+from dashboard.session.query import Question, query_key
 from dashboard.widgets import confirm, feedback_effect, vote_buttons
 from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
-from dashboard.widgets.slider_answers import query_key
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, text_column
 from engine.views.sets import Merged, merged, missed
 from engine.wording import visible
@@ -50,7 +49,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
         if row in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
             vote_buttons.vote(loaded, question, row, kind, vote_buttons.list_of(row, lists, str(told["source"])))
 
-    scrub.lists("explore.lists", data, opened, voted)
+    vendor.view("lists", "explore.lists", data, {"opened": opened, "voted": voted})
     with turn():
         rankings = [answer.ranking for answer in answers.values()]
         absent = missed(loaded.space, question.vector, question.id, rankings, question.qrels)

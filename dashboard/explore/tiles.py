@@ -7,17 +7,16 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.components import scrub
+from dashboard.charts.palette import look_of
+from dashboard.components import vendor
 from dashboard.explore import checkup
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore
-from dashboard.session.answers import Answer
-from dashboard.session.parameters import form_at, key_of
-from dashboard.session.query import Question, step
+from dashboard.session.answers import Answer, slider_requests
+from dashboard.session.parameters import form_at, put_values
+from dashboard.session.query import Question, query_key, step
 from dashboard.session.view_names import CHECK_UP
-from dashboard.widgets import confirm, slider_answers
-from dashboard.widgets.slider_answers import look_of, query_key, relevant_to
-from engine.errors import ParamError
+from dashboard.widgets import confirm
 from engine.evaluation.paired import promise
 from engine.params import Real, values_of
 from engine.stages import methods
@@ -41,7 +40,7 @@ def show(
     errors: by decoder, why there is no answer at its setting; the last one stands in for it
     released: whether a slider was let go just now
     """
-    given = relevant_to(question)
+    given = question.relevant
     beside = any(result.decoder == baseline.decoder for result in answers.values())
     data: dict[str, Any] = {
         "query": query_key(loaded, question),
@@ -62,9 +61,10 @@ def show(
             for key, result in answers.items()
         ],
     }
-    checked = checkup.at_once(loaded, question.k, question.depth) if loaded.reach is None else None
-    if checked is not None and st.session_state.get(decoders.VIEW) != CHECK_UP:
-        data["headline"] = checked.headline
+    # After a drag the browser says in its place what that changed.
+    if not released and loaded.reach is None and st.session_state.get(decoders.VIEW) != CHECK_UP:
+        checked = checkup.at_once(loaded, question.k, question.depth)
+        data["headline"] = checked and checked.headline
 
     def stepped(way: int) -> None:
         if way:
@@ -72,12 +72,12 @@ def show(
         else:
             st.session_state[decoders.VIEW] = CHECK_UP
 
-    scrub.tiles(KEY, data, _commit, stepped)
+    vendor.view("tiles", KEY, data, {"committed": _commit, "stepped": stepped})
 
 
 def _tile(loaded: Loaded, question: Question, key: str, result: Answer) -> dict[str, Any]:
     scores = None if result.relevance is None else result.relevance.score
-    more = {"relevant": relevant_to(question), "scores": scores}
+    more = {"relevant": question.relevant, "scores": scores}
     notes = [promise(result.stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
     return {
         "key": key,
@@ -96,6 +96,7 @@ def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str,
         form = form_at("", param, values)[1]
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
             continue
+        requests = slider_requests(loaded, question, result.decoder, form, **more)
         sliders.append(
             {
                 "param": param.name,
@@ -104,8 +105,8 @@ def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str,
                 "value": values[param.name],
                 "standard": form.default,
                 "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
-                "stops": slider_answers.stops_of(result.decoder, form)[0],
-                "urls": slider_answers.addresses(loaded, question, result.decoder, form, **more),
+                "stops": next(reversed(requests.values())).stops,
+                "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
             }
         )
     return sliders
@@ -117,14 +118,5 @@ def _commit(told: Mapping[str, Any]) -> None:
     st.session_state[SERIAL] = max(int(told["serial"]), st.session_state.get(SERIAL, 0))
     known = methods("selector")
     for name, values in told["values"].items():
-        if name not in known:
-            continue
-        current = values_of(decoders.decoder_of(name).select)
-        for param in known[name].params:
-            if param.name not in values:
-                continue
-            key, form = form_at(key_of(known[name], decoders.PREFIX, param.name), param, current)
-            try:
-                st.session_state[key] = form.check(values[param.name])
-            except ParamError:
-                continue  # not from a slider of ours
+        if name in known:
+            put_values(known[name], decoders.PREFIX, values)

@@ -6,16 +6,19 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.services import jobs, roots
+from dashboard.services import jobs, roots, uploads
 from dashboard.services.jobs import Job, SharedJobs
+from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded, Source
 
 if TYPE_CHECKING:
+    from engine.data.files import HeldFile
+    from engine.errors import FrontierError
     from engine.progress import Progress, Stop
     from engine.stages import Selector
     from engine.values import Dataset
@@ -34,10 +37,49 @@ SAMPLE = 500
 """Documents of a vector engine that are here from the start."""
 STEPS = 3
 """Steps of loading: the corpus is read, embedded, and so are its queries."""
+MAX_INSPECTED_BYTES = 16 << 20
+"""Larger corpora, which take more than a second or two to read, are read when they are loaded only."""
+MAX_INSPECTIONS = 8
+"""Corpora, of all sessions, whose content stays in memory between a look at it and loading it."""
 EAGER_QUERIES = 512
 """Up to this many labelled queries are embedded with the corpus: switching between them is then instant."""
 
 
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """The files of a corpus as one session read them before loading: first rows, and data sets by how they are read."""
+
+    path: str
+    files: tuple[tuple[str, int, int], ...]  # name, time of the last change and bytes of each
+    file: Path | HeldFile  # the table, held where its rows come from memory
+    datasets: Memo[Source, Dataset | FrontierError] = field(default_factory=lambda: Memo(3))
+
+    @property
+    def large(self) -> bool:
+        """Whether the corpus is read when it is loaded only."""
+        return sum(size for _, _, size in self.files) > MAX_INSPECTED_BYTES
+
+    def dataset(self, source: Source) -> Dataset | FrontierError:
+        """The data set of a source with this path, or why it cannot be read."""
+        from engine.errors import FrontierError
+
+        if source not in self.datasets:
+            with jobs.turn():
+                try:
+                    self.datasets[source] = read(source, file=self.file)
+                except FrontierError as error:
+                    self.datasets[source] = error
+        return self.datasets[source]
+
+    def take(self, source: Source) -> Dataset | None:
+        """The data set that was read for a source; None where none was, or the files have changed since."""
+        from engine.values import Dataset
+
+        found = self.datasets.get(source.unembedded)
+        return found if isinstance(found, Dataset) and self.files == _files_of(Path(self.path)) else None
+
+
+_INSPECTIONS: Memo[str, Inspection] = Memo(MAX_INSPECTIONS)
 _JOBS: SharedJobs[Source] = SharedJobs(MOST_LOADED)
 _STARTS = [Source("numpy-api")]
 _ONCE: set[Source] = set()
@@ -83,13 +125,37 @@ def health() -> dict[str, Any]:
     return {"status": status, "loaded": loaded} | ({"failed": failed} if failed else {})
 
 
+def inspect(source: Source) -> Inspection:
+    """Read the files of a source's path for this session's look before loading; anew where they have changed since."""
+    from engine.data.files import HeldFile
+    from engine.data.tables import TEXT_SUFFIXES
+
+    path, visitor = Path(source.path), uploads.visitor()
+    files, last = _files_of(path), _INSPECTIONS.get(visitor)
+    if last is None or (last.path, last.files) != (source.path, files):
+        last = Inspection(source.path, files, path)
+        if path.suffix.lower() in TEXT_SUFFIXES and not last.large:
+            last = replace(last, file=HeldFile(path))
+        _INSPECTIONS[visitor] = last
+    return last
+
+
+def _files_of(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time of the last change and bytes of each file that a corpus is read from."""
+    files = [path] if path.is_file() else sorted(file for file in (*path.glob("*"), *path.glob("*/*.tsv")))
+    stats = [(str(file), file.stat()) for file in files if file.is_file()]
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+
+
 def loading(chosen: Source | None = None, again: bool = False) -> Job:
     """The job that loads a corpus, started now if there is none; its result is a Loaded.
 
-    The session that asks wants it from then on; one that has left it only where it asks again.
+    The session that asks wants it from then on; one that has left it only where it asks again, and then the job takes
+    what the session has read of it.
     """
     chosen = chosen or source_at_start()
-    job = _JOBS.begin(chosen, f"load {chosen.path}", partial(_load_and_settle, chosen))
+    inspection = _INSPECTIONS.get(uploads.visitor()) if again else None
+    job = _JOBS.begin(chosen, f"load {chosen.path}", partial(_load_and_settle, chosen, inspection))
     jobs.join(job, again)
     return job
 
@@ -174,8 +240,13 @@ def forget(chosen: Source, job: Job) -> None:
         jobs.join(job, again=True)
 
 
-def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = None) -> Dataset:
-    """The documents, queries and judgements of a source. Raises DataError; Cancelled."""
+def read(
+    chosen: Source,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    file: Path | HeldFile | None = None,
+) -> Dataset:
+    """The documents, queries and judgements of a source; file: its table, read already. Raises DataError; Cancelled."""
     import engine
 
     if chosen.path not in DEMOS:
@@ -183,11 +254,12 @@ def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = N
     inside = chosen.qrels == "qrels" or (Path(chosen.path) / chosen.qrels).is_dir()
     if len(Path(chosen.qrels).parts) > 1 or not inside:
         roots.check_corpus(chosen.qrels)
-    dataset: Dataset = engine.load_dataset(chosen.path, **chosen.reading, progress=progress, stop=stop)
+    dataset: Dataset = engine.load_dataset(file or chosen.path, **chosen.reading, progress=progress, stop=stop)
     return dataset
 
 
-def _load_and_settle(chosen: Source, job: Job) -> Loaded:
+def _load_and_settle(chosen: Source, inspection: Inspection | None, job: Job) -> Loaded:
+    job.partial = inspection and inspection.take(chosen)
     loaded = _load(chosen, job)
     settle()  # here, where the temporary objects of loading are gone
     return loaded
@@ -228,7 +300,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     from engine.values import Notice
 
     roots.check_model(chosen.encoder)
-    job.partial = dataset = _interned(read(chosen, report, job.stop))
+    job.partial = dataset = _interned(job.partial or read(chosen, report, job.stop))
     report = _freezing(job, 2, "documents")
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
     embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)

@@ -61,8 +61,6 @@ class Job:
         self.cancelled = False
         self.stop = threading.Event()
         self.queued = queued
-        self.paused = False
-        self._over = threading.Event()  # as `stop`, which a pause sets too
         self._holders = [session]
         self.progress = Progress(0, 0, "starting", None)
         self._eta = Eta()
@@ -79,8 +77,8 @@ class Job:
 
     @property
     def going(self) -> bool:
-        """Whether it runs, or will, and nobody has stopped it for good."""
-        return self.running and not self._over.is_set()
+        """Whether it runs, or will, and nobody has cancelled it."""
+        return self.running and not self.stop.is_set()
 
     @property
     def holders(self) -> tuple[str | None, ...]:
@@ -88,15 +86,8 @@ class Job:
         return tuple(self._holders)
 
     def cancel(self) -> None:
-        """Ask the work to stop; what it has finished stays in the cache."""
-        self._over.set()  # first, see `_goes_on`
+        """Ask the work to stop; what it has finished stays in the cache, where the next job for it takes it up."""
         self.stop.set()
-
-    def pause(self) -> None:
-        """Ask the work to stop until its next turn; then it begins anew, with what it has finished in the cache."""
-        if self.going and not self.queued:
-            self.paused = True
-            self.stop.set()
 
     def hold(self, session: str | None = None) -> None:
         """Count one more session that wants it: it stops only when all of them are gone."""
@@ -185,11 +176,11 @@ def busy(purpose: str | None = None) -> Job | None:
     return min(others, key=lambda job: line.index(job) if job in line else -1, default=None)
 
 
-def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None, *, first: bool = False) -> Job:
-    """Begin a job in place of this session's last one for the same purpose, which is stopped.
+def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
+    """Begin a job in place of this session's last one for the same purpose, which is cancelled.
 
     It waits its turn (`queued`, and its progress says for what): behind this session's other jobs, and behind other
-    sessions'. first: before this session's other jobs; the one at work is paused, and goes on when it is next in line.
+    sessions'.
     """
     session_jobs = mine()
     if (before := session_jobs.get(purpose)) is not None:
@@ -197,26 +188,16 @@ def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = 
     line = session_jobs.line
 
     def in_turn(job: Job) -> Any:
-        while True:
-            _wait_for_turn(job, line)
-            try:
-                result = work(job)
-            except Cancelled:
-                if not _goes_on(job):
-                    raise
-            else:
-                if not _goes_on(job):
-                    return result
-            finally:
-                _HEAVY.release()
+        _wait_for_turn(job, line)
+        try:
+            return work(job)
+        finally:
+            _HEAVY.release()
 
     with _TURN:  # else it would look for its place before it has one
         line[:] = [job for job in line if job.running]
         session_jobs[purpose] = job = Job(title, in_turn, key, session_jobs.session, queued=True)
-        line.insert(0 if first else len(line), job)
-    for other in line if first else ():
-        if other is not job and len(other.holders) == 1:
-            other.pause()
+        line.append(job)
     return job
 
 
@@ -280,9 +261,7 @@ def _wait_for_turn(job: Job, line: list[Job]) -> None:
         with _TURN:
             ahead = _ahead(job, line)
             if ahead is None and _HEAVY.acquire(blocking=False):
-                if job.paused:
-                    job.partial = None  # it is collected anew
-                job.queued = job.paused = False
+                job.queued = False
                 job.report(0, 0, "starting")
                 return
         if ahead is None:
@@ -294,17 +273,6 @@ def _wait_for_turn(job: Job, line: list[Job]) -> None:
             job.progress = replace(job.progress, label=label, seconds_left=None)
         job.stop.wait(0.1)
     raise Cancelled("stopped while waiting")
-
-
-def _goes_on(job: Job) -> bool:
-    """Whether the work, which has stopped, is to begin again at the next turn, as it was only paused."""
-    if not job.paused:
-        return False
-    job.queued = True
-    job.stop.clear()
-    if not job.going:  # cancelled in the meantime
-        job.stop.set()
-    return True
 
 
 def _ahead(job: Job, line: list[Job]) -> Job | None:

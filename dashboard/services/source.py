@@ -67,6 +67,11 @@ class Source:
         """The same corpus as its encoder embeds it."""
         return replace(self, trained="")
 
+    @property
+    def unembedded(self) -> Source:
+        """The same corpus as it is read, whatever embeds it."""
+        return replace(self, encoder="bundled", dtype="auto", own=True, trained="")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:

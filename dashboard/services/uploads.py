@@ -35,13 +35,13 @@ def keep(files: Sequence[Any]) -> Path:
     key = tuple(sorted(f.file_id for f in files))
     if key not in paths or not paths[key].exists():
         paths[key] = _keep([(_safe(f.name), f.getvalue()) for f in files])
-    _SENT[_name_of(paths[key])][_visitor()] = jobs.mine().session
+    _SENT[_name_of(paths[key])][visitor()] = jobs.mine().session
     return paths[key]
 
 
 def is_mine(name: str) -> bool:
     """Whether this session sent what is in a folder of this name."""
-    return _visitor() in _SENT.get(name, ())
+    return visitor() in _SENT.get(name, ())
 
 
 def is_of_others(name: str) -> bool:
@@ -68,7 +68,8 @@ def _name_of(path: Path) -> str:
     return path.relative_to(folder).parts[0]
 
 
-def _visitor() -> str:
+def visitor() -> str:
+    """A name of this session that no other has."""
     name: str = st.session_state.setdefault(VISITOR, uuid.uuid4().hex)
     return name
 

@@ -17,12 +17,14 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.query import Question
 from engine.decoder import Decoder, ScoredCandidates, decode, family, scored, select_from
+from engine.params import Real, Whole, values_of
 from engine.progress import report_to
 from engine.reach import Reach
 from engine.stages import Selector
-from engine.values import Embeddings, Ranking
+from engine.values import Embeddings, Ranking, digest_of
 from engine.views.decision import Relevance, relevance
 from engine.views.sets import Card, card
+from engine.views.slider import SliderRequest, requests
 
 T = TypeVar("T")
 REPEATS, LONG, LONGEST = 3, 0.02, 0.5
@@ -85,6 +87,20 @@ def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[An
     """All that an answer and its figures depend on."""
     judged = question.qrels.digest if question.qrels is not None else None
     return (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
+
+
+def slider_requests(
+    loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
+) -> dict[str, SliderRequest]:
+    """The requests for a slider's answers by their digests; param: as its slider shows it; details: of `requests`."""
+    stage, candidates = decoder.select, None
+    anywhere = type(stage)(**values_of(stage) | {param.name: param.default})
+    along = Decoder(anywhere, decoder.retrieve, decoder.rerank, decoder.depth)
+    if loaded.reach is None and not decoders.has_default_scorers(decoder):
+        candidates = scores_of(loaded, question, decoder)[0]
+    query, key = query_of(loaded, question), [*map(str, answer_key(loaded, question, along)), param.name]
+    found = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
+    return {digest_of([*key, repr((request.stops, request.start))]): request for request in found}
 
 
 def _memory(loaded: Loaded, table: str, entries: int) -> Memo[tuple[Any, ...], Any]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dashboard.services.source import Loaded
 from engine.decoder import SET_SIZE
-from engine.values import Dataset, Qrels, no_split, replace_surrogates
+from engine.values import Dataset, Qrels, digest_of, no_split, replace_surrogates
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
 MOST_LISTED = 20_000
@@ -29,7 +29,17 @@ class Question:
     @property
     def judged(self) -> bool:
         """Whether Recall exists for it."""
-        return self.qrels is not None and bool(self.qrels.relevant(self.id))
+        return bool(self.relevant)
+
+    @property
+    def relevant(self) -> frozenset[str]:
+        """The ids of the documents that are judged relevant."""
+        return frozenset(self.qrels.relevant(self.id)) if self.qrels is not None else frozenset()
+
+
+def query_key(loaded: Loaded, question: Question) -> str:
+    """Names a query on its corpus: views that draw the same query follow each other."""
+    return digest_of([loaded.key, question.id, question.text, str(question.k)])[:16]
 
 
 def first_split(dataset: Dataset) -> str | None:

@@ -142,6 +142,7 @@ def measure(
         title=title,
         work=reporting,
         start="Run",
+        again="Run",
         by_itself=by_itself,
         on_partial=on_partial,
         memo=session_memo(MEMORY, ENTRIES),

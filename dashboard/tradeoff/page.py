@@ -10,7 +10,7 @@ from dashboard.charts.frontier import FrontierChart, curve_of, frontier_figure
 from dashboard.charts.frontier_panels import panels_figure
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import is_dark, plot
-from dashboard.services import passage_queries, sweeps, trained
+from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import known_vectors
@@ -26,7 +26,7 @@ from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import POLL, JobPanel
+from dashboard.widgets.job_panel import POLL, JobPanel, cancel_button
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
@@ -308,7 +308,7 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
             on_partial=lambda _: draw(),
             failed="Measuring ended early; what is finished is kept.",
         )
-        if small and sweeps.is_small(sweep) and panel.job is None and panel.waits is None:
+        if small and sweeps.is_small(sweep) and panel.job is None and jobs.busy(sweeps.PURPOSE) is None:
             panel.begin()
         if (job := panel.job) is not None and job.going:
             _measuring(job, draw)
@@ -320,14 +320,14 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
 
 @st.fragment(run_every=POLL)
 def _measuring(job: Job, draw: Callable[[], None]) -> None:
-    """A thin line of progress over what is finished, until the job ends or is paused."""
+    """A thin line of progress over what is finished, until the job ends or is cancelled."""
     if not job.going:
         st.rerun()
     progress = job.progress
     with st.container(key=PROGRESS, horizontal=True, vertical_alignment="center", gap="small"):
         st.text(f"{progress.done:,} of {progress.total:,}" if progress.total else progress.label, width="content")
         st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
-        st.button("Pause", key=f"{sweeps.PURPOSE}.cancel", on_click=job.cancel)
+        cancel_button(job, f"{sweeps.PURPOSE}.cancel")
     draw()
 
 

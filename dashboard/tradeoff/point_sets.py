@@ -6,18 +6,18 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.components import scrub
+from dashboard.charts.palette import look_of
+from dashboard.components import vendor
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
-from dashboard.session.answers import query_of, scores_of
-from dashboard.session.query import LABELLED, Question, select
+from dashboard.session.answers import query_of, scores_of, slider_requests
+from dashboard.session.query import LABELLED, Question, query_key, select
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import Opened
 from dashboard.tradeoff.verdict import to_explore
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.slider_answers import addresses, look_of, query_key, relevant_to
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
@@ -110,9 +110,12 @@ def _for_query(
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
     said = [f"{title_of(m)} {decimal(value)}" for m, value in values.items() if value is not None]
-    right, decoder = relevant_to(question), opened.decoder
+    right, decoder = question.relevant, opened.decoder
     more: dict[str, Any] = {"relevant": right, "scores": None if saw is None else saw.score}
-    along = curve.declared if curve is not None else None
+    along, url = curve.declared if curve is not None else None, None
+    if decoder and has_slider(along):
+        digest, request = list(slider_requests(loaded, question, decoder, along, **more).items())[-1]
+        url = vendor.offer(digest, request)
     st.text(shorten(question.text, MOST_ASKED))
     data = {
         "query": query_key(loaded, question),
@@ -123,11 +126,11 @@ def _for_query(
             "now": packed_ranking(space, question.vector, ranking, **more),
             "base": packed_ranking(space, question.vector, baseline, **more),
             "said": f"This query: {' · '.join(said)}",
-            "url": addresses(loaded, question, decoder, along, **more)[-1] if decoder and has_slider(along) else None,
+            "url": url,
             "decoder": look_of(*opened.look) | {"key": opened.look[0], "baseline": decoder == sweep.baseline},
         },
     }
-    scrub.along("tradeoff.set", data, partial(_read, len(space)))
+    vendor.view("along", "tradeoff.set", data, {"opened": partial(_read, len(space))})
     if (row := st.session_state.get(READ)) is not None and row < len(space):
         corpus = space.corpus
         text = " ".join(dict.fromkeys(filter(None, [corpus.ids[row], corpus.titles[row], corpus.texts[row]])))

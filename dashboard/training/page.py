@@ -24,8 +24,7 @@ from dashboard.widgets import passages
 from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import JobPanel, watch
-from dashboard.widgets.run_button import run_button
+from dashboard.widgets.job_panel import JobPanel, run_button, watch
 from engine.errors import FrontierError
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen, histories
@@ -224,7 +223,7 @@ def _stopped(
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
         kept = f"{reason}. Progress is saved."
-        st.info(kept, icon=":material/pause:")
+        st.info(kept, icon=":material/stop_circle:")
     with st.container(horizontal=True):
         label, why = "Show the table" if finished else "Resume", "Trained on different judgements."
         how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
@@ -245,13 +244,14 @@ def _start_and_estimate(plain: Loaded, request: TrainingRequest, digest: str) ->
         key=None,
         title="Timing the first steps",
         work=lambda job: (digest, estimate(request, plain, job)),
+        again="",
         by_itself=False,
         failed="The time cannot be estimated.",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         mine = jobs.mine().get(PURPOSE)
         going = training_runs.under_way(digest) is not None or (mine is not None and mine.running)
-        if run_button("Run", "train.start", PURPOSE, going):
+        if run_button("Run", "train.start", PURPOSE, disabled=going):
             _begin(plain, request)
             st.rerun()
         why = "Times the first steps of every stage."

@@ -16,8 +16,7 @@ from dashboard.tuning import form, result, views
 from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, file_of, run
 from dashboard.widgets import passages
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import JobPanel, show_end
-from dashboard.widgets.run_button import run_button
+from dashboard.widgets.job_panel import JobPanel, run_button, show_end
 from dashboard.widgets.tables import draw_table
 from engine.errors import FrontierError
 from engine.evaluation.aspects import digest_of_aspects
@@ -118,7 +117,7 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
         job = jobs.mine().get(PURPOSE)
         blocked = problem or (job is not None and job.going)
         again = st.session_state.pop(AGAIN, False)
-        if run_button("Run", "tune.start", PURPOSE, blocked) or (again and not blocked):
+        if run_button("Run", "tune.start", PURPOSE, disabled=blocked) or (again and not blocked):
             started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
             _panel(loaded, started).begin()
             st.rerun()

@@ -45,13 +45,18 @@ def watch(
             with st.container():
                 _show_progress(job.progress, job.title)
             if key:
-                stopping = not job.going
-                label = "Stopping" if stopping else "Cancel"
-                st.button(label, key=key, on_click=jobs.leave, args=(job,), disabled=stopping, help=cancel_help)
+                cancel_button(job, key, cancel_help)
         if caption:
             st.caption(caption)
     if on_partial is not None:
         on_partial(job.partial)
+
+
+def cancel_button(job: Job, key: str, why: str | None = None) -> None:
+    """Draw the button by which this session wants a job no more. why: the button's help."""
+    stopping = not job.going
+    label = "Stopping" if stopping else "Cancel"
+    st.button(label, key=key, on_click=jobs.leave, args=(job,), disabled=stopping, help=why)
 
 
 def _show_progress(progress: Progress, title: str) -> None:
@@ -70,37 +75,33 @@ def show_end(job: Job, failed: str = FAILED, stopped: str = STOPPED) -> None:
     if job.error:
         show_failure(failed, job.error)
     else:
-        st.info(stopped, icon=":material/pause:")
+        st.info(stopped, icon=":material/stop_circle:")
 
 
-def blocked_by(purpose: str | None) -> str | None:
-    """Why a job for this purpose has to wait, None where it need not: a session does one thing at a time."""
-    other = jobs.busy(purpose)
-    return None if other is None else f"{_named(other)} is running. Wait for it or stop it to start this."
+def run_button(label: str, key: str, purpose: str | None, **how: Any) -> bool:
+    """Draw the button that starts a job, "Queue" where the session has another one at work, with a way to cancel that.
 
-
-def _named(job: Job) -> str:
-    """The title of a job at the start of a sentence."""
-    return job.title[:1].upper() + job.title[1:]
+    purpose: of the job that it starts, None for one that waits for no other; how: options of `st.button`. Returns
+    whether it was clicked just now.
+    """
+    waits = purpose is not None and jobs.busy(purpose) is not None
+    clicked = st.button("Queue" if waits else label, key=key, **{"type": "primary", **how})
+    if waits:
+        _show_busy(purpose, key)
+    return bool(clicked)
 
 
 @st.fragment(run_every=POLL)
-def offer_turn(purpose: str, begin: Callable[..., Any], key: str = "") -> None:
-    """Draw what this session is at work on, and two ways to start a job all the same; then draw the page anew.
-
-    begin: starts the job for the purpose behind the others, with first=True before them
-    key: of the widgets, by default the purpose
-    """
-    other, own, key = jobs.busy(purpose), jobs.mine().get(purpose), key or purpose
-    if other is None or (own is not None and own.going):
+def _show_busy(purpose: str | None, key: str) -> None:
+    """Say what a job for this purpose has to wait for, until that has ended; then draw the whole page anew."""
+    other = jobs.busy(purpose)
+    if other is None:
         st.rerun()
-    done = f" ({other.progress.done:,} of {other.progress.total:,})" if other.progress.total else ""
+    progress, state = other.progress, "queued" if other.queued else "running"
+    done = f" ({progress.done:,} of {progress.total:,})" if progress.total else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.text(f"{_named(other)} is {'queued' if other.queued else 'running'}{done}", width="content")
-        st.button("Wait for it", key=f"{key}.wait", on_click=begin)
-        if len(other.holders) == 1:
-            why = "It goes on from where it is once this has ended."
-            st.button("Pause it and start", key=f"{key}.first", help=why, on_click=begin, kwargs={"first": True})
+        st.text(f"{other.title[:1].upper()}{other.title[1:]} is {state}{done}", width="content")
+        cancel_button(other, f"{key}.cancel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class JobPanel(Generic[T]):
     work: Callable[[Job], T]  # what the job runs
     start: str = ""  # label of the button; "" where the job begins by itself, and the button only resumes it
     offer: str = ""  # said above the button
-    again: str = "Resume"  # label of the button after a stop
+    again: str = "Resume"  # label of the button after a stop, another where nothing of the work is kept
     by_itself: bool = True  # whether the first time needs no click, while this session has no other job
     patience: float = 0.0  # seconds that a page waits for a job that may end at once
     on_partial: Callable[[Any], Any] | None = None  # draws what the job has so far, running or stopped
@@ -131,22 +132,23 @@ class JobPanel(Generic[T]):
         return jobs.current(self.purpose, self.key)
 
     @property
-    def waits(self) -> str | None:
-        """Why it cannot be started now."""
-        return blocked_by(self.purpose)
+    def line(self) -> str | None:
+        """The purpose of the job that waits for the session's others; None for one that waits for none."""
+        return self.purpose
 
-    def begin(self, first: bool = False) -> Job:
-        """Start the job in place of the one before; it waits for the session's others, unless it goes first."""
-        return jobs.start(self.purpose, self.title, self.work, self.key, first=first)
+    def begin(self) -> None:
+        """Start the job in place of the one before; it waits for the session's others."""
+        jobs.start(self.purpose, self.title, self.work, self.key)
 
     def result(self) -> T | None:
         """The result of the job; until it is there draw its state, and return None."""
         if self.memo is not None and self.key in self.memo:
             return self.memo[self.key]
-        job, waits = self.job, self.waits
-        if job is None and self.by_itself and waits is None:
-            job = self.begin()
-            job.join(self.patience)
+        job = self.job
+        if job is None and self.by_itself and (self.line is None or jobs.busy(self.line) is None):
+            self.begin()
+            if (job := self.job) is not None:
+                job.join(self.patience)
         # Asked before the result, which may come between the two.
         going = job is not None and job.going and not jobs.is_left(job)
         if job is not None and job.result is not None:
@@ -166,26 +168,14 @@ class JobPanel(Generic[T]):
             if self.heading:
                 st.text(self.heading)
         with st.container(horizontal=True):
-            if label:
-                st.button(
-                    label,
-                    type="primary",
-                    key=f"{self.purpose}.{name}",
-                    disabled=bool(waits or self.locked),
-                    help=self.locked or None,
-                    on_click=self.start_job,
-                )
+            if label or self.by_itself:  # of one that begins by itself it says "Queue" alone
+                how: dict[str, Any] = {"disabled": bool(self.locked), "help": self.locked or None}
+                run_button(label, f"{self.purpose}.{name}", self.line, on_click=self.begin, **how)
             if job is not None and self.dismiss:
                 st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss, on_click=self.forget)
-        if waits and not self.locked:
-            offer_turn(self.purpose, self.start_job)
         if job is not None:
             self._draw_partial(job.partial)
         return None
-
-    def start_job(self, first: bool = False) -> None:
-        """As `begin`; for a callback."""
-        self.begin(first)
 
     def forget(self) -> None:
         """Drop the job: the panel is again as before the first one."""
@@ -211,13 +201,12 @@ class SharedPanel(JobPanel[T]):
         return job
 
     @property
-    def waits(self) -> str | None:
+    def line(self) -> str | None:
         return None
 
-    def begin(self, first: bool = False) -> Job:
+    def begin(self) -> None:
         job = self.job
         if job is not None and not job.going:
             self.shared.forget(self.key, job)
         job = self.shared.begin(self.key, self.title, self.work, self.about)
         jobs.join(job, again=True)
-        return job

@@ -50,9 +50,11 @@ def map_of(loaded: Loaded, way: str) -> CorpusMap | None:
     result = _panel(loaded, way).result()
     if result is None:
         quick = _panel(loaded, QUICK)
-        job = quick.job or quick.begin()
-        job.join(QUICK_WAIT)
-        result = job.result
+        if quick.job is None:
+            quick.begin()
+        if (job := quick.job) is not None:
+            job.join(QUICK_WAIT)
+            result = job.result
     return result
 
 

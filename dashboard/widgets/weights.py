@@ -92,13 +92,15 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
             f"has {rows[0].support:.1f} documents on average · residual: median, as a share of the best score"
         )
 
+    run = f"Run on {counted(len(queries), 'test query', 'test queries')}"
     title = f"λ₁ = {l1:.3g}, λ₂ = {l2:g} of {loaded.space.embeddings.digest[:8]}"
     rows = JobPanel(
         purpose=PURPOSE,
         key=title,
         title=title,
         work=lambda job: _steps(job, loaded, vectors, dataset.qrels[split], l1, l2),
-        start=f"Run on {counted(len(queries), 'test query', 'test queries')}",
+        start=run,
+        again=run,
         by_itself=False,
         on_partial=draw,
         failed="The steps could not be measured.",

@@ -1,5 +1,6 @@
 """Data files as they are opened: regular ones only, failures as a DataError, and no gigabytes from kilobytes."""
 
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ _KINDS = (
 
 
 @contextmanager
-def readable(path: str | Path) -> Iterator[None]:
+def readable(path: "str | Path | HeldFile") -> Iterator[None]:
     """An OSError inside becomes a DataError that names the file; a decorator too."""
     try:
         yield
@@ -34,11 +35,26 @@ def readable(path: str | Path) -> Iterator[None]:
         raise DataError(f"cannot read {where}: {error.strerror or error}") from None
 
 
-def opened(path: str | Path) -> BinaryIO:
+class HeldFile:
+    """A regular file's content, read once; readers of tables take it in place of the path. Raises DataError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name, self.stem, self.suffix = path.name, path.stem, path.suffix
+        with opened(path) as file, readable(path):
+            self.content = file.read()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def opened(path: str | Path | HeldFile) -> BinaryIO:
     """A regular file, open for reading; links are followed.
 
     Raises DataError for anything else: opening a FIFO can wait for ever, and a device need not end.
     """
+    if isinstance(path, HeldFile):
+        return io.BytesIO(path.content)
     with readable(path):
         # Before it is opened, which may wait or act on a device, and then that it is still one.
         check_regular(path, os.stat(path).st_mode)

@@ -10,9 +10,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from engine.data import tables, vectors
-from engine.data.files import present, readable
+from engine.data.files import HeldFile, present, readable
 from engine.data.line_texts import LineTexts
-from engine.data.tables import Columns, Documents, named_columns, read_documents
+from engine.data.tables import Columns, Documents, TableFile, named_columns, read_documents
 from engine.data.textfiles import SHORT, STOPPED, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
@@ -20,7 +20,7 @@ from engine.values import Corpus, Dataset, Embeddings, Notice, PassageSource, Qr
 from engine.wording import percent
 
 BUILT_IN = ("numpy-api", "python-api")
-Table = Callable[[Path, Columns | None], Documents]
+Table = Callable[[TableFile, Columns | None], Documents]
 """`read_documents`, as a data set is read."""
 Grades = dict[tuple[str, ...], dict[str, int]]
 """grades[(query,)][document], or grades[(query, aspect)][document]."""
@@ -36,7 +36,7 @@ _LAYOUT = "corpus.jsonl (_id, text, perhaps title a line), perhaps queries.jsonl
 
 @readable("the data set")
 def load_dataset(
-    source: str | Path,
+    source: str | Path | HeldFile,
     *,
     qrels: str = "qrels",
     columns: Columns | Mapping[str, str] | None = None,
@@ -50,17 +50,18 @@ def load_dataset(
     """A corpus with its queries, judgements, aspects and vectors, as far as the source has them.
 
     source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
-    .npy or .npz file of vectors. qrels: which of a folder's judgements to take; or the path of a folder with
-    queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the source's own. columns: what a
-    table's columns mean, as {"text": name, "id": name, "title": name}, None guesses. metadata: columns to keep beside
-    documents and queries. where: column → values, to read only the documents that have one of them, and judgements of
-    no others. separator: of a .csv file, None guesses. repeated: rows with an id that an earlier row has: "refuse",
-    keep the "first", or "number" the others. progress(done, total, label) is called now and then. What is odd but
-    usable becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is set.
+    .npy or .npz file of vectors; a HeldFile, a table that was read already. qrels: which of a folder's judgements to
+    take; or the path of a folder with queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the
+    source's own. columns: what a table's columns mean, as {"text": name, "id": name, "title": name}, None guesses.
+    metadata: columns to keep beside documents and queries. where: column → values, to read only the documents that have
+    one of them, and judgements of no others. separator: of a .csv file, None guesses. repeated: rows with an id that an
+    earlier row has: "refuse", keep the "first", or "number" the others. progress(done, total, label) is called now and
+    then. What is odd but usable becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is
+    set.
     """
-    if not isinstance(source, (str, Path)):
+    if not isinstance(source, (str, Path, HeldFile)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
-    path = Path(os.path.expanduser(source))
+    path = source.path if isinstance(source, HeldFile) else Path(os.path.expanduser(source))
     try:
         folder = source not in BUILT_IN and path.is_dir()
     except (OSError, ValueError) as error:
@@ -91,7 +92,8 @@ def load_dataset(
     elif folder:
         dataset = _folder(path, qrels, table, watch)
     else:
-        dataset = _file(path, columns, partial(table, separator=separator), watch)
+        file = source if isinstance(source, HeldFile) else path
+        dataset = _file(file, columns, partial(table, separator=separator), watch)
     if lacking := [n for n in metadata if n not in dataset.corpus.metadata and n not in dataset.queries.metadata]:
         raise DataError(f"neither documents nor queries have a column {lacking[0]!r} (metadata=)")
     return _selected(dataset, where) if where else dataset
@@ -142,12 +144,12 @@ def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset
     )
 
 
-def _file(path: Path, columns: Columns | None, table: Table, watch: Progress) -> Dataset:
+def _file(path: TableFile, columns: Columns | None, table: Table, watch: Progress) -> Dataset:
     """A table, or vectors alone."""
     suffix = path.suffix.lower()
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         raise DataError(f"{path} does not exist; expected {_expected()}")
-    if suffix in vectors.SUFFIXES:
+    if isinstance(path, Path) and suffix in vectors.SUFFIXES:
         return _bare_vectors(path, watch)
     if suffix not in tables.SUFFIXES:
         raise DataError(f"{path.name}: cannot read {suffix or 'a file without a suffix'}; expected {_expected()}")
@@ -229,7 +231,9 @@ def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades,
     return {query: documents for query, documents in known.items() if documents}, list(gone)
 
 
-def _corpus(path: Path, name: str, columns: Columns | None, table: Table) -> tuple[Corpus, tuple[Notice, ...]]:
+def _corpus(
+    path: Path | HeldFile, name: str, columns: Columns | None, table: Table
+) -> tuple[Corpus, tuple[Notice, ...]]:
     documents = table(path, columns)
     if not documents.ids:
         raise DataError(f"{path.name} holds no documents; at least one is needed")

@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.data import line_texts
+from engine.data.files import HeldFile
 from engine.data.line_texts import LineTexts
 from engine.data.parquet import ParquetTable
 from engine.data.textfiles import LONGEST, SILENT, lines
@@ -28,6 +29,7 @@ from engine.progress import Progress, counted
 from engine.values import Notice, replace_surrogates
 
 Rows = Generator[tuple[int, Mapping[str, Any]]]
+TableFile = Path | HeldFile
 
 ID_NAMES = ("id", "_id", "doc_id", "docid", "document_id", "documentid", "uid", "uuid")
 TEXT_NAMES = ("text", "body", "content", "passage", "description")
@@ -35,7 +37,8 @@ TITLE_NAMES = ("title", "name", "headline", "heading", "subject")
 
 _ID_ENDING = re.compile("(_id|(^|_)(no|nr|number|code|key|ref))$")
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -101,9 +104,9 @@ class Documents(NamedTuple):
     metadata: Mapping[str, tuple[str, ...]]
 
 
-def preview(path: str | Path, rows: int = _HEAD, separator: str | None = None) -> Preview:
+def preview(path: str | TableFile, rows: int = _HEAD, separator: str | None = None) -> Preview:
     """The columns, the first rows and a mapping guessed by usual names, else by long texts. Raises DataError."""
-    path = Path(path)
+    path = Path(path) if isinstance(path, str) else path
     names, records, total = _open(path, separator=separator, rows=rows + 1)
     if not names:
         raise DataError(f"{path.name} is empty")
@@ -121,7 +124,7 @@ def preview(path: str | Path, rows: int = _HEAD, separator: str | None = None) -
 
 
 def read_documents(
-    path: str | Path,
+    path: str | TableFile,
     columns: Columns | None = None,
     watch: Progress = SILENT,
     *,
@@ -136,7 +139,7 @@ def read_documents(
     Texts and titles of a JSON Lines file of more than `line_texts.LARGE` bytes stay there. Raises DataError naming
     file, row and cause; Cancelled.
     """
-    path, notices = Path(path), []
+    path, notices = Path(path) if isinstance(path, str) else path, []
     if repeated not in REPEATED:
         raise DataError(f"repeated must be one of {', '.join(map(repr, REPEATED))}; got {repeated!r}")
     guessed = columns is None
@@ -185,13 +188,14 @@ class _Passages:
     ends: of its lines, which `lines` gives; None in memory
     """
 
-    def __init__(self, path: Path, columns: Columns) -> None:
-        self.path, self.columns = path, columns
+    def __init__(self, path: TableFile, columns: Columns) -> None:
+        self.path, self.columns = path.path if isinstance(path, HeldFile) else path, columns
         self.texts: list[str] = []
         self.titles: list[str] = []
-        stay = _suffix(path) in (".jsonl", ".ndjson") and path.is_file() and path.stat().st_size > line_texts.LARGE
+        stay = isinstance(path, Path) and _suffix(path) in (".jsonl", ".ndjson") and path.is_file()
+        stay = stay and self.path.stat().st_size > line_texts.LARGE
         self.ends = array("q") if stay else None
-        self._facts = line_texts.file_facts(path) if stay else ""
+        self._facts = line_texts.file_facts(self.path) if stay else ""
         self._titled = False
 
     def add(self, text: str, title: str) -> None:
@@ -220,7 +224,7 @@ def _named(record: Mapping[str, Any], name: str) -> str | None:
 
 
 def _each_once(
-    path: Path, ids: list[str], places: Sequence[int], repeated: str
+    path: TableFile, ids: list[str], places: Sequence[int], repeated: str
 ) -> tuple[list[str], Sequence[int], tuple[Notice, ...]]:
     """The ids with no id twice, the rows that they are of, and a remark on what was done about others."""
     first: dict[str, int] = {}
@@ -258,7 +262,7 @@ def as_id(value: Any, place: str, column: str = "id") -> str:
     raise DataError(f"{place}: the id in {column!r} must be text or a whole number; found {what}")
 
 
-def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[str, Any]) -> str:
+def _as_text(value: Any, column: str, path: TableFile, number: int, record: Mapping[str, Any]) -> str:
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -273,25 +277,34 @@ def _with_type(value: Any) -> str:
     return "an empty text" if value == "" else f"{_shown(value)[:80]} ({type(value).__name__})"
 
 
-def guess_separator(path: Path) -> str:
+def guess_separator(path: TableFile) -> str:
     """What stands between the columns of a CSV file: the only one that its header has, else what csv.Sniffer finds."""
-    header = sample = ""
     with closing(lines(path)) as numbered:
-        for number, text in islice(numbered, _HEAD):
-            header, sample = header or text, sample + text[:_SAMPLE]
-            if number == _HEAD or len(sample) >= _SAMPLE:
-                break
-    found = [mark for mark in SEPARATORS if mark in header]
+        return _separator_of(_first_lines(text for _, text in numbered))
+
+
+def _first_lines(texts: Iterable[str]) -> list[str]:
+    """As many lines as a separator is guessed from."""
+    head: list[str] = []
+    for text in islice(texts, _HEAD):
+        head.append(text)
+        if sum(map(len, head)) >= _SAMPLE:
+            break
+    return head
+
+
+def _separator_of(head: Sequence[str]) -> str:
+    found = [mark for mark in SEPARATORS if head and mark in head[0]]
     if len(found) < 2:
         return (found or SEPARATORS)[0]
     try:
-        return csv.Sniffer().sniff(sample[:_SAMPLE], "".join(found)).delimiter
+        return csv.Sniffer().sniff("".join(head)[:_SAMPLE], "".join(found)).delimiter
     except csv.Error:
         return found[0]
 
 
 def _open(
-    path: Path,
+    path: TableFile,
     columns: Columns | None = None,
     watch: Progress = SILENT,
     separator: str | None = None,
@@ -309,16 +322,17 @@ def _open(
         raise DataError(f"separator must be one character between the columns of a .csv file; got {separator!r}")
     match suffix:
         case ".csv":
-            names, records = _with_header(path, _csv_rows(path, watch, separator or guess_separator(path)))
+            names, records = _with_header(path, _csv_rows(path, watch, separator))
         case ".tsv":
             names, records = _with_header(path, _tsv_rows(path, watch))
         case ".jsonl" | ".ndjson":
-            with closing(json_rows(path)) as head:
+            names, required, records = [], None, json_rows(path, watch, ends)
+            if columns is None:
                 # Keys may differ from line to line: a missing one is an error of its line.
-                names = list(dict.fromkeys(key for _, record in islice(head, _HEAD) for key in record))
-            required, records = None, json_rows(path, watch, ends)
+                with closing(json_rows(path)) as head:
+                    names = list(dict.fromkeys(key for _, record in islice(head, _HEAD) for key in record))
         case ".parquet":
-            table = ParquetTable(path, required, rows)
+            table = ParquetTable(path if isinstance(path, Path) else path.path, required, rows)
             names, records, total = table.names, table.rows(watch), table.total
         case _:
             raise DataError(f"{path.name}: cannot read {suffix or 'a file without a suffix'}; expected {KINDS}")
@@ -332,14 +346,18 @@ def _open(
     return names, records, total
 
 
-def _csv_rows(path: Path, watch: Progress, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: TableFile, watch: Progress, separator: str | None) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
     first, length, parts = 1, 0, 0
+    texts: Iterable[str] = (text for _, text in lines(path, watch))
+    if separator is None:
+        head = _first_lines(texts)
+        separator, texts = _separator_of(head), chain(head, texts)
 
     def checked() -> Iterator[str]:
         """The lines, counted from the first of a row: a quote that nobody closes joins all that follow."""
         nonlocal length, parts
-        for _, text in lines(path, watch):
+        for text in texts:
             length += len(text)
             if length > _LONG:
                 parts += text.count(separator)
@@ -366,7 +384,7 @@ def _csv_rows(path: Path, watch: Progress, separator: str) -> Iterator[tuple[int
             yield first, fields
 
 
-def _tsv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(path: TableFile, watch: Progress) -> Iterator[tuple[int, list[str]]]:
     for number, text in lines(path, watch):
         if text := text.removesuffix("\n").removesuffix("\r"):
             if len(text) > _LONG:
@@ -374,7 +392,7 @@ def _tsv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
             yield number, text.split("\t")
 
 
-def _check_parts(path: Path, number: int, text: str, marks: str) -> None:
+def _check_parts(path: TableFile, number: int, text: str, marks: str) -> None:
     """Refuse a long line that would become far too many values. Raises DataError."""
     if (parts := sum(map(text.count, marks))) > _PARTS:
         raise DataError(
@@ -383,7 +401,7 @@ def _check_parts(path: Path, number: int, text: str, marks: str) -> None:
         )
 
 
-def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Rows]:
+def _with_header(path: TableFile, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Rows]:
     _, names = next(rows, (0, None))
     if names is None:
         raise DataError(f"{path.name} is empty; its first line must name the columns")
@@ -399,7 +417,7 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def json_rows(path: Path, watch: Progress = SILENT, ends: "array[int] | None" = None) -> Rows:
+def json_rows(path: TableFile, watch: Progress = SILENT, ends: "array[int] | None" = None) -> Rows:
     """(line number, object) of each line of a JSON Lines file; blank lines are passed over. Raises DataError.
 
     ends: as of `lines`
@@ -460,7 +478,7 @@ def _looks_quoted(text: str) -> bool:
     return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1].replace('""', "")
 
 
-def _place(path: Path, number: int) -> str:
+def _place(path: TableFile, number: int) -> str:
     return f"{path.name} {'row' if _suffix(path) == '.parquet' else 'line'} {number}"
 
 
@@ -474,5 +492,5 @@ def _shown(value: Any) -> str:
     return str(value)  # dates and decimals, as Parquet has them
 
 
-def _suffix(path: str | Path) -> str:
-    return Path(path).suffix.lower()
+def _suffix(path: TableFile) -> str:
+    return path.suffix.lower()

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.data.files import opened, readable
+from engine.data.files import HeldFile, opened, readable
 from engine.errors import DataError
 from engine.progress import Progress, stoppable
 
@@ -28,7 +28,7 @@ SILENT = stoppable(None, None)
 
 
 def lines(
-    path: Path, watch: Progress = SILENT, ends: "array[int] | None" = None, longest: int = LONGEST
+    path: Path | HeldFile, watch: Progress = SILENT, ends: "array[int] | None" = None, longest: int = LONGEST
 ) -> Generator[tuple[int, str]]:
     """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
 
@@ -39,7 +39,7 @@ def lines(
     label = f"reading {path.name}"
     with opened(path) as file:
         with readable(path):
-            total = os.fstat(file.fileno()).st_size
+            total = len(path.content) if isinstance(path, HeldFile) else os.fstat(file.fileno()).st_size
             done = _skip_bom(path, file)
         if ends is not None:
             ends.append(done)
@@ -70,12 +70,12 @@ def lines(
         watch(total, total, label)
 
 
-def _raw_lines(path: Path, file: BinaryIO, longest: int) -> Iterator[bytes]:
+def _raw_lines(path: Path | HeldFile, file: BinaryIO, longest: int) -> Iterator[bytes]:
     with readable(path):
         yield from iter(partial(file.readline, longest + 1), b"")
 
 
-def _skip_bom(path: Path, file: BinaryIO) -> int:
+def _skip_bom(path: Path | HeldFile, file: BinaryIO) -> int:
     start = file.read(4)
     for mark, name in _BOMS.items():
         if start.startswith(mark):

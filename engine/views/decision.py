@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -230,6 +231,13 @@ def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
     """Inner products of some documents with a query, (d,), in float64."""
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
     return (vectors * _exact(space, query)).sum(1).tolist()
+
+
+@without_autocast
+def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
+    """(m, m) float64 inner products of the documents at `rows`; cosines where vectors are unit."""
+    vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
+    return (vectors @ vectors.T).cpu().numpy()
 
 
 @without_autocast

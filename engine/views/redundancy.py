@@ -1,15 +1,13 @@
 """Redundancy of a set: similarities between its documents."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from engine.candidates import without_autocast
 from engine.evaluation.metrics import REDUNDANT
 from engine.space import Space
 from engine.values import Ranking, replace_surrogates
+from engine.views.decision import similarities
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,13 +37,6 @@ class Redundancy:
         i, j = np.triu_indices(len(self.rows), 1)
         most = int(self.similarity[i, j].argmax())
         return self.rows[i[most]], self.rows[j[most]]
-
-
-@without_autocast
-def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
-    """(m, m) float64 inner products of the documents at `rows`; cosines where vectors are unit."""
-    vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
-    return (vectors @ vectors.T).cpu().numpy()
 
 
 def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT) -> Redundancy:

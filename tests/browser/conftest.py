@@ -7,7 +7,7 @@ import pytest
 
 import engine
 from support import warm_home
-from support.browser import CHROMIUM, Server, chromium
+from support.browser import CHROMIUM, Server, Stand
 
 NARROW = (0.002, 0.009)
 """A thumb down takes .01 from a score: a lead between these it turns round, whatever rounding does."""
@@ -30,27 +30,44 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture(scope="session")
-def server(warm, tmp_path_factory):
-    served = Server(warm_home.copy(tmp_path_factory.mktemp("served") / "home"))
-    yield served.url
-    printed = served.close()
+def stand(warm, tmp_path_factory):
+    """The server and the browser of all tests, another one of each after a test that ended it."""
+    from playwright.sync_api import sync_playwright
+
+    if CHROMIUM is None:
+        pytest.fail("CI needs a chromium for the tests of the page")
+    with sync_playwright() as playwright:
+        both = Stand(lambda: Server(warm_home.copy(tmp_path_factory.mktemp("served") / "home")), playwright)
+        yield both
+        printed = both.close()
     assert not any(word in printed for word in ("Traceback", "Aborted", "please restart")), printed
 
 
-@pytest.fixture(scope="session")
-def browser():
-    if CHROMIUM is None:
-        pytest.fail("CI needs a chromium for the tests of the page")
-    with chromium() as (browser,):
-        yield browser
+@pytest.fixture
+def server(stand):
+    return stand.server.url
+
+
+@pytest.fixture
+def browser(stand):
+    return stand.browser
 
 
 @pytest.fixture(params=["light"])
-def page(request, browser):
+def page(request, browser, stand):
     """A page of its own session; whatever it logs as an error, or asks of another host, fails the test."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=request.param)
+    if "server" not in request.fixturenames:
+        yield from _page(browser, request.param)
+        return
+    request.getfixturevalue("server")
+    with stand.watched():
+        yield from _page(browser, request.param)
+
+
+def _page(browser, scheme):
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    page.scheme = request.param
+    page.scheme = scheme
     wrong, strangers = [], []
     page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda e: wrong.append(str(e)))

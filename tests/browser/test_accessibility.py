@@ -2,24 +2,10 @@
 
 import pytest
 
-from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle, until
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, findings, idle, until
 
 pytestmark = MARKS
 PAGES = ["", "tradeoff", "tune", "drift", "theory", "evidence", "data"]
-GRAVE = ("serious", "critical")
-
-
-def findings(page):
-    """Rule, selector and help of each grave finding; Streamlit's own chrome is its own."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {node['target']} {node['failureSummary'].splitlines()[-1].strip()}"
-        for rule in found
-        if rule["impact"] in GRAVE
-        for node in rule["nodes"]
-    ]
 
 
 @BOTH_SCHEMES
@@ -37,6 +23,7 @@ def test_no_serious_finding(page, server, name):
     assert not findings(page)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(500)
+    idle(page)
     assert not findings(page)
 
 

@@ -78,7 +78,7 @@ def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
 )
 def test_every_position_is_what_the_engine_answers(page, server, demo, name, label, param):
     from engine.params import form_of
-    from engine.views.slider import positions, stops
+    from engine.views.slider import stops
 
     dataset, space = demo
     queries = engine.embed(dataset.judged("dev"))
@@ -87,7 +87,7 @@ def test_every_position_is_what_the_engine_answers(page, server, demo, name, lab
     last, found = page.evaluate(MOVE, [label, shares])
     stage = engine.make(name)
     declared = form_of(next(p for p in stage.spec.params if p.name == param), {})[1]
-    values = positions(stops(declared, getattr(stage, param), True))
+    values = stops(declared, getattr(stage, param), True)
     assert last == len(values) - 1
     for share, (rows, drawn) in zip(shares, found, strict=True):
         value = values[int(np.floor(share * last + 0.5))]

@@ -7,9 +7,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from dashboard.components.vendor import MODULE_FOLDER
-from engine.params import Real, form_of, values_of
-from engine.stages import methods
-from engine.views.slider import has_slider, positions, stops
 from support.browser import MARKS
 
 pytestmark = MARKS
@@ -25,14 +22,14 @@ PACKED = {
     "near": [90_000, 50_000, 89_999, -20_000],
 }
 EXACT = PACKED | {
-    "stops": {"low": 0.0, "high": 1.0, "steps": 4},
+    "stops": [0.0, 0.25, 0.5, 0.75, 1.0],
     "start": 0.0,
     "ends": [0.25, 0.5],
     "apart": [[0.5, 3]],
     "which": [0, 1, 2, 3],
     "why": "",
 }
-SAMPLED = PACKED | {"stops": {"values": [1, 2, 5, 6]}, "ends": None, "which": [0, 1, 2, 2], "why": "no path"}
+SAMPLED = PACKED | {"stops": [1, 2, 5, 6], "ends": None, "which": [0, 1, 2, 2], "why": "no path"}
 
 
 class Files(SimpleHTTPRequestHandler):
@@ -108,7 +105,7 @@ def test_a_path_knows_every_value_between_its_ends(run):
     assert run(at, {"path": EXACT, "asked": asked}) == [
         first, first, first, second, second, [30], third, third, None, None]  # fmt: skip
     assert run("new Path(given).changes.map(piece => piece.set.rows)", EXACT) == [third]
-    late = EXACT | {"stops": {"values": [0, 0.2, 1]}, "start": 0.2, "apart": [[0, 3]]}
+    late = EXACT | {"stops": [0, 0.2, 1], "start": 0.2, "apart": [[0, 3]]}
     assert run(at, {"path": late, "asked": [0, 0.1, 0.19, 0.2, 0.3, 1]}) == [[30], None, None, first, second, third]
 
 
@@ -117,7 +114,7 @@ def test_a_step_lands_inside_the_next_piece_that_differs(run):
     asked = [(0.1, 1, False), (0.1, 1, True), (0.9, -1, False), (0.9, -1, True), (0.3, -1, True), (0.3, -1, False),
              (0.1, -1, True), (0.9, 1, True)]  # fmt: skip
     assert run(change, {"path": EXACT, "asked": asked}) == [0.75, 0.38, 0.38, 0.38, 0.13, None, None, None]
-    late = EXACT | {"stops": {"values": [0, 0.2, 1]}, "start": 0.2}
+    late = EXACT | {"stops": [0, 0.2, 1], "start": 0.2}
     assert run(change, {"path": late, "asked": [(0.3, -1, True)]}) == [0.23], "not before the path begins"
     assert run(change, {"path": SAMPLED, "asked": [(1, 1, False), (1, 1, True), (6, -1, False), (2, -1, True)]}) == [
         5, 2, 2, 1]  # fmt: skip
@@ -139,21 +136,6 @@ def test_the_nearest_position(run):
     nearest = "given.map(v => nearest([0, 0.25, 0.5, 1], v))"
     assert run(nearest, [-1, 0, 0.1, 0.125, 0.126, 0.25, 0.7, 0.75, 0.76, 1, 9]) == [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3]
     assert run("nearest([0.5], 3)") == 0
-
-
-def test_positions_are_the_servers_to_the_last_bit(run):
-    given = [
-        stops(form_of(param, values_of(spec.cls()))[1], getattr(spec.cls(), param.name), exact)
-        for spec in methods("selector").values()
-        for param in spec.params
-        if has_slider(param)
-        for exact in (True, False)
-    ]
-    for low, high, current in ((-1.0, 1.0, 3.7), (0.1, 7.3, 0.2), (0.0, 1e-4, 2e-5), (-5.5, 123456.7, 0.0)):
-        given.append(stops(Real(low, "x", -10.0, comfortable=(low, high)), current, True))
-    found = run("given.map(positions)", given)
-    expected = [list(map(float, positions(one))) for one in given]
-    assert len(given) > 15 and [list(map(float, one)) for one in found] == expected
 
 
 def test_numbers_are_written_in_the_one_style(run):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -53,6 +54,10 @@ DRAWN = f"""() => {{
     return lists.length > 0 && lists.length === (globalThis.frontier?.shown?.decoders.length ?? -1)
         && lists.every(list => list.querySelector('.document[data-rank]'));
 }}"""
+GONE = patient(120)
+"""Seconds after which a silent server counts as gone."""
+GRAVE, LASTING = ("serious", "critical"), 15
+"""Findings that count, and the seconds for which one that is there has to stay."""
 ROOT = tempfile.gettempdir()
 """Where the tests' files lie."""
 START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
@@ -79,13 +84,14 @@ class Server:
             env=environment(FRONTIER_HOME=str(home), **variables),
         )
         end = time.monotonic() + patient(60)
-        while not self._answers():
+        while not self.answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
                 raise AssertionError(f"the server did not answer:\n{self.process.stdout.read()}")
             time.sleep(0.02)
 
-    def _answers(self):
+    def answers(self):
+        """Whether it says that it is well."""
         try:
             return urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200
         except OSError:
@@ -114,6 +120,65 @@ def chromium(count=1):
         yield browsers
         for browser in browsers:
             browser.close()
+
+
+class Stand:
+    """A server and a browser for tests, each started anew where the one before is gone.
+
+    begin: starts a Server; playwright: started
+    """
+
+    def __init__(self, begin, playwright):
+        self._begin, self._playwright = begin, playwright
+        self._server = self._browser = None
+
+    @property
+    def server(self):
+        """A server that answers."""
+        if self._server is not None and not self._server.answers():
+            self._server.process.kill()
+            self._server = None
+        self._server = self._server or self._begin()
+        return self._server
+
+    @property
+    def browser(self):
+        """A browser that is connected."""
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = self._playwright.chromium.launch(
+                executable_path=CHROMIUM, chromium_sandbox=False, args=FLAGS
+            )
+            told = self._browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+            self._pid = next(process["id"] for process in told if process["type"] == "browser")
+        return self._browser
+
+    @contextmanager
+    def watched(self, seconds=GONE):
+        """Have a server that meanwhile ends, or is silent for so long, end the browser: who waits for a page fails."""
+        done, server, pid = threading.Event(), self._server, self._pid
+
+        def watch():
+            heard = time.monotonic()
+            while server is not None and not done.wait(min(1.0, seconds / 10)):
+                if server.answers():
+                    heard = time.monotonic()
+                elif server.process.poll() is not None or time.monotonic() - heard > seconds:
+                    os.kill(pid, signal.SIGKILL)
+                    return
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def close(self):
+        """End both; what the server printed, "" without one."""
+        if self._browser is not None and self._browser.is_connected():
+            self._browser.close()
+        return "" if self._server is None else self._server.close()
 
 
 def open_page(browser, url, **how):
@@ -216,6 +281,30 @@ def settled(page):
     """Wait until the ranked lists are drawn, and no script runs."""
     page.wait_for_function(DRAWN, timeout=WAIT)
     idle(page)
+
+
+def findings(page):
+    """The grave findings that last: what fades or is disabled while a script runs is none."""
+    found = _findings(page)
+    end = time.monotonic() + patient(LASTING)
+    while found and time.monotonic() < end:
+        page.wait_for_timeout(500)
+        now = _findings(page)
+        found = [finding for finding in found if finding in now]
+    return found
+
+
+def _findings(page):
+    """Rule, selector and help of each grave finding; Streamlit's own chrome is its own."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{rule['id']}: {node['target']} {node['failureSummary'].splitlines()[-1].strip()}"
+        for rule in found
+        if rule["impact"] in GRAVE
+        for node in rule["nodes"]
+    ]
 
 
 def chip(page):

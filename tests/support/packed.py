@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from engine.views.slider import PRECISION, positions
+from engine.views.slider import PRECISION
 
 
 class Packed:
@@ -48,7 +48,7 @@ class PackedPath(Packed):
 
     def __init__(self, told):
         super().__init__(told)
-        self.stops, self.apart = positions(told["stops"]), dict(told.get("apart") or ())
+        self.stops, self.apart = told["stops"], dict(told.get("apart") or ())
 
     def at(self, value):
         """The rows at a value; None where they are not known."""

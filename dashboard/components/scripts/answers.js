@@ -58,11 +58,6 @@ class Answer {
   }
 }
 
-// The positions of a slider: equal steps, or a list. The server computes the same numbers.
-export function positions({ values, low, high, steps }) {
-  return values ?? Array.from({ length: steps + 1 }, (_, i) => Number((low + ((high - low) * i) / steps).toPrecision(6)));
-}
-
 export class Answers {
   constructor(packed) {
     this.packed = packed;
@@ -86,7 +81,7 @@ export class Answers {
 export class Path extends Answers {
   constructor(packed) {
     super(packed);
-    this.stops = positions(packed.stops);
+    this.stops = packed.stops;
     this.low = this.stops[0];
     this.high = this.stops[this.stops.length - 1];
     this.exact = packed.ends !== null;

@@ -1,6 +1,6 @@
 // A tile a decoder: its sliders with what they do, its figures and its redundancy, and the query's own frontier.
 
-import { Answers, inside, nearest, path, positions } from "./answers.js";
+import { Answers, inside, nearest, path } from "./answers.js";
 import { announce, counted, hub, make, number, setting, signed, styled, thumbnail } from "./parts.js";
 
 const ENDS = ["pointerup", "pointercancel"];
@@ -44,7 +44,7 @@ class Slider {
     if (found === this.known) return;
     this.known = found;
     this.tile.node.classList.toggle("waiting", this.tile.sliders?.some((slider) => !slider.known) ?? false);
-    this.stops = found?.stops ?? positions(this.given.stops);
+    this.stops = found?.stops ?? this.given.stops;
     this.input.max = this.stops.length - 1;
     this.shown = undefined;
     this.draw();

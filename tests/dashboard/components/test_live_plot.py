@@ -68,19 +68,13 @@ def test_id_is_the_first_value_of_the_customdata(customdata, ident):
 
 
 def test_clicks_and_selections_are_remembered_until_they_change(monkeypatch):
-    session = {}
-    monkeypatch.setattr(live_plot.st, "session_state", session)
+    monkeypatch.setattr(live_plot.st, "session_state", {})
     assert live_plot.picked("c") == Picked()
-    session["c"] = {"clicked": "5"}
-    live_plot._remember("c", "clicked")
-    session["c"] = {"clicked": None, "selected": ["1", "2"]}
-    live_plot._remember("c", "clicked")
-    live_plot._remember("c", "selected")
+    live_plot._remember("c", "clicked", "5")
+    live_plot._remember("c", "selected", ["1", "2"])
     assert live_plot.picked("c") == Picked("5", ("1", "2"), clicks=1)
-    session["c"] = {"selected": []}
-    live_plot._remember("c", "selected")
-    session["c"] |= {"clicked": "5"}
-    live_plot._remember("c", "clicked")
+    live_plot._remember("c", "selected", [])
+    live_plot._remember("c", "clicked", "5")
     assert live_plot.picked("c") == Picked("5", clicks=2), "the same point clicked again is another click"
 
 

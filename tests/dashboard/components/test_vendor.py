@@ -6,6 +6,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
@@ -109,7 +110,7 @@ def test_nothing_else_is_served_as_a_script(get, name):
 
 def test_answers_are_made_when_they_are_asked_for_and_sent_small(get):
     asked, values = [], {"rows": list(range(500)), "names": ["é中", None]}
-    address = vendor.offer("abc", lambda: asked.append(1) or values)
+    address = vendor.offer("abc", SimpleNamespace(answer=lambda: asked.append(1) or values))
     assert address == f"{vendor.ANSWERS}/abc.json" and not asked
     answer = get(address)
     assert answer.json == values == get(address).json and len(asked) == 2
@@ -124,22 +125,21 @@ def test_answers_that_nobody_offered_or_that_cannot_be_are_no_json(get):
     def refuse():
         raise DataError("no longer in memory; move it")
 
-    answer = get(vendor.offer("refused", refuse))
+    answer = get(vendor.offer("refused", SimpleNamespace(answer=refuse)))
     assert answer.status == 422 and answer.text == "no longer in memory; move it"
     assert "immutable" not in answer.headers.get("cache-control", ""), "asked again it may be there"
 
 
 def test_answers_beyond_the_limit_drop_the_least_recently_offered(get):
-    addresses = [vendor.offer(name, lambda name=name: name) for name in "abcd"]
+    addresses = [vendor.offer(name, SimpleNamespace(answer=lambda name=name: name)) for name in "abcd"]
     assert [get(address).status for address in addresses] == [404, 200, 200, 200]
     assert get(addresses[-1]).json == "d"
 
 
 @pytest.mark.parametrize("get", ["/a/b"], indirect=True)
 def test_below_a_base_path_lie_the_routes_and_the_addresses(get):
-    addresses = {
-        vendor.module("tiles.js"), vendor.library(), vendor.keep("abc", b"{}"), vendor.offer("abc", dict),
-    }  # fmt: skip
+    answers = vendor.offer("abc", SimpleNamespace(answer=dict))
+    addresses = {vendor.module("tiles.js"), vendor.library(), vendor.keep("abc", b"{}"), answers}
     assert vendor.address_of("abc") in addresses and len(addresses) == 4
     for address in addresses:
         assert address.startswith("/a/b/")

@@ -1,6 +1,8 @@
 """Several people on the Data page: what each sees and stops of the others' loads, uploads and encoders."""
 
+import sys
 import threading
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -167,3 +169,79 @@ def test_a_shared_server_says_what_is_off(shared, way, flag):
     app = page("data", Source("numpy-api"), **{"data.way": way})
     assert flag in texts(app) and not app.file_uploader and "data.path" not in [t.key for t in app.text_input]
     assert "data.load" not in keys(app)
+
+
+# A file is read once
+
+
+def given(app, way, file):
+    """The Data page after a file was named or sent."""
+    app.session_state["data.way"] = way
+    if way == "Path":
+        app.session_state["data.path"] = str(file)
+        return run(app), file
+    run(app).get("file_uploader")[0].upload(file.name, file.read_bytes())
+    run(app)
+    return app, app.session_state["data.uploaded"]
+
+
+@pytest.fixture
+def openings():
+    """The paths that were opened to be read since, from any thread; a hook of the interpreter tells."""
+    seen, on = [], [True]
+
+    def told(event, arguments):
+        # Not the system's call below it, which has no mode.
+        if on and event == "open" and arguments[1] and "r" in arguments[1]:
+            seen.append(arguments[0])
+
+    sys.addaudithook(told)
+    yield seen
+    on.clear()
+
+
+@pytest.mark.parametrize("way", ["Path", "Upload"])
+@pytest.mark.parametrize("name", ["papers.csv", "papers.tsv", "papers.jsonl"])
+def test_a_table_is_opened_once_from_its_name_to_the_loaded_corpus(tmp_path, openings, way, name):
+    rows = {"csv": "id;text\n1;a cat\n2;a dog\n", "tsv": "id\ttext\n1\ta cat\n2\ta dog\n"}
+    content = rows.get(name.rpartition(".")[2], '{"id": 1, "text": "a cat"}\n{"id": 2, "text": "a dog"}\n')
+    sent = tmp_path / "sent" / name
+    sent.parent.mkdir()
+    sent.write_text(content)
+    load()
+    app = page("data")
+    openings.clear()
+    app, path = given(app, way, sent)
+    assert "2 documents" in texts(app) and "No problems" not in texts(app)
+    press(app, "data.load")
+    loaded = load(replace(Source(str(path)), columns=("id", "text", None)))
+    assert loaded.dataset.corpus.texts == ("a cat", "a dog")
+    run(app)
+    assert app.session_state["source"] == loaded.source and list(map(str, openings)).count(str(path)) == 1
+
+
+def test_a_file_that_changes_after_the_look_is_read_again(tmp_path):
+    load()
+    source = csv_source(tmp_path / "papers.csv", PETS)
+    app, path = given(page("data"), "Path", tmp_path / "papers.csv")
+    assert f"{len(PETS)} documents" in texts(app)
+    csv_source(path, [("new", "a heron")])
+    press(app, "data.load")
+    assert load(source).dataset.corpus.ids == ("new",)
+    assert "1 document" in texts(run(app)), "the page reads it anew too"
+
+
+def test_what_one_session_looked_at_no_other_is_given(tmp_path, monkeypatch):
+    visitors = ["first"]
+    monkeypatch.setattr(uploads, "visitor", lambda: visitors[-1])
+    source = csv_source(tmp_path / "papers.csv", PETS)
+    seen = corpora.inspect(source)
+    assert len(seen.dataset(source).corpus) == len(PETS) and seen.take(replace(source, dtype="float32")) is not None
+    assert corpora.inspect(source) is seen and seen.take(replace(source, repeated="first")) is None
+    visitors.append("second")
+    assert corpora.inspect(source) is not seen
+    visitors.pop()
+    gone = weakref.ref(seen)
+    del seen
+    corpora.inspect(csv_source(tmp_path / "others.csv", PETS))
+    assert gone() is None, "what another look replaces is given up"

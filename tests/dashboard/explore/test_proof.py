@@ -43,7 +43,7 @@ def test_every_answer_says_that_it_is_proven_for_all_documents(source):
 def test_slider_of_an_engine_draws_from_its_pool_and_says_so(source):
     app = screen("explore", source, decoders=["top_k", "mmr"])
     told = next(s for s in tiles(app)["mmr"]["sliders"] if s["param"] == "relevance_weight")
-    answers = vendor._ANSWERS[told["urls"][-1].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")]()
+    answers = vendor._ANSWERS[told["urls"][-1].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer()
     assert answers["within"] == "from the top 500"
     assert PackedPath(answers).at(told["value"]) == tiles(app)["mmr"]["set"].rows()
 

@@ -7,8 +7,8 @@ import pytest
 import engine
 from dashboard.components import vendor
 from dashboard.explore.tiles import KEY
-from dashboard.widgets import slider_answers
 from engine.errors import DataError
+from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
 from support.pages import component, load, run, screen, sets, tell, tiles, widgets
@@ -24,7 +24,7 @@ def slider(app, decoder, param):
 def path(told):
     """What a slider's address answers."""
     digest = told["urls"][-1].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")
-    return PackedPath(vendor._ANSWERS[digest]())
+    return PackedPath(vendor._ANSWERS[digest].answer())
 
 
 def released(app, values, serial=1):
@@ -62,8 +62,8 @@ def test_what_a_slider_shows_is_what_its_release_gives():
 def test_a_slider_of_a_very_large_corpus_is_drawn_from_the_most_relevant_and_let_go_over_all(monkeypatch):
     everything = path(slider(screen("explore", decoders=["top_k", "mmr"]), "mmr", "relevance_weight"))
     vendor._ANSWERS.clear()
-    monkeypatch.setattr(slider_answers, "MOST", 100)
-    monkeypatch.setattr(slider_answers, "POOL", 15)
+    monkeypatch.setattr(slider_views, "MAX_FULL_SIZE", 100)
+    monkeypatch.setattr(slider_views, "POOL_SIZE", 15)
     app = screen("explore", decoders=["top_k", "mmr"])
     drawn = path(slider(app, "mmr", "relevance_weight"))
     assert drawn.told["within"] == "from the top 20" and "within" not in everything.told

@@ -283,7 +283,7 @@ def test_documents_can_be_chosen_by_a_kept_column(tmp_path):
 def test_another_separator_can_be_chosen_and_large_files_are_left_for_loading(tmp_path, monkeypatch):
     file = tmp_path / "odd.csv"
     file.write_text("id;text,more\n1;x,y\n1;z,w\n")
-    monkeypatch.setattr("dashboard.data.look.MOST_BYTES", 10)
+    monkeypatch.setattr("dashboard.services.corpora.MAX_INSPECTED_BYTES", 10)
     app = screen("data", **{"data.way": "Path", "data.path": str(file)})
     app.selectbox(key=f"data.separator.{file}").set_value(";").run()
     assert app.selectbox(key=f"data.columns.{file}.text").value == "text,more"

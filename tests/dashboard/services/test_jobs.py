@@ -87,10 +87,8 @@ class Held:
 
     def __init__(self):
         self.begun, self.go = threading.Event(), threading.Event()
-        self.times = 0
 
     def __call__(self, job):
-        self.times += 1
         job.report(3, 8, "counting")
         self.begun.set()
         while not self.go.is_set():
@@ -148,61 +146,10 @@ def test_who_is_queued_can_leave(session):
     begun(first)
     two.cancel()
     two.join(patient(10))
-    assert two.cancelled and not second.times and one.going
+    assert two.cancelled and not second.begun.is_set() and one.going
     first.go.set()
     begun(third)
     assert three.going
-
-
-def test_one_may_go_first_and_what_was_paused_goes_on_by_itself(session):
-    first, second, third = Held(), Held(), Held()
-    one, two = jobs.start("0", "work 0", first), jobs.start("1", "work 1", second)
-    begun(first)
-    one.partial = ["a piece"]
-    three = jobs.start("2", "work 2", third, first=True)
-    begun(third)
-    says(one, "Queued behind “work 2”")
-    assert one.queued and one.going and one.paused and one.partial == ["a piece"], "what it has is still shown"
-    assert (one.progress.done, one.progress.total) == (3, 8) and jobs.busy("2") is one
-    assert two.queued and not second.times
-    first.begun.clear()
-    third.go.set()
-    begun(first)
-    assert first.times == 2 and not one.queued and one.partial is None, "it is collected anew"
-    first.go.set()
-    second.go.set()
-    two.join(patient(10))
-    assert [job.result for job in (one, two, three)] == ["done"] * 3
-
-
-def test_what_is_paused_can_be_stopped_for_good(session):
-    first, second = Held(), Held()
-    one = jobs.start("0", "work 0", first)
-    begun(first)
-    jobs.start("1", "work 1", second, first=True)
-    begun(second)
-    until(lambda: one.queued, 10)
-    one.cancel()
-    assert not one.going
-    one.join(patient(10))
-    assert one.cancelled and first.times == 1
-
-
-def test_work_that_ends_with_a_result_when_paused_is_asked_again(session):
-    first, second = threading.Event(), Held()
-    answers = iter(["half", "whole"])
-
-    def work(job):
-        first.set()
-        job.stop.wait(0.3 if second.times else patient(10))
-        return next(answers)
-
-    one = jobs.start("0", "work 0", work)
-    assert first.wait(patient(10))
-    second.go.set()
-    jobs.start("1", "work 1", second, first=True)
-    one.join(patient(10))
-    assert one.result == "whole" and second.times == 1
 
 
 def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(session):
@@ -218,21 +165,21 @@ def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(sessio
     next_one = Held()
     two = jobs.start("0", "work 0, changed", next_one)
     says(two, "Waiting for another job to stop")
-    assert not one.going and not next_one.times
+    assert not one.going and not next_one.begun.is_set()
     written.set()
     begun(next_one)
     assert one.cancelled
 
 
-def test_another_sessions_job_is_paused_by_nobody(session):
+def test_another_sessions_job_that_this_one_joined_is_waited_for(session):
     first, second = Held(), Held()
     one = jobs.start("0", "work 0", first)
     begun(first)
     session()
     jobs.share("0", one)
-    two = jobs.start("1", "work 1", second, first=True)
+    two = jobs.start("1", "work 1", second)
     says(two, "Queued behind “work 0”")
-    assert one.going and not one.paused and len(one.holders) == 2
+    assert one.going and len(one.holders) == 2
     first.go.set()
     begun(second)
 

@@ -137,7 +137,7 @@ def test_nothing_begins_beside_another_job(monkeypatch):
     mine["training"] = other
     try:
         app = tradeoff(k=6, jobs=mine)
-        assert job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").disabled
+        assert job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").label == "Queue"
     finally:
         other.cancel()
         other.join()
@@ -191,7 +191,7 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert ilad == pytest.approx(dot["x"][dot["at"]], abs=1e-3) and 0 < recall < 1
     now, _ = set_of(app)
     told = component(app, "tradeoff.set")["along"]
-    known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")]())
+    known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer())
     assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
     app = tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
     assert load().space.corpus.ids[now[0]] in texts(app)
@@ -284,7 +284,7 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(engine, "sweep", until_two)
     begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
-    assert app.button(key="tradeoff.cancel").label == "Pause"
+    assert app.button(key="tradeoff.cancel").label == "Cancel"
     assert "tradeoff.use" not in keys(app) and "so far" not in texts(app), "no verdict before the end"
     assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))

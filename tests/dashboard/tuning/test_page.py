@@ -165,14 +165,14 @@ def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
     assert "the store is full of sand" in texts(app) and good.tuned.sentences[0] in texts(app)
 
 
-def test_other_work_is_waited_for_or_paused():
+def test_other_work_is_waited_for_or_cancelled():
     app = screen("tune", **QUICK)
     other = held_job(app, "a map", 34, 88)
     run(app)
-    assert app.button(key="tune.start").disabled and "A map is" in texts(app) and "34 of 88 done" in texts(app)
-    press(app, "tune.start.pause")
+    assert app.button(key="tune.start").label == "Queue" and "A map is running (34 of 88)" in texts(app)
+    press(app, "tune.start.cancel")
     other.join(patient(60))
-    assert other.stop.is_set() and not run(app).button(key="tune.start").disabled
+    assert other.stop.is_set() and run(app).button(key="tune.start").label == "Run"
 
 
 def held_job(app, title, done, total):

@@ -1,4 +1,4 @@
-"""A panel on a page: its job started, queued, put first, cancelled, resumed."""
+"""A panel on a page: its job started, queued, cancelled, resumed."""
 
 import sys
 import threading
@@ -73,13 +73,13 @@ def label(app, key):
     return app.button(key=key).label
 
 
-def test_the_second_waits_and_starts_by_itself(made):
+def test_the_second_is_queued_and_starts_by_itself(made):
     first, second = Held(), Held()
     app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
     assert first.begun.wait(patient(10))
     run(app)
-    assert app.button(key="two.start").disabled and "Working on one is running (34 of 88)" in texts(app)
-    press(app, "two.wait")
+    assert label(app, "two.start") == "Queue" and "Working on one is running (34 of 88)" in texts(app)
+    press(app, "two.start")
     until(lambda: job_of(app, "two").progress.label == "Queued behind “working on one”", 10)
     run(app)
     assert "Queued behind “working on one”" in texts(app) and {"one.cancel", "two.cancel"} <= {*keys(app)}
@@ -88,34 +88,35 @@ def test_the_second_waits_and_starts_by_itself(made):
     assert "two: done" in texts(let_end(app, "two", second))
 
 
-def test_the_second_goes_first_and_the_other_resumes(made):
+def test_the_first_is_cancelled_beside_the_second_and_resumes_behind_it(made):
     first, second = Held(), Held()
     app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
     assert first.begun.wait(patient(10))
-    press(run(app), "two.first")
-    assert second.begun.wait(patient(10))
-    until(lambda: job_of(app, "one").progress.label == "Queued behind “working on two”", 10)
-    assert "Queued behind “working on two” · 34 of 88" in texts(run(app))
+    job_of(press(run(app), "two.start.cancel"), "one").join(patient(10))
+    assert [label(run(app), key) for key in ("one.on", "two.start")] == ["Resume", "Run"]
+    press(app, "two.start")
+    assert second.begun.wait(patient(10)) and label(run(app), "one.on") == "Queue"
     first.begun.clear()
+    press(app, "one.on")
     let_end(app, "two", second)
-    assert first.begun.wait(patient(10)), "it resumes by itself"
+    assert first.begun.wait(patient(10)), "its turn has come"
     assert "one: done" in texts(let_end(app, "one", first))
 
 
 def test_a_queued_job_is_taken_out(made):
     first, second = Held(), Held()
     app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
-    press(run(app), "two.wait")
+    press(run(app), "two.start")
     press(app, "two.cancel")
     job_of(app, "two").join(patient(10))
     let_end(app, "one", first)
-    assert not second.begun.is_set() and not run(app).button(key="two.start").disabled
+    assert not second.begun.is_set() and label(run(app), "two.start") == "Resume"
 
 
 def test_nothing_begins_by_itself_while_this_session_has_another_job(made):
     first, second = Held(), Held()
     app = made(one=(first, {}), two=(second, {}))
-    assert job_of(app, "two") is None and "two.wait" in keys(app)
+    assert job_of(app, "two") is None and label(app, "two.start") == "Queue"
     let_end(app, "one", first)
     assert second.begun.wait(patient(10)), "then it does"
 

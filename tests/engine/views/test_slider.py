@@ -11,7 +11,7 @@ from engine.decoder import decode_grid, scored
 from engine.params import Real, Whole, form_of, values_of
 from engine.stages import methods
 from engine.views.decision import relevance
-from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, positions, slider_answers, stops
+from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, slider_answers, stops
 from support.instances import problem
 from support.packed import Packed, PackedPath
 
@@ -147,14 +147,14 @@ def test_a_slider_is_a_number_that_people_look_for():
 def test_positions_are_round_and_hold_what_is_set():
     weight, penalty, size = (declared(engine.make(n, **g), p) for n, g, p in (
         ("mmr", {}, "relevance_weight"), ("nnn", {}, "l1"), ("nnn", {"scale": "support"}, "l1")))  # fmt: skip
-    fine = positions(stops(weight, 0.8, True))
-    assert fine == [i / FINE for i in range(FINE + 1)] and positions(stops(weight, 0.8, False)) == fine[::10]
-    ratios = positions(stops(penalty, 0.1, True))
+    fine = stops(weight, 0.8, True)
+    assert fine == [i / FINE for i in range(FINE + 1)] and stops(weight, 0.8, False) == fine[::10]
+    ratios = stops(penalty, 0.1, True)
     assert ratios[:2] == [0, 0.001] and ratios[-1] == 1 and len(ratios) == 61 and ratios == sorted(ratios)
-    assert positions(stops(penalty, 2.5, True)) == [*ratios, 2.5], "what was set beyond the comfortable range is there"
-    assert positions(stops(size, 10, False)) == list(range(1, 51))
-    assert positions(stops(size, 80, False))[-1] == 80 and isinstance(weight, Real) and isinstance(size, Whole)
-    wide = positions(stops(Real(2.0, "x", -10.0, 10.0, comfortable=(-1.0, 1.0)), 3.0, False))
+    assert stops(penalty, 2.5, True) == [*ratios, 2.5], "what was set beyond the comfortable range is there"
+    assert stops(size, 10, False) == list(range(1, 51))
+    assert stops(size, 80, False)[-1] == 80 and isinstance(weight, Real) and isinstance(size, Whole)
+    wide = stops(Real(2.0, "x", -10.0, 10.0, comfortable=(-1.0, 1.0)), 3.0, False)
     assert wide[0] == -1 and wide[-1] == 3 and len(wide) == 101 and wide[25] == 0
 
 

@@ -1,0 +1,45 @@
+"""What a test does to the server or the browser is not the next one's trouble; what passes is no finding."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from support import warm_home
+from support.browser import MARKS, Server, Stand, findings, open_page
+from support.patience import patient
+
+pytestmark = MARKS
+BUTTONS = """<html lang="en"><title>t</title><main><h1>t</h1>
+<button style="color: #999; background: #fff">{}</button><button disabled style="color: #ccc">Off</button></main>
+<script>setTimeout(() => document.querySelector('button').style.color = '{}', 2000)</script></html>"""
+
+
+@pytest.fixture
+def own(stand, warm, tmp_path):
+    """A server of this test's own, and a browser that it may end."""
+    both = Stand(lambda: Server(warm_home.copy(tmp_path / "home")), stand._playwright)
+    yield both
+    both.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_server_that_is_gone_ends_the_wait_and_the_next_test_has_another(own, how):
+    url, browser, pid = own.server.url, own.browser, own.server.process.pid
+    page = open_page(browser, url)
+    began = time.monotonic()
+    with own.watched(patient(4)):
+        os.kill(pid, how)
+        with pytest.raises(Exception, match="closed"):
+            page.wait_for_function("false", timeout=600_000)
+    assert time.monotonic() - began < patient(60)
+    assert own.server.process.pid != pid and own.server.answers() and own.browser is not browser
+    assert own.browser.is_connected() and open_page(own.browser, own.server.url).title()
+
+
+@pytest.mark.parametrize("later", ["#000", "#999"])
+def test_a_finding_counts_where_it_lasts(page, later):
+    page.set_content(BUTTONS.format("On", later))
+    found = findings(page)
+    assert [finding.partition(":")[0] for finding in found] == (["color-contrast"] if later == "#999" else [])
