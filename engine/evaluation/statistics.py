@@ -68,9 +68,6 @@ class Comparison:
         """Holm-corrected p < 0.05 and the 95% interval excludes 0."""
         return self.p_holm < ALPHA and self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
-    told = significant
-    """Its public alias."""
-
     @property
     def measurable(self) -> bool:
         """Whether to tell of it: of a gain once it is significant, of a loss once its own interval is below 0.

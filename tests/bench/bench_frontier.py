@@ -44,7 +44,7 @@ def main() -> None:
             figure = frontier_figure(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
             draw(figure.update_layout(**WHITE_SHEET), given.out / picture)
             rows = compare(points, y, base, K)
-            significant = sorted((row for row in rows if row.told), key=lambda row: -row.difference)
+            significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
             blocks += [f"![{METRICS[y].title} against {METRICS[x].title}]({picture})", summary(rows)]
             blocks += [statement(row) for row in significant[:1] if row.difference > 0]
             front, every = (Counter(p.point.method for p in found) for found in (curve.front, curve.points))

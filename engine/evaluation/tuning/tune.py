@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -101,9 +100,6 @@ class Tuned:
     comparisons: tuple[Comparison, ...]  # with the baseline on test, a row a metric, Holm over the metrics
     gaps: tuple[Gap, ...]  # dev beside test
 
-    firm = property(attrgetter("stability"), doc="Public alias of `stability`.")
-    held = property(attrgetter("constraint_holds_on_test"), doc="Public alias of `constraint_holds_on_test`.")
-
     @property
     def satisfied(self) -> bool:
         """Whether the choice is what was asked for, and not only the nearest to it."""
@@ -179,11 +175,13 @@ class Tuned:
         splits = {self.dev: (self.chosen, self.base)}
         if self.test is not None and self.chosen_test is not None and self.base_test is not None:
             splits[self.test] = (self.chosen_test, self.base_test)
-        plain = ["k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "sentences"]
+        plain = ["k", "dev", "test", "searched", "satisfied", "queries", "left_out", "sentences"]
         plain += ["interval"] if self.interval else []
         values: dict[str, Any] = _plain(
             {
                 **{name: getattr(self, name) for name in plain},
+                "held": self.constraint_holds_on_test,
+                "firm": self.stability,
                 "objective": asdict(self.objective),
                 "decoder": as_json(self.decoder),
                 "baseline": as_json(self.baseline),
@@ -200,7 +198,7 @@ class Tuned:
             return []
         name, baseline = names((self.chosen_test, self.base_test), written_out)
         written = {"name": name, "baseline": baseline}
-        return [{**asdict(r), **written, "wins": r.wins._asdict(), "told": r.told} for r in self.comparisons]
+        return [{**asdict(r), **written, "wins": r.wins._asdict(), "told": r.significant} for r in self.comparisons]
 
 
 def tune(

@@ -121,7 +121,9 @@ def test_the_best_of_all_values_is_chosen(judged, aim):
 
 def test_how_firm_the_best_of_all_values_is(judged):
     found = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, test=None)
-    assert found.firm > 0.5 and any("samples choose a λ within 5% of its range" in text for text in found.sentences)
+    assert found.stability > 0.5 and any(
+        "samples choose a λ within 5% of its range" in text for text in found.sentences
+    )
     with pytest.raises(engine.ParamError, match='values must be "all" or "grid"'):
         tune("mmr", *judged, k=5, values="some")
 
@@ -147,7 +149,7 @@ def test_how_far_dev_and_test_differ(judged):
 
 def test_how_firm_a_choice_is(judged):
     sure = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None, values="grid")
-    assert sure.firm == 1.0
+    assert sure.stability == 1.0
     objective = Objective("maximise", metric="ndcg")
     found = tune("mmr", *judged, objective=objective, k=5, test=None, values="grid")
     values = np.stack([brute(judged, d, "dev", 5)["ndcg"] for d in weights()])
@@ -156,8 +158,8 @@ def test_how_firm_a_choice_is(judged):
     near = [-abs(d.select.relevance_weight - 0.8) for d in weights()]
     best = [max(range(11), key=lambda i: (round(row[i], 9), near[i])) for row in means]
     expected = np.mean([weights()[i] == found.decoder for i in best])
-    assert 0.2 < expected < 0.95 and found.firm == pytest.approx(expected, abs=0.12)
-    assert f"Stability: {found.firm:.0%} of 200 bootstrap samples choose this setting." in found.sentences
+    assert 0.2 < expected < 0.95 and found.stability == pytest.approx(expected, abs=0.12)
+    assert f"Stability: {found.stability:.0%} of 200 bootstrap samples choose this setting." in found.sentences
 
 
 @pytest.mark.parametrize("share", [0.9, 0.97])
@@ -169,8 +171,8 @@ def test_most_diverse_under_a_constraint(judged, share):
     assert 0 < len(kept) < 11
     assert found.decoder == max(kept, key=lambda d: on_dev[d]["ilad"].mean()) and found.satisfied
     own, top = (brute(judged, d, "test", 5)["recall"].mean() for d in (found.decoder, found.baseline))
-    assert found.held == (own >= share * top - 1e-9)
-    assert found.status == ("confirmed on test" if found.held else "not confirmed on test")
+    assert found.constraint_holds_on_test == (own >= share * top - 1e-9)
+    assert found.status == ("confirmed on test" if found.constraint_holds_on_test else "not confirmed on test")
     assert f"onfirmed on test: Recall is {own / top:.1%} of Top-k's; you asked for {share:.0%}." in found.sentences[3]
     gains = {m: own - base for m, own, base in ((r.metric, r.mean, r.baseline_mean) for r in found.comparisons_on_dev)}
     assert gains == {m: pytest.approx(found.chosen.mean[m] - found.base.mean[m]) for m in ("recall", "ilad")}
@@ -184,7 +186,7 @@ def test_a_constraint_that_nothing_keeps(judged):
     assert len(recall) > 2 and max(recall.values()) < found.base.mean["recall"]
     assert not found.satisfied and not found.as_json()["satisfied"]
     assert "No setting keeps 100% of Top-k's Recall@5" in found.choosing.said
-    assert found.chosen.mean["recall"] == max(recall.values()) and found.held is False
+    assert found.chosen.mean["recall"] == max(recall.values()) and found.constraint_holds_on_test is False
     # Pure relevance is the baseline, and keeps all of it.
     assert tune("mmr", *judged, **given, fixed={"relevance_weight": 1.0}).satisfied
 
@@ -210,7 +212,12 @@ def test_distance_to_the_default():
 def test_a_grid_of_two_parameters_and_its_heat_map(judged):
     found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
     assert len(found.points) == 49 and [from_json(p.decoder) for p in found.points] == grid("nnn")
-    assert found.test is found.held is None and not found.comparisons and not found.gaps and not found.reported
+    assert (
+        found.test is found.constraint_holds_on_test is None
+        and not found.comparisons
+        and not found.gaps
+        and not found.reported
+    )
     assert found.sentences[-1].startswith("Measured on dev only: Recall is ")
     drawn = heat_map(found.points, "recall", 5)
     values = spec_of("nnn").params[0].swept
