@@ -14,7 +14,6 @@ from dashboard.services.source import Source
 from dashboard.session import address, link, parameters, query, tradeoff
 from dashboard.session.decoders import RERANK, RETRIEVE, offered
 from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
-from dashboard.session.view_names import VIEW_NAMES
 from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError

@@ -2,6 +2,7 @@
 
 import json
 import re
+
 import numpy as np
 import pytest
 
@@ -48,7 +49,7 @@ from support.pages import (
     worked,
 )
 from support.patience import patient
-from support.sweeps import toy
+from support.sweeps import toy, without_times
 
 FEW = ["top_k", "mmr", "vrsd"]
 
