@@ -1,23 +1,28 @@
 """The Train view of the Tune page: the form, the estimate, the training under way, its result."""
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.training import training_figure
+from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
 from dashboard.session.query import judged_splits
-from dashboard.training import curves, estimate, form, result, run_list
+from dashboard.training import estimate, form, result, run_list
 from dashboard.training.estimate import MINE, OUTCOMES
 from dashboard.widgets import passages
 from dashboard.widgets.buttons import step_button
+from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import watch
 from engine.errors import FrontierError
 from engine.training.experiment import histories
 from engine.training.recipes import make_recipe
+from engine.views.training import best_of, compared_with, curves
 from engine.wording import visible
 
 DATA = "screens/data.py"
@@ -110,7 +115,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     title = visible(run_list.describe(request))
     if job is not None and job.running and not jobs.is_left(job):
         why = "Stops after this step; progress is saved."
-        return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)
+        return watch(job, "train.cancel", partial(_draw_curves, "train.now"), title=title, to_end=True, cancel_help=why)
     if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
     outcome = outcomes.get(digest)
@@ -126,14 +131,33 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     result.table(outcome, outcome.table, digest)
     result.use_buttons(loaded, digest, outcome.stages)
     st.subheader("Training curves", anchor=False)
-    curves.show(outcome.progress, "train.after")
+    _draw_curves("train.after", outcome.progress)
     result.ends(outcome)
     return None
 
 
-def _draw_curves(progress: TrainingProgress | None) -> None:
-    if progress is not None:
-        curves.show(progress, "train.now")
+def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
+    """The curves of the stage that a person chose, the newest one at first."""
+    if progress is None:
+        return
+    stages = [name for name, history in progress.histories.items() if history]
+    if not stages:
+        st.caption("The first validation appears here.")
+        return
+    why = "The start, its control (the start trained on for as long), and the method."
+    # Where a stage has begun since, it is what people look for.
+    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
+    history = progress.histories[stage]
+    lines = compared_with(stage, progress.histories, progress.lines)
+    points = curves(history, lines)
+    figure = training_figure(stage, points, is_dark())
+    plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
+    best = best_of(history)
+    when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
+    st.caption(
+        f"Best on dev {when}; those weights are kept. Epoch −1 is before training."
+        + (f" Lines: what {stage} is compared with, each at its own best on dev." if lines else "")
+    )
 
 
 def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
@@ -198,6 +222,6 @@ def _stopped(
         why = "It stays in the list of trainings below."
         step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
     if begun:
-        curves.show(progress, "train.stopped")
+        _draw_curves("train.stopped", progress)
         result.use_buttons(loaded, digest, stages)
     return None
