@@ -23,6 +23,8 @@ def test_columns_of_queries_go_along_and_are_no_part_of_their_identity():
     assert queries.only(["c", "a"]).metadata == {"region": ("n", "n")}
     with pytest.raises(engine.DataError, match="metadata 'region' needs one value per id: 1 for 2 ids"):
         engine.Queries(("a", "b"), ("x", "y"), {"region": ("n",)})
+    with pytest.raises(engine.DataError, match="metadata 'year' needs one value per id: 1 for 2 ids"):
+        engine.Corpus(("a", "b"), ("x", "y"), metadata={"year": ("1999",)})
 
 
 class Counted(TextSource):

@@ -61,7 +61,8 @@ class PgVectorStore(VectorStore):
         self.encoder = encoder or encoder_of(self.rows.note)
         self.system: str = self.connections.ask(_cluster)
         # A standby names its snapshots alike whatever it replays.
-        self.snapshots = not self.connections.ask(lambda c: c.execute("SELECT pg_is_in_recovery()").fetchone()[0])
+        standby: Any = self.connections.ask(lambda c: c.execute("SELECT pg_is_in_recovery()").fetchone())
+        self.snapshots = not standby[0]
         self.connections.ask(self._ref)
 
     def __reduce__(self) -> tuple[Any, ...]:
