@@ -52,7 +52,10 @@ class Matrix:
         self.max_norm = float(self.lengths.max())
         # A finite length proves every entry of its row finite; only a failure looks closer.
         if not math.isfinite(self.max_norm):
-            _finite(vectors, name)
+            bad = (~vectors.isfinite().all(1)).nonzero().flatten()
+            if len(bad):
+                rows = ", ".join(map(str, bad[:5].tolist()))
+                raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
         if self.max_norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
             # Squares this small lose digits, or all: the largest entry bounds the length instead.
             self.max_norm = math.sqrt(vectors.shape[1]) * float(vectors.abs().max())
@@ -201,14 +204,6 @@ def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -
         block = double[: len(rows) - start].copy_(rows[start : start + step])
         scores[:, start : start + step] = points @ block.T
     return scores
-
-
-def _finite(vectors: Tensor, name: str) -> None:
-    """Raise a DataError that names the first rows with a NaN or an infinity, if there is one."""
-    bad = (~vectors.isfinite().all(1)).nonzero().flatten()
-    if len(bad):
-        rows = ", ".join(map(str, bad[:5].tolist()))
-        raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
 
 
 def largest_eigenvalue(rows: Tensor) -> float:

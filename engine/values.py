@@ -6,7 +6,6 @@ Identity is a digest of the whole content: caches, stored sweeps and links all n
 from __future__ import annotations
 
 import hashlib
-import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -328,15 +327,6 @@ class Embeddings(Labelled):
     file: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if getattr(self.ids, "ndim", 1) == 2 or _has_text(self.vectors):
-            warnings.warn(
-                "engine.Embeddings takes ids first, then vectors, as Corpus and Queries do; swap the two, or name them",
-                DeprecationWarning,
-                stacklevel=3,
-            )
-            vectors, ids = self.ids, self.vectors
-            object.__setattr__(self, "ids", ids)
-            object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
         self._check("embeddings", ids="embedding ids")
         if self.texts is not None:
@@ -431,11 +421,6 @@ def real_tensor(data: Any, name: str) -> Tensor:
         return tensor
     exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
     return tensor.float() if exact_in_float32 else tensor.double()
-
-
-def _has_text(values: Any) -> bool:
-    """Whether these are texts, by the first."""
-    return isinstance(values, Sequence | np.ndarray) and len(values) > 0 and isinstance(values[0], str)
 
 
 def _strings(values: Iterable[Any], name: str) -> Sequence[str]:

@@ -99,6 +99,13 @@ def home_of_the_file(warm, tmp_path_factory):
     os.environ["FRONTIER_HOME"] = before
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A FRONTIER_HOME of the test's own, which is not there yet."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
 @pytest.fixture(scope="session")
 def demo():
     """(data set, space) of the demo corpus with the bundled encoder."""

@@ -31,18 +31,14 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         st.fragment(_form)(loaded)
     if job is None or panel is None:
         if last is None:
-            _teach()
+            st.text(
+                "Queries arrive one by one, each shows one document, and the judgements vote on it. See what votes "
+                "would gain,  what wrong votes and attackers would do, and how far the documents drift."
+            )
             return None
         return of_simulation(last)
     panel.result()
     return None
-
-
-def _teach() -> None:
-    st.text(
-        "Queries arrive one by one, each shows one document, and the judgements vote on it. See what votes would gain, "
-        " what wrong votes and attackers would do, and how far the documents drift."
-    )
 
 
 def _form(loaded: Loaded) -> None:

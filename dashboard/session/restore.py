@@ -13,7 +13,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK, VERSION_KEY
 from dashboard.session.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params, too_long
-from dashboard.session.view_names import FORMER, VIEW_NAMES
+from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE
 from engine.wording import visible
 
@@ -53,9 +53,8 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
     st.session_state.pop(decoders.VIEW, None)
     tradeoff.put(shown.tradeoff)
     st.session_state[UNSEEN] = dict(shown.tradeoff)
-    view = FORMER.get(shown.view, shown.view)
-    if view in VIEW_NAMES:
-        st.session_state[decoders.VIEW] = view
+    if shown.view in VIEW_NAMES:
+        st.session_state[decoders.VIEW] = shown.view
     elif shown.view:
         names = ", ".join(VIEW_NAMES)
         problems.append(f"no view is called {shown.view!r}; there are {names}: {VIEW_NAMES[0]} is shown")

@@ -9,5 +9,3 @@ VIEW_NAMES = RESULTS, TABLE, MAP, REDUNDANCY, WEIGHTS, METRICS, CHECK_UP = (
     "All metrics",
     "Check-up",
 )
-FORMER = {"Ranked diff": RESULTS, "Weights": WEIGHTS, "Figures": METRICS}
-"""Names in links and snapshots of older versions."""

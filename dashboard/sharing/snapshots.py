@@ -5,7 +5,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +18,6 @@ from engine.paths import home
 from engine.values import digest_of, replace_surrogates
 
 SECTION, SUFFIX = "snapshots", ".json"
-FORMAT = 1
 IDENT = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME, LARGEST = 80, 64_000_000
 BOTH, OLDER, NEWER = "both", "older only", "newer only"
@@ -32,8 +31,8 @@ class SavedAnswer:
     setting: str  # the decoder as text
     documents: tuple[tuple[str, str], ...]  # (id, title), best first
     figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
-    words: str = ""  # the decoder for people; "" in files of older versions
-    parameters: tuple[tuple[str, ...], ...] = ()  # stage, name, symbol, value and default of each; none in older files
+    words: str = ""  # the decoder for people
+    parameters: tuple[tuple[str, ...], ...] = ()  # stage, name, symbol, value and default of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +57,6 @@ class PageSnapshot:
         return self.made[:16].replace("T", " ") + " UTC"
 
 
-_KEYS = {"format", *(field.name for field in fields(PageSnapshot))}
-
-
 def new(name: str, **state: Any) -> PageSnapshot:
     """A snapshot of this moment, not saved yet. Raises DataError for a name without a letter."""
     made = datetime.now(UTC).isoformat(timespec="seconds")
@@ -73,7 +69,7 @@ def save(snapshot: PageSnapshot) -> PageSnapshot:
     suffixes = ("", *(f" ({count})" for count in range(2, len(other_names) + 2)))
     names = (snapshot.name[: LONGEST_NAME - len(suffix)] + suffix for suffix in suffixes)
     snapshot = replace(snapshot, name=next(name for name in names if name not in other_names))
-    data = {"format": FORMAT, **asdict(snapshot)}
+    data = asdict(snapshot)
     data["seal"] = digest_of([json.dumps(data, sort_keys=True)])
     cache.write(_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())
     return snapshot
@@ -159,12 +155,7 @@ def _read(file: Path) -> PageSnapshot:
         raise DataError("it is too large for a saved view; delete the file")
     try:
         data = json.loads(file.read_bytes())
-        if data["format"] > FORMAT:
-            raise DataError("a newer Frontier has written it; update Frontier to see it")
-        seal = data.pop("seal", None)
-        # Older files have no seal, and nothing that they do not know either, such as its name with a letter changed.
-        whole = data.keys() <= _KEYS if seal is None else seal == digest_of([json.dumps(data, sort_keys=True)])
-        if not whole or data["format"] < 1:
+        if data.pop("seal") != digest_of([json.dumps(data, sort_keys=True)]):
             raise ValueError
         answers = {_text(name): _answer(answer) for name, answer in data["answers"].items()}
         state = {_text(name): _text(value) for name, value in data["state"].items()}
@@ -179,11 +170,11 @@ def _read(file: Path) -> PageSnapshot:
 def _answer(data: Any) -> SavedAnswer:
     documents = tuple((_text(doc), _text(title)) for doc, title in data["documents"])
     figures = {_text(title): None if v is None else _number(v) for title, v in data["figures"].items()}
-    parameters = tuple(tuple(map(_text, row)) for row in data.get("parameters", ()))
+    parameters = tuple(tuple(map(_text, row)) for row in data["parameters"])
     if any(len(row) != len(PARAMETER_COLUMNS) for row in parameters):
         raise TypeError
-    words = _text(data.get("words", ""))
-    return SavedAnswer(_text(data["title"]), _text(data["setting"]), documents, figures, words, parameters)
+    title, setting, words = (_text(data[name]) for name in ("title", "setting", "words"))
+    return SavedAnswer(title, setting, documents, figures, words, parameters)
 
 
 def _text(value: Any) -> str:

@@ -52,7 +52,9 @@ def section(name: str) -> Path:
         return folder
     except OSError as error:
         keeping(error.strerror or str(error))
-        return _passing(name)
+    folder = process_folder() / checked(name)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def place(section_name: str, name: str) -> Path:
@@ -62,13 +64,6 @@ def place(section_name: str, name: str) -> Path:
     """
     there = _folder(section_name) / name
     return there if there.exists() else section(section_name) / name
-
-
-def _passing(name: str) -> Path:
-    """The folder that stands for a section until the process ends."""
-    folder = process_folder() / checked(name)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
 
 
 def _tagged(name: str) -> Path:

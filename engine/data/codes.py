@@ -49,7 +49,7 @@ def cached_codes(path: Path, vectors: Tensor, lengths: Tensor) -> Codes:
     lengths: (n,) of the rows. In memory where the cache cannot be written.
     """
     try:
-        identity, place = _identity(path, vectors, lengths), _place(path)
+        identity, place = _identity(path, vectors, lengths), home() / SECTION / digest_of([str(path.resolve())])
         found = _mapped(place, identity, vectors.shape)
         if found is None:
             if not cache.keep(SECTION, place.name, lambda file: _write(file, identity, vectors)):
@@ -79,10 +79,6 @@ def _made(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.n
         np.subtract(block, np.multiply(rounded, step[:, None], out=rounded), out=block)
         # One part in a million more than the rounding of these few operations.
         yield slice(start, start + count), code, step, np.sqrt(np.einsum("ij,ij->i", block, block)) * (1 + 1e-6)
-
-
-def _place(path: Path) -> Path:
-    return home() / SECTION / digest_of([str(path.resolve())])
 
 
 def _identity(path: Path, vectors: Tensor, lengths: Tensor) -> bytes:

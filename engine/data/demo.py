@@ -175,17 +175,13 @@ def _module_members(module_name: str) -> list[Named]:
     return members
 
 
-def _inner(thing: Any) -> Any:
-    """The function inside decorators: torch wraps torch.manual_seed anew when some of its modules are imported."""
-    return inspect.unwrap(thing) if inspect.isfunction(thing) else thing
-
-
 def _groups(named: Iterable[Named]) -> list[tuple[list[str], Any]]:
     """[(names, object)]: the names of each object, the best first: its own name, then the shortest path."""
     things: dict[int, Any] = {}
     names: dict[int, dict[str, None]] = {}
     for name, thing in named:
-        key = id(_inner(thing))
+        # torch wraps torch.manual_seed anew when some of its modules are imported.
+        key = id(inspect.unwrap(thing) if inspect.isfunction(thing) else thing)
         things.setdefault(key, thing)  # kept alive, so that ids stay distinct
         names.setdefault(key, {})[name] = None
 

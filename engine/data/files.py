@@ -58,7 +58,8 @@ def opened(path: str | Path | HeldFile) -> BinaryIO:
     with readable(path):
         # Before it is opened, which may wait or act on a device, and then that it is still one.
         check_regular(path, os.stat(path).st_mode)
-        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+        without_waiting = getattr(os, "O_NONBLOCK", 0)
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting))  # noqa: SIM115
         try:
             check_regular(path, os.fstat(file.fileno()).st_mode)
         except DataError:
@@ -84,10 +85,6 @@ def check_growth(path: Path, on_disk: int, in_memory: int, fix: str) -> None:
             f"{path.name} has {on_disk:,} bytes and would take {in_memory >> 20:,} MB of memory or more; "
             f"at most {FREE >> 20} MB, or {RATIO} times a file's size, are read; {fix}"
         )
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def check_regular(path: str | Path, mode: int) -> None:

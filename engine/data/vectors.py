@@ -66,7 +66,8 @@ def read_vectors(
     path = Path(path)
     array, inside = _arrays(path)
     if ids is None:
-        ids = inside if inside is not None else _beside(path)
+        beside = (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt"))
+        ids = inside if inside is not None else next(filter(present, beside), None)
     notices: tuple[Notice, ...] = ()
     if ids is None:
         names = tuple(map(str, range(len(array))))
@@ -75,7 +76,11 @@ def read_vectors(
         names = _ids_of_lines(path, Path(ids), len(array))
     else:
         names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
-    _check_ids(path, names, len(array))
+    if len(names) != len(array):
+        raise DataError(_how_many(path, len(array), str(len(names))))
+    if len(set(names)) < len(names):
+        twice = [doc for doc, count in Counter(names).items() if count > 1]
+        raise DataError(f"{path.name}: {_listed('occur more than once', twice)}")
     rows = _float32(path, array, names, normalize, watch)
     file = path if rows is array and isinstance(array, np.memmap) else None
     return Embeddings(names, torch.from_numpy(rows)).lying_in(file), notices
@@ -94,10 +99,6 @@ def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddi
             f"{_listed('not in the corpus', extra)}"
         )
     return Embeddings(ids, embeddings.vectors[[position[doc] for doc in ids]], embeddings.encoder)
-
-
-def _beside(path: Path) -> Path | None:
-    return next((p for p in (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")) if present(p)), None)
 
 
 def _ids_of_lines(path: Path, ids: Path, rows: int) -> tuple[str, ...]:
@@ -277,14 +278,6 @@ def _values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: _Header) ->
                 raise EOFError(f"{info.filename} ends after {start + len(part):,} of {header.bytes:,} bytes")
         file.read(1)  # the end, where its checksum is compared
     return header.of(numbers)
-
-
-def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
-    if len(ids) != rows:
-        raise DataError(_how_many(path, rows, str(len(ids))))
-    if len(set(ids)) < rows:
-        twice = [doc for doc, count in Counter(ids).items() if count > 1]
-        raise DataError(f"{path.name}: {_listed('occur more than once', twice)}")
 
 
 def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Progress) -> np.ndarray:

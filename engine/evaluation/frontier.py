@@ -32,7 +32,7 @@ SHARE = Real(
     name="share",
     help="How much of the baseline's value must be kept.",
 )
-UNTIMED = "cells of older versions, and of one query alone, have none"
+UNTIMED = "cells of one query alone, and runs of other systems, have none"
 """Why points have no time."""
 _DECIMALS = -round(math.log10(SAME))
 

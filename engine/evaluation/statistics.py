@@ -69,9 +69,6 @@ class Comparison:
             and not self.low <= 0 <= self.high
         )
 
-    told = significant
-    """Its public alias."""
-
     @property
     def measurable(self) -> bool:
         """Whether to tell of it: of a gain once it is significant, of a loss once its own interval is below 0.

@@ -41,7 +41,7 @@ def frame(points: Iterable[Cell]) -> DataFrame:
     Columns: method, name (short, tells the rows apart), label (the decoder in full), select.<parameter>, retrieve,
     retrieve.<parameter>, rerank, …, depth, k, split, queries (how many), a column a metric (its mean), left_out,
     returned, milliseconds, key, digest, provenance.<what>. What a method does not have, or leaves unset, is missing;
-    the label tells the two apart. So are milliseconds of many queries together, which older versions timed.
+    the label tells the two apart. So are milliseconds of a sweep of one query.
     """
     import pandas as pd
 

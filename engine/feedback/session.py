@@ -201,9 +201,6 @@ class Session:
         vector.flags.writeable = False
         return Query(vector, text)
 
-    ask_of, rows_of = resolve_query, resolve_items
-    """Public aliases."""
-
 
 def session(
     space: Space,

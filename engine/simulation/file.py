@@ -17,7 +17,6 @@ from engine.drift.round_metrics import RoundMetrics
 from engine.errors import DataError
 from engine.simulation.rounds import RoundLog, Snapshot
 
-FORMAT = 1
 MOST = 1 << 25
 """Numbers stored of the documents that moved, over all checkpoints (128 MiB); beyond, every second one's go."""
 
@@ -64,19 +63,16 @@ class SimulationFile:
             with np.load(io.BytesIO(self.file.read_bytes()), allow_pickle=False) as arrays:
                 columns = {name: arrays[name] for name in arrays}
             header = json.loads(str(columns.pop("said")))
-        except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+            theirs = header["settings"]
+        except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
             raise DataError(f"{self.file} is not the file of a simulation ({error}); name another one") from None
-        if header.get("format") != FORMAT:
-            raise DataError(f"{self.file} was written by another version of Frontier; name another file")
-        theirs = header["settings"]
         names = dict.fromkeys((*self.settings, *theirs))
         if differs := [name for name in names if theirs.get(name) != self.settings.get(name)]:
             raise DataError(
                 f"{self.file} holds another simulation ({', '.join(differs)} differ); name another file, or delete it"
             )
         for name, column in vars(empty.trail).items():
-            if (stored := columns.get(f"trail.{name}")) is not None:  # a column that older versions do not write
-                column[: len(stored)] = stored
+            column[: header["done"]] = columns[f"trail.{name}"]
         snapshots = [
             Snapshot(step, columns[f"snapshot.{number}.rows"], columns[f"snapshot.{number}.moved"])
             for number, step in enumerate(header["snapshots"])
@@ -94,7 +90,6 @@ class SimulationFile:
         if self.file is None:
             return
         header = {
-            "format": FORMAT,
             "settings": self.settings,
             "done": done,
             "checkpoints": [checkpoint.as_json() for checkpoint in history.checkpoints],

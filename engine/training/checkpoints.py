@@ -22,7 +22,6 @@ from engine.training.adapters import weights_digest
 from engine.training.loop import LoopState
 from engine.training.metrics import Epoch
 
-FORMAT = "1"
 BEST, LAST, OPTIMIZER = "best.", "last.", "optimizer."
 SEAL = "seal"
 FIELD_LABELS = {
@@ -107,7 +106,6 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
         tensors |= {OPTIMIZER + name: tensor for name, tensor in run.optimizer.items()}
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     values = {
-        "format": FORMAT,
         "facts": dict(facts),
         "history": [epoch.as_json() for epoch in run.history],
         "best": run.best,
@@ -154,8 +152,6 @@ def read(path: Path) -> Checkpoint:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
         seal = text.pop(SEAL)
         values = {name: json.loads(value) for name, value in text.items()}
-        if values["format"] != FORMAT:
-            raise DataError(f"{path} is a checkpoint of format {values['format']}; this is format {FORMAT}: train anew")
         if seal != _seal(tensors, text):
             raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
         run = LoopState(

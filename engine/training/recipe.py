@@ -123,10 +123,6 @@ class Recipe(Declared):
         """The decoder that measures an epoch on dev."""
         return self.decoder()
 
-    def watched(self) -> Decoder:
-        """Alias of `dev_decoder`."""
-        return self.dev_decoder()
-
     def untrained_decoders(self) -> list[Decoder]:
         """Decoders of which the best on dev stands for the method without its training; none for inner products."""
         return []

@@ -22,7 +22,7 @@ class Explored:
     first: int
     last: int
     drawn: float
-    top: float | None  # None where it is not known
+    top: float
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def exploration(simulated: Simulated) -> Exploration:
     rows = []
     for begin, end in pairwise(steps):
         drawn, top = success.means(begin, end)
-        rows.append(Explored(begin + 1, end, drawn, None if np.isnan(top) else top))
+        rows.append(Explored(begin + 1, end, drawn, top))
     reranked = simulated.variant.candidates > 1
     sentences = [_sentence(success, "Draws", "the reranker's pick of the best" if reranked else "the top document")]
     if (questions := simulated.by_question) is not None and len(questions.drawn):
@@ -56,10 +56,10 @@ def exploration(simulated: Simulated) -> Exploration:
 def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | None, ...]:
     """The measure Success at steps, were nothing explored: of what would have been said of the top document.
 
-    None where that is not known.
+    None where nothing is drawn.
     """
     trail, arrivals = simulated.trail, simulated.arrivals
-    if simulated.plan.learner != "feedback" or (trail.top < 0).any():
+    if simulated.plan.learner != "feedback":
         return (None,) * len(steps)
     said = np.array(
         [
@@ -73,8 +73,6 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
 
 def _sentence(success: Success, what: str, instead: str) -> str:
     drawn, top = success.means()
-    if np.isnan(top):
-        return f"{what} are right in {percent(drawn, 1)}."
     price = 100 * (top - drawn)
     costs = f"exploring costs {price:.1f} points" if price >= 0 else f"exploring gains {-price:.1f} points"
     return f"{what} are right in {percent(drawn, 1)}; {instead} would be in {percent(top, 1)}: {costs}."

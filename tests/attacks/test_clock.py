@@ -56,12 +56,6 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 @pytest.mark.threat(
     "the clock set back and forward by ten years between votes",
     "both writers see every vote at once and in the order in which it was given, and undo takes back the newest",

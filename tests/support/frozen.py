@@ -4,9 +4,6 @@ import ast
 import inspect
 import json
 import re
-import shutil
-from pathlib import Path
-from urllib.parse import parse_qsl
 
 import click
 
@@ -17,17 +14,16 @@ from engine import orag
 from dashboard.serve import main as frontier  # isort: skip
 from dashboard.services.source import Source  # isort: skip
 from dashboard.session.link import read as read_link  # noqa: F401  # isort: skip
+from dashboard.sharing import snapshots  # isort: skip
 from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS  # isort: skip
-from dashboard.session.view_names import FORMER  # isort: skip
 from support.paths import ROOT  # isort: skip
 from support import pages  # isort: skip
 # ---
 
 FROZEN = ROOT / "tests" / "frozen"
-STRINGS, EXPECTED, LINKS = (json.loads((FROZEN / f"{name}.json").read_bytes()) for name in
-                            ("strings", "expected", "links"))  # fmt: skip
-CORPUS, FEW = (Source(f"tests/frozen/{name}", dtype="float32") for name in ("corpus", "few"))
-"""Relative, as the links have them: the tests run in the root of the checkout."""
+STRINGS = json.loads((FROZEN / "strings.json").read_bytes())
+CORPUS = Source("tests/frozen/corpus", dtype="float32")
+"""Relative, as the tests run in the root of the checkout."""
 
 
 def judged(world, *splits):
@@ -36,34 +32,19 @@ def judged(world, *splits):
     return queries.take([dataset.queries.position[query] for s in splits for query in dataset.judged(s).ids])
 
 
-def stored(name, tmp_path):
-    """A copy of a file that a command left where its user wanted it."""
-    return Path(shutil.copy(FROZEN / "stores" / name, tmp_path / name))
-
-
-def called_now(state):
-    """The parameters of an address, with its view by the name that it has now."""
-    return {name: FORMER.get(value, value) if name == "view" else value for name, value in state.items()}
-
-
-class Stopped:
-    """A stop that has been asked for: whatever begins to compute is cancelled."""
-
-    def is_set(self):
-        return True
-
-
-def study(world, store, stop=None):
-    """The study of the fixture, over whatever its store holds."""
-    dataset, space, _ = world
-    given = {"k": 5, "points": 5, "objective": "diverse", "store": store, "stop": stop}
-    return engine.tune("mmr", space, judged(world, "dev", "test"), dataset.qrels, values="grid", **given)
-
-
-def sealed(folder):
-    """Every file under a folder but locks and what SQLite keeps beside a database, with its bytes."""
-    files = (f for f in folder.rglob("*") if f.is_file() and not f.name.endswith((".lock", "-wal", "-shm")))
-    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+def live(world):
+    """Have a home something to show: votes with a moment of theirs, a saved view, and a training that ended."""
+    dataset, space, queries = world
+    log = orag.log(orag.place(space), space)
+    for row in range(3):
+        log.snapshot(f"before {row}")
+        log.feed(orag.thumb(log.session, queries.take([row]), dataset.corpus.ids[row]))
+    log.undo(log.session.history[1].id)
+    answer = snapshots.SavedAnswer("MMR", "mmr", ((dataset.corpus.ids[0], ""),), {"ILAD@1": None}, "MMR")
+    known = {"corpus": "c", "digest": "d", "vectors": "v", "encoder": "bundled", "query": "q"}
+    snapshots.save(snapshots.new("a view", state={"v": "1", "k": "3"}, answers={"mmr": answer}, **known))
+    small = {f"train.dense.{name}": value for name, value in {"hidden": 2, "epochs": 1, "batch": 8}.items()}
+    pages.ended(pages.press(page("tune", **{"tune.page": "Train", "train.method": "dense"}, **small), "train.start"))
 
 
 def public(value):
@@ -91,24 +72,27 @@ def returned(module):
     return {name: sorted(n for n in own if not n.startswith("_")) for name, own in kinds.items()}
 
 
-def objects(world, home):
+def objects(world, folder):
     """The public names of values that a façade gives, by what it is called there."""
     dataset, space, _ = world
-    dev, qrels = judged(world, "dev"), dataset.qrels["dev"]
+    dev, qrels, both = judged(world, "dev"), dataset.qrels["dev"], judged(world, "dev", "test")
     decoder = engine.Decoder(engine.make("mmr"))
     ranking = engine.decode(decoder, space, dev, 5)
     decoders = [*engine.grid("top_k"), *engine.grid("mmr", 3)]
     points = list(engine.sweep(decoders, space, dev, qrels, 5, split="dev"))
-    log = orag.log(orag.place(space), space)
-    session = log.session
+    log = orag.log(folder / "log.sqlite", space)
+    session = log.feed(orag.thumb(log.session, dev.take([0]), dataset.corpus.ids[0]))
     event = session.history[0]
-    trained = engine.load_trained(home / "trained" / f"{EXPECTED['in_use']}.safetensors", space)
+    checkpoint = folder / "dense.safetensors"
+    engine.train("dense", space, world[2], dataset.qrels, hidden=2, epochs=1, batch=8, checkpoint=checkpoint)
+    trained = engine.load_trained(checkpoint, space)
     values = {
         "corpus": dataset.corpus, "queries": dataset.queries, "qrels": qrels, "dataset": dataset, "decoder": decoder,
         "embeddings": space.embeddings, "encoder": space.encoder, "space": space, "ranking": ranking, "log": log,
         "measures": engine.measure(ranking, space, dev, qrels, 5, ["recall"]), "point": points[0],
         "frontier": engine.frontier(points, k=5), "comparison": engine.compare(points, "recall", "top_k", 5)[0],
-        "tuned": study(world, stored("study.db", home)), "objective": engine.Objective(), "session": session,
+        "tuned": engine.tune("mmr", space, both, dataset.qrels, k=5, points=3),
+        "objective": engine.Objective(), "session": session,
         "event": event, "query": event.query, "preset": orag.PRESETS["careful"],
         "draw": orag.ask(session, dev.take([0])), "diff": orag.diff(orag.at(session, 0), session),
         "layout": engine.layout(space, "pca"), "trained": trained,
@@ -143,13 +127,6 @@ def page(name, source=CORPUS, link=None, **session):
         pages.load(wanted)
     session = {} if link else {"source": source, **session}
     return pages.drawn(pages.SCREENS / f"{name}.py", link or {}, **session)
-
-
-def shared(app):
-    """The parameters of the link that the Share dialog shows."""
-    pages.from_menu(app, LINK)
-    address = next(c.value for c in app.code if "v=1" in c.value)
-    return dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
 
 
 def keys_of(app):
@@ -208,7 +185,7 @@ def page_keys(name):
     return sorted(key for key in found if not key.endswith(".cancel"))
 
 
-def names(world, home):
+def names(world, folder):
     """All that stays, as the program has it now; tests/frozen/strings.json holds what it had."""
     specs = engine.methods().values()
     return {
@@ -216,7 +193,7 @@ def names(world, home):
         "engine.orag": {name: parameters(getattr(orag, name)) for name in orag.__all__},
         "returned by engine": returned(engine),
         "returned by engine.orag": returned(orag),
-        "object": objects(world, home),
+        "object": objects(world, folder),
         "method": {f"{s.kind} {s.name}": [f"{p.name}, {p.symbol}, {p.default}" for p in s.params] for s in specs},
         "command": commands(frontier),
     }

@@ -6,10 +6,12 @@ Run as a script it is that client: it sweeps the patient selector, with options 
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from filelock import lock_descriptor
 
 import engine
 from engine import stages
+from engine.evaluation.sweep.cell import TIMED
 from engine.params import Whole, declare
 from engine.stages import Selector, register
 from engine.values import Qrels
@@ -116,6 +119,17 @@ def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
         "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
         TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
     )  # fmt: skip
+
+
+def without_times(store, chosen):
+    """Take the times from the cells of a store that are chosen, as those of one query have none; returns how many."""
+    cells = list(store.points())
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("DELETE FROM cells")
+    for cell in cells:
+        provenance = {name: value for name, value in cell.provenance.items() if name != TIMED or not chosen(cell)}
+        store.put(replace(cell, provenance=provenance))
+    return sum(map(chosen, cells))
 
 
 def end(process, trail=None):

@@ -61,7 +61,8 @@ class PgVectorStore(VectorStore):
         self.encoder = encoder or encoder_of(self.rows.note)
         self.system: str = self.connections.ask(_cluster)
         # A standby names its snapshots alike whatever it replays.
-        self.snapshots = not self.connections.ask(_is_standby)
+        standby: Any = self.connections.ask(lambda c: c.execute("SELECT pg_is_in_recovery()").fetchone())
+        self.snapshots = not standby[0]
         self.connections.ask(self._ref)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -112,7 +113,8 @@ class PgVectorStore(VectorStore):
             "FROM {table} WHERE {where} ORDER BY d LIMIT %s",
             where,
         )
-        sent = [_text(point) for point in points]
+        # The digits say every float32 exactly.
+        sent = [f"[{','.join(map(str, point.tolist()))}]" for point in points]
         # The planner looks at the limit, and each plan is read back: so there are few limits, and more may come.
         limits = [max(LEAST_LIMIT, 1 << (size - 1).bit_length()) for size in sizes]
         parameters = [[text, *values_of(where), limit] for text, limit in zip(sent, limits, strict=True)]
@@ -172,11 +174,6 @@ class PgVectorStore(VectorStore):
         self.connections.close()
 
 
-def _text(point: np.ndarray) -> str:
-    """A point as pgvector reads it: the digits say every float32 exactly."""
-    return f"[{','.join(map(str, point.tolist()))}]"
-
-
 def _explained(statement: Any) -> Any:
     from psycopg import sql
 
@@ -198,8 +195,3 @@ def _cluster(connection: Any) -> str:
     if not allowed:
         return ""
     return str(connection.execute("SELECT system_identifier FROM pg_control_system()").fetchone()[0])
-
-
-def _is_standby(connection: Any) -> bool:
-    """Whether the server only replays what another one writes."""
-    return bool(connection.execute("SELECT pg_is_in_recovery()").fetchone()[0])

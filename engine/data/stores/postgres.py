@@ -138,13 +138,6 @@ class Connections:
                 return self._idle.pop(), True
         return self.access.connect(), False
 
-    def _give(self, connection: Connection[Any]) -> None:
-        with self._lock:
-            if not connection.closed and len(self._idle) < KEPT:
-                self._idle.append(connection)
-                return
-        connection.close()
-
     @contextmanager
     def _lent(self) -> Iterator[tuple[Connection[Any], bool]]:
         connection, used = self._take()
@@ -153,7 +146,11 @@ class Connections:
         except BaseException:
             connection.close()  # an answer may still be under way on it
             raise
-        self._give(connection)
+        with self._lock:
+            if keep := not connection.closed and len(self._idle) < KEPT:
+                self._idle.append(connection)
+        if not keep:
+            connection.close()
 
     def ask(self, work: Callable[[Connection[Any]], T]) -> T:
         """What `work` reads in one snapshot: this thread's, else its own.

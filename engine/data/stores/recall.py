@@ -66,13 +66,11 @@ def _read() -> dict[str, list[dict[str, Any]]]:
     path = measured_path()
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        # Older versions wrote no seal, and only rows of collections.
-        seal = content.pop(_SEAL, None)
-        if seal != _seal(content) if seal is not None else any("/" not in name for name in content):
+        if content.pop(_SEAL) != _seal(content):
             raise ValueError
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(f"{path} cannot be read: delete it, and measure again with frontier store check") from None
     return dict(content)
 

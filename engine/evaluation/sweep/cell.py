@@ -20,7 +20,7 @@ PACKAGE = "frontier-retrieval"
 DECIMALS = 12
 """Values count as equal up to so many: the last bits of a mean depend on the number of threads."""
 TIMED = "timed"
-"""The entry of a cell's provenance that says how its time was measured: without it, that is of many queries at once."""
+"""The entry of a cell's provenance that says how its time was measured; one of a single query has none."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def latency(self) -> float | None:
-        """Median milliseconds of single calls; None of a sweep of one query, and where many were timed together."""
+        """Median milliseconds of single calls; None of a sweep of one query, and of another system's run."""
         return self.milliseconds if TIMED in self.provenance else None
 
 

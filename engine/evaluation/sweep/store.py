@@ -1,7 +1,4 @@
-"""Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice.
-
-Each row has a seal, in a table that older versions, whose rows have none, pass over.
-"""
+"""Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ from engine.evaluation.sweep.cell import Cell, means, result_digest
 from engine.progress import counted
 from engine.values import digest_of
 
-VERSION = 1
 PLAIN = ("key", "label", "method", "k", "split", "left_out", "returned", "milliseconds", "digest")
 """The columns that hold a field of a Cell as it is."""
 COLUMNS = (*PLAIN, "decoder", "queries", "metrics", "values", "provenance")
@@ -46,18 +42,18 @@ CREATE TABLE cells (
     left_out INTEGER NOT NULL, returned REAL NOT NULL, milliseconds REAL NOT NULL, provenance TEXT NOT NULL,
     digest TEXT NOT NULL, finished TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
 )""",
+    "curves": "CREATE TABLE curves (key TEXT PRIMARY KEY, facts TEXT NOT NULL, arrays BLOB)",
+    "studies": "CREATE TABLE studies (key TEXT PRIMARY KEY, facts TEXT NOT NULL)",
+    "seals": "CREATE TABLE seals (key TEXT PRIMARY KEY, seal TEXT NOT NULL) WITHOUT ROWID",
 }
-
-
-SEALS = "CREATE TABLE IF NOT EXISTS seals (key TEXT PRIMARY KEY, seal TEXT NOT NULL) WITHOUT ROWID"
-"""The digest of every row of the tables that `KEYS` names, by its key."""
-KEYS = {"cells": "key", "curves": "key", "studies": "'study ' || rowid"}
+ALL_KEYS = "SELECT key FROM cells UNION SELECT key FROM curves UNION SELECT key FROM studies"
+"""The keys of all rows that have a seal, the digest of the row."""
 
 
 class Store:
     """A file of finished cells; made where there is none.
 
-    path: of the file. Raises DataError for a file that is something else, or was written by another version.
+    path: of the file. Raises DataError for a file that is something else.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -66,7 +62,7 @@ class Store:
             raise DataError(f"store must lie in a folder that exists; there is no {str(self.path.parent)!r}")
         with self._open() as db:
             if not self._has_tables(db):
-                make_tables(db, lambda: self._has_tables(db), TABLES, user_version=VERSION)
+                make_tables(db, lambda: self._has_tables(db), TABLES)
             write_ahead(db)
 
     @classmethod
@@ -110,7 +106,8 @@ class Store:
         with self._open() as db:
             # One view of the file for both.
             db.execute("BEGIN")
-            lists, seals = dict(db.execute("SELECT digest, ids FROM queries")), _seals(db)
+            lists = dict(db.execute("SELECT digest, ids FROM queries"))
+            seals = _seals(db)
             for values in db.execute(f"SELECT {LISTED} FROM cells {among} ORDER BY rowid", given):
                 row = dict(zip(COLUMNS, values, strict=True))
                 try:
@@ -120,7 +117,7 @@ class Store:
                     what = f"the cell {row['label']} at k = {row['k']}"
                     raise DataError(f"{self.path}: {what} is damaged; delete the file, sweep again") from None
                 yield cell
-            if keys is None and (lost := len(seals.keys() - _keys(db))):
+            if keys is None and (lost := len(seals.keys() - {key for (key,) in db.execute(ALL_KEYS)})):
                 raise DataError(f"{self.path}: {counted(lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
@@ -130,7 +127,6 @@ class Store:
         table = zlib.compress(np.concatenate(arrays, dtype="<f8").tobytes())
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            db.execute("CREATE TABLE IF NOT EXISTS curves (key TEXT PRIMARY KEY, facts TEXT NOT NULL, arrays BLOB)")
             row = curve.key, json.dumps({**plain, "metrics": names, "provenance": dict(curve.provenance)}), table
             if db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", row).rowcount:
                 _seal(db, curve.key, row)
@@ -139,8 +135,6 @@ class Store:
         """The curves, or those with these keys, in the order in which they were kept. Raises DataError as `points`."""
         among, given = ("", ()) if keys is None else (AMONG, (json.dumps(list(keys)),))
         with self._open() as db:
-            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'curves'").fetchone():
-                return
             rows = db.execute(f"SELECT key, facts, arrays FROM curves {among} ORDER BY rowid", given).fetchall()
             seals = _seals(db)
         for key, facts, arrays in rows:
@@ -155,37 +149,27 @@ class Store:
         row = digest_of([json.dumps(facts["asked"], sort_keys=True)]), json.dumps(facts)
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            db.execute("CREATE TABLE IF NOT EXISTS studies (key TEXT PRIMARY KEY, facts TEXT NOT NULL)")
-            number = db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", row).lastrowid
-            # An older version that puts another in its place gives that another number.
-            _seal(db, f"study {number}", row)
+            db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", row)
+            _seal(db, row[0], row)
 
     def studies(self) -> list[dict[str, Any]]:
         """The studies, the one kept last first. Raises DataError for one that is damaged."""
         with self._open() as db:
-            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchone():
-                return []
-            rows = db.execute("SELECT rowid, key, facts FROM studies ORDER BY rowid DESC").fetchall()
+            rows = db.execute("SELECT key, facts FROM studies ORDER BY rowid DESC").fetchall()
             seals = _seals(db)
         try:
-            for number, *row in rows:
-                _check(seals, f"study {number}", row)
-            return [json.loads(facts) for _, _, facts in rows]
-        except ValueError:
+            for row in rows:
+                _check(seals, row[0], row)
+            return [json.loads(facts) for _, facts in rows]
+        except (ValueError, KeyError):
             raise DataError(f"{self.path}: a study is damaged; delete the file, tune again") from None
 
     def _has_tables(self, db: sqlite3.Connection) -> bool:
         """Whether the tables are there; a DataError where others are."""
-        # Tables first: they and the version were written at once.
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not tables:
-            return False
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if "cells" not in tables or not version:
+        if tables and not tables >= TABLES.keys():
             raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
-        if version != VERSION:
-            raise DataError(f"{self.path} is of another version of Frontier (format {version}, not {VERSION})")
-        return True
+        return bool(tables)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -218,25 +202,17 @@ def _digest(values: Any) -> str:
 
 def _seal(db: sqlite3.Connection, key: str, row: Sequence[Any]) -> None:
     """Keep the seal of a row that is written in this transaction."""
-    db.execute(SEALS)
     db.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (key, _digest(row)))
 
 
 def _seals(db: sqlite3.Connection) -> dict[str, str]:
-    """The seals of rows by their keys; older versions left none."""
-    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'seals'").fetchone()
-    return dict(db.execute("SELECT key, seal FROM seals")) if there else {}
-
-
-def _keys(db: sqlite3.Connection) -> set[str]:
-    """The keys of all rows that may have a seal."""
-    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'") if name in KEYS]
-    return {key for table in tables for (key,) in db.execute(f"SELECT {KEYS[table]} FROM {table}")}
+    """The seals of rows by their keys."""
+    return dict(db.execute("SELECT key, seal FROM seals"))
 
 
 def _check(seals: Mapping[str, str], key: str, row: Sequence[Any]) -> None:
-    """Raise ValueError for a row that is not as it was written."""
-    if key in seals and seals[key] != _digest(row):
+    """Raise ValueError or KeyError for a row that is not as it was written."""
+    if seals[key] != _digest(row):
         raise ValueError
 
 

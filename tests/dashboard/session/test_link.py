@@ -14,7 +14,6 @@ from dashboard.services.source import Source
 from dashboard.session import address, link, parameters, query, tradeoff
 from dashboard.session.decoders import RERANK, RETRIEVE, offered
 from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
-from dashboard.session.view_names import FORMER, RESULTS, VIEW_NAMES
 from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError
@@ -296,14 +295,6 @@ def test_a_question_that_this_corpus_does_not_have_is_said():
     app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
     assert "no split 'nosuch'; there are dev, test: pick a query" in texts(app)
     assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
-
-
-def test_views_of_older_links_are_called_something_else_now():
-    assert set(FORMER.values()) <= set(VIEW_NAMES) and not set(FORMER) & set(VIEW_NAMES)
-    for former, name in FORMER.items():
-        app = opened({"v": "1", "corpus": "numpy-api", "view": former, "decoders": "top_k,nnn"})
-        assert app.session_state["view"] == name and "no view is called" not in texts(app)
-        assert bool(sets(app)) == (name == RESULTS) and link_of(app).get("view", VIEW_NAMES[0]) == name
 
 
 def test_a_link_made_on_other_content_names_both_fingerprints(demo):

@@ -2,8 +2,6 @@
 
 import json
 import re
-import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -51,7 +49,7 @@ from support.pages import (
     worked,
 )
 from support.patience import patient
-from support.sweeps import toy
+from support.sweeps import toy, without_times
 
 FEW = ["top_k", "mmr", "vrsd"]
 
@@ -361,16 +359,12 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     assert "ms a query" in first_table(app, "Decoder")
     app = pick(app, "Queries", "This query")
     assert not app.exception and "ILAD@9" in figure(app)["layout"]["xaxis"]["title"]["text"], "no time of one query"
-    with closing(sqlite3.connect(sweeps.store().path)) as db, db:
-        db.execute("DROP TABLE seals")  # older versions have none
-        old = db.execute(
-            "UPDATE cells SET provenance = json_remove(provenance, '$.timed') WHERE method = 'mmr' AND k = 9"
-        )
+    old = without_times(sweeps.store(), lambda cell: cell.method == "mmr" and cell.k == 9)
     sweeps._CELLS.clear()
     app = tradeoff(**asked)
     assert job_of(app, sweeps.PURPOSE) is None, "no cell is computed again for its time"
-    assert len(ids(figure(app))) == 8 - old.rowcount == 2
-    assert f"{old.rowcount} settings have no time and were left out" in texts(app)
+    assert len(ids(figure(app))) == 8 - old == 2
+    assert f"{old} settings have no time and were left out" in texts(app)
 
 
 def chart(app, position):

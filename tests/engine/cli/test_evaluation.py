@@ -4,8 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import sqlite3
-from contextlib import closing
 from datetime import date
 
 import pytest
@@ -15,6 +13,7 @@ from engine.evaluation.runs import runs_of
 from engine.evaluation.sweep.store import Store
 from support.cli import run
 from support.demo import demo_counts
+from support.sweeps import without_times
 
 
 def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
@@ -142,9 +141,7 @@ def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):
     assert "Not dominated in milliseconds@5 and recall@5" in output and "no time" not in output
     assert not re.search("–$", run(*swept, "--store", store), re.M)
     old = str(shutil.copy(store, tmp_path / "old.db"))
-    with closing(sqlite3.connect(old)) as db, db:
-        db.execute("DROP TABLE seals")  # older versions have none
-        db.execute("UPDATE cells SET provenance = json_remove(provenance, '$.timed') WHERE method = 'mmr'")
+    without_times(Store(old), lambda cell: cell.method == "mmr")
     assert re.search(r"settings have no time and were left out", run("compare", old, *by_time))
     assert json.loads(run("compare", old, *by_time, "--json"))["untimed"] > 0
     assert len(re.findall("–$", run(*swept, "--store", old), re.M)) == 3

@@ -7,13 +7,6 @@ from support.encoders import copied
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A cache of the test's own."""
-    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def encoded(monkeypatch):
     """The batches that really went through a model."""
     seen = []

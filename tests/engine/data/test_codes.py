@@ -12,11 +12,7 @@ from engine.data.codes import BLOCK, SECTION, WORDS, cached_codes, codes_of
 from engine.matrix import Matrix
 from engine.paths import home
 
-
-@pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    """A cache of its own."""
-    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def rows_of(n=300, d=21, seed=0):

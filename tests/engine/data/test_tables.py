@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import engine
 from engine.data.readers import load_dataset
 from engine.data.tables import Columns, guess_separator, preview
 from engine.errors import DataError, RepeatedIdError
@@ -355,8 +354,3 @@ def test_named_columns_are_kept_beside_the_documents_as_text_and_change_no_ident
     pq.write_table(table, tmp_path / "a.parquet")
     found = load_dataset(tmp_path / "a.parquet", columns=Columns(text="text", metadata=("day", "n"))).corpus.metadata
     assert found == {"day": ("1970-01-01", ""), "n": ("7", "")}
-
-
-def test_metadata_needs_a_value_for_every_document():
-    with pytest.raises(DataError, match="metadata 'year' needs one value per id: 1 for 2 ids"):
-        engine.Corpus(("a", "b"), ("x", "y"), metadata={"year": ("1999",)})

@@ -82,7 +82,7 @@ def test_points_without_a_time_are_left_out_of_its_axis_and_counted():
     times = [None if p.method == "nnn" else 1.0 + i for i, p in enumerate(points)]
     found = frontier(timed(points, times), "milliseconds", "recall")
     assert {p.point.method for p in found.points} == {"top_k", "mmr", "vrsd"} and found.untimed == 6
-    assert found.remark.startswith("6 settings have no time and were left out: cells of older versions")
+    assert found.remark.startswith("6 settings have no time and were left out: cells of one query alone")
     whole = frontier(timed(points, times))
     assert whole.untimed == 0 and values(whole) == values(frontier(points)), "other axes have all of them"
     base = found.curves["Top-k"][0].point.label

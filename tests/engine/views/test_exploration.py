@@ -34,13 +34,9 @@ def test_the_measure_of_the_top_is_what_would_have_been_said_of_it():
     assert others[-1] == pytest.approx(age @ said / age.sum())
 
 
-def test_nothing_is_said_where_nothing_is_drawn_or_known():
+def test_nothing_is_said_where_nothing_is_drawn():
     whole = simulate(*planted(n=10, each=4), plan=Plan(checkpoints=1, learner="oracle", regret="none"))
     assert exploration(whole).rows == exploration(whole).sentences == () and top_success(whole, (0, 5)) == (None, None)
-    found = simulate(*planted(n=10, each=4), plan=QUIET)
-    found.trail.top[:3] = -1  # as in the file of an older version
-    shown = exploration(found)
-    assert shown.rows[0].top is None and "exploring" not in shown.sentences[0] and top_success(found, (5,)) == (None,)
 
 
 def test_questions_and_rerankers_are_named():

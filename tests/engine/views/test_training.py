@@ -76,7 +76,7 @@ def test_the_table_by_groups_and_as_numbers(taken):
 def test_the_verdict_is_of_the_control(taken):
     found = taken[0]
     row = next(row for row in found.table.told if row.baseline == CONTROL)
-    said = {True: "beats" if row.difference > 0 else "is worse than", False: "does not beat"}[row.told]
+    said = {True: "beats" if row.difference > 0 else "is worse than", False: "does not beat"}[row.significant]
     assert said in found.verdict and CONTROL in found.verdict
 
 
