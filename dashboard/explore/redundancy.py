@@ -16,7 +16,8 @@ from dashboard.widgets.common import method_heading
 from dashboard.widgets.decoder_picker import beside, pick_beside
 from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_columns, number_column, text_column
 from engine.values import Ranking
-from engine.views.redundancy import Redundancy, redundancy, similarities
+from engine.views.decision import similarities
+from engine.views.redundancy import Redundancy, redundancy
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
 MOST_ROWS, MOST_COMPARED = 12, 60
