@@ -1,1 +1,1 @@
-"""Claims of the five papers, each a file, measured on judged sets and judged by rules."""
+"""Claims of the five papers, a file a paper, measured on judged sets and judged by rules."""

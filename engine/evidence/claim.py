@@ -23,7 +23,7 @@ BETTER_BY_A_POINT = partial(difference, margin=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
+class ClaimMeasure:
     """A function that measures, with the name, version and parameters under which its numbers are cached.
 
     Increase `version` with every change of what is computed, here or in a helper; a change of words needs none.
@@ -34,14 +34,14 @@ class Measure:
     version: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, **parameters: Any) -> "Measure":
+    def of(self, **parameters: Any) -> "ClaimMeasure":
         """Return the measure with these parameters."""
         return replace(self, compute=partial(self.compute, **parameters), parameters=parameters)
 
 
-def define_measure(name: str, version: int = 1) -> Callable[[Callable[..., Measurement]], Measure]:
+def define_measure(name: str, version: int = 1) -> Callable[[Callable[..., Measurement]], ClaimMeasure]:
     """Make a function a measure that several claims share."""
-    return lambda compute: Measure(name=name, compute=compute, version=version)
+    return lambda compute: ClaimMeasure(name=name, compute=compute, version=version)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Claim:
     place: str  # theorem, figure, table or section
     sentence: str  # what is claimed, in one sentence
     scope: Scope = Scope.STAND_IN  # what the measurement can speak of at best
-    measure: Measure | None = None  # claims of one measurement name the same one, which then is made once
+    measure: ClaimMeasure | None = None  # claims of one measurement name the same one, which then is made once
     rule: Callable[[Any], Ruling] = BETTER_BY_A_POINT
     missing: str = ""  # what it would take, where nothing here can measure it
     sets: tuple[str, ...] = ()  # judged sets that it is measured on, where the folder has them
@@ -77,7 +77,7 @@ class PaperClaims:
             self.registered.append(claim)
 
         def register(compute: C) -> C:
-            measure = Measure(name=id, compute=compute, version=version)
+            measure = ClaimMeasure(name=id, compute=compute, version=version)
             self.registered.append(replace(claim, measure=measure))
             return compute
 

@@ -20,7 +20,7 @@ from engine.data import cache
 from engine.data.models import encoder_model
 from engine.data.models.hub import BUNDLED
 from engine.errors import DataError, FrontierError, ParamError
-from engine.evidence.claim import PAPERS, Claim, Measure, Measurement
+from engine.evidence.claim import PAPERS, Claim, ClaimMeasure, Measurement
 from engine.evidence.claims import ccbqp, nnn, orag, sparse_dense, vrsd
 from engine.evidence.judged_sets import JudgedSet, JudgedSets
 from engine.evidence.measures import SECTION
@@ -91,9 +91,11 @@ class Report:
     @property
     def seconds(self) -> float:
         """The time of all measurements, one core each."""
-        return sum(
-            {(row.claim.measure and row.claim.measure.key, row.claim.sets): row.seconds for row in self.rows}.values()
-        )
+        seconds = {}
+        for row in self.rows:
+            if row.claim.measure is not None:
+                seconds[measure_key(row.claim.measure), row.claim.sets] = row.seconds
+        return sum(seconds.values())
 
     def counts(self, paper: str | None = None) -> dict[str, int]:
         """Verdict in short → claims of a paper, by default of all."""
@@ -233,7 +235,7 @@ def _used(claim: Claim, sets: JudgedSets) -> list[JudgedSet]:
     return [judged for judged in used if judged.is_trained] or used if claim.trained else used
 
 
-def measure_key(measure: Measure) -> str:
+def measure_key(measure: ClaimMeasure) -> str:
     """Text that identifies what is computed, however its code is worded; decoders are written as their labels."""
     return json.dumps([measure.name, measure.version, measure.parameters], default=attrgetter("label"))
 

@@ -7,13 +7,13 @@ from scipy.stats import spearmanr
 import engine
 from engine.data.beir import write_beir
 from engine.evidence import frontiers
-from engine.evidence.claim import claims
 from engine.evidence.frontiers import DPP, FW, GREEDY, MMR, POLISHED, VRSD
 from engine.evidence.judged_sets import JudgedSets
 from engine.evidence.rules import Finding
+from engine.evidence.run import CLAIMS
 
 METHODS = {FW: 11, POLISHED: 11, GREEDY: 11, MMR: 11, DPP: 11, VRSD: 1}
-CLAIMS = ("C6", "C7", "C8", "C9", "C14", "V6", "V9")
+SERVED = ("C6", "C7", "C8", "C9", "C14", "V6", "V9")
 
 
 def table(seed=0, queries=20):
@@ -60,9 +60,9 @@ def test_areas_change_sign_when_the_methods_are_exchanged():
         }
     of[FW] = {metric: values + 0.3 for metric, values in of[MMR].items()}
     measured = {"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}
-    assert claims()["C6"].rule(measured).verdict is Finding.HOLDS
+    assert CLAIMS["C6"].rule(measured).verdict is Finding.HOLDS
     of[FW], of[MMR], of[DPP] = of[MMR], of[FW], of[FW]
-    assert claims()["C6"].rule({"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}).verdict is Finding.REFUTED
+    assert CLAIMS["C6"].rule({"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}).verdict is Finding.REFUTED
 
 
 def test_one_measurement_serves_all_its_claims(tmp_path, monkeypatch):
@@ -73,11 +73,11 @@ def test_one_measurement_serves_all_its_claims(tmp_path, monkeypatch):
     queries = engine.Queries(tuple(map(str, range(6))), tuple(f"tell me of {thing}" for thing in things))
     corpus = engine.Corpus(tuple(documents), tuple(documents.values()))
     folder = write_beir(engine.Dataset(corpus, queries, {"dev": qrels, "test": qrels}), tmp_path / "things")
-    measured = frontiers.measure(list(JudgedSets(folder).among([])), 0)
+    measured = frontiers.measure_frontiers.compute(list(JudgedSets(folder).among([])), 0)
     (of,) = frontiers.tables(JudgedSets(folder)["things"], 0).values()
     assert {name: values["recall"].shape[1] for name, values in of.items()} == METHODS
     # Of one document's relevance all grids end at the same sets.
     assert all((of[name]["recall"][:, -1] == of[FW]["recall"][:, -1]).all() for name in (MMR, DPP, GREEDY, POLISHED))
-    for name in CLAIMS:
-        claim = claims()[name]
-        assert claim.measure is frontiers.measure and claim.rule(measured).verdict in set(Finding)
+    for name in SERVED:
+        claim = CLAIMS[name]
+        assert claim.measure is frontiers.measure_frontiers and claim.rule(measured).verdict in set(Finding)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from engine.evidence import latencies
-from engine.evidence.claim import claims
 from engine.evidence.latencies import FW, MMR, PLAIN_DPP, PLAIN_MMR, WEIGHTS
 from engine.evidence.rules import Finding
+from engine.evidence.run import CLAIMS
 
 
 def times(powers, faster=1.0):
-    """As `latencies.measure` has them: a power of k a method, Frank–Wolfe's the less the larger the weight is."""
+    """As the measure has them: a power of k a method, Frank–Wolfe's the less the larger the weight is."""
     sizes, rng, seconds = (10, 20, 50, 100, 200), np.random.default_rng(0), {}
     for method, power in powers.items():
         for weight in WEIGHTS:
@@ -27,7 +27,7 @@ def times(powers, faster=1.0):
     ],
 )
 def test_claims_about_time_come_out_either_way(measured, expected):
-    verdicts = {name: claims()[name].rule(measured).verdict for name in ("C10", "C11", "C12")}
+    verdicts = {name: CLAIMS[name].rule(measured).verdict for name in ("C10", "C11", "C12")}
     # Frank–Wolfe gains from θ in both, which is a part of C12.
     last = expected if expected is Finding.HOLDS else Finding.PARTLY
     assert verdicts == {"C10": expected, "C11": expected, "C12": last}

@@ -2,17 +2,14 @@
 
 from dataclasses import replace
 
-from engine.evidence.report import Report
-
-from engine.evidence.claim import claims
 from engine.evidence.rules import SHORT, Effect, Finding, Ruling, Scope, untestable
-from engine.evidence.run import JudgedClaim
+from engine.evidence.run import CLAIMS, JudgedClaim, Report
 from engine.views.evidence import COLOURS, command, facts, figures, headline, markdown
 
 EFFECT = Effect(name="toolbank-numpy", value=3.8, low=0.8, high=7.0, sign=1)
 RULING = Ruling(verdict=Finding.UNDECIDED, why="It is wide.", effects=(EFFECT,), needed=900)
 ROW = JudgedClaim(
-    claim=claims()["N5"], ruling=RULING, scope=Scope.STAND_IN, where="toolbank-numpy with MiniLM", seconds=1.0
+    claim=CLAIMS["N5"], ruling=RULING, scope=Scope.STAND_IN, where="toolbank-numpy with MiniLM", seconds=1.0
 )
 
 
@@ -36,7 +33,7 @@ def test_a_row_says_what_it_rests_on():
 
 def test_a_command_measures_a_claim_again():
     assert command(ROW) == "frontier reproduce N5 --data FOLDER"
-    trained = next(claim for claim in claims().values() if claim.trained)
+    trained = next(claim for claim in CLAIMS.values() if claim.trained)
     assert command(replace(ROW, claim=trained)).endswith("--data FOLDER --work FOLDER --train")
-    missing = next(claim for claim in claims().values() if claim.missing)
+    missing = next(claim for claim in CLAIMS.values() if claim.missing)
     assert command(replace(ROW, claim=missing)) == ""

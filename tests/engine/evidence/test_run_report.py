@@ -6,10 +6,10 @@ import re
 import pytest
 
 from engine.errors import DataError
-from engine.evidence import report
-from engine.evidence.claim import PAPERS, claims
+from engine.evidence import run
+from engine.evidence.claim import PAPERS
 from engine.evidence.rules import HERE, SHORT, Effect, EffectCurve, Finding, Ruling, Scope
-from engine.evidence.run import JudgedClaim
+from engine.evidence.run import CLAIMS, JudgedClaim
 from support.paths import ROOT
 
 INTERVAL = r"({0}) \[({0}), ({0})\]".format(r"[-+]?\d*\.?\d+")
@@ -24,21 +24,21 @@ def row(name, verdict, scope=Scope.STAND_IN):
     curve = EffectCurve(name="time", x="documents", y="seconds", points=((1.0, 0.5), (2.0, 1.5)))
     effect = Effect(name="a set", value=1.5, low=-0.5, sign=None, curves=(curve,))
     ruling = Ruling(verdict=verdict, why=f"{verdict} for a reason.", effects=(effect,), needed=40)
-    return JudgedClaim(claim=claims()[name], ruling=ruling, scope=scope, where="a set", seconds=2.0)
+    return JudgedClaim(claim=CLAIMS[name], ruling=ruling, scope=scope, where="a set", seconds=2.0)
 
 
 def whole_of(*rows, seed=0):
-    return report.Report(sets=("a set",), encoder="bundled", seed=seed, rows=report.in_order(rows))
+    return run.Report(sets=("a set",), encoder="bundled", seed=seed, rows=run.in_order(rows))
 
 
 def test_a_file_has_the_whole_report_and_the_order_is_that_of_papers():
     whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     assert [r.claim.id for r in whole.rows] == ["N5", "N6", "V2"]
-    assert report.report_of(whole.as_json()) == whole
+    assert run.report_of(whole.as_json()) == whole
     assert json.loads(whole.as_json())["rows"][1]["words"] == "does not hold on a set"
     for text in ("[]", "{}", "no JSON", whole.as_json().replace("holds", "is true")):
         with pytest.raises(DataError, match="no report of frontier reproduce"):
-            report.report_of(text)
+            run.report_of(text)
 
 
 def test_only_exact_evidence_counts_as_refuting():
@@ -51,29 +51,29 @@ def test_only_exact_evidence_counts_as_refuting():
 
 
 def test_a_later_run_replaces_its_claims_and_keeps_the_others():
-    report.keep(whole_of(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
-    whole = report.keep(whole_of(row("N6", Finding.HOLDS)))
+    run.keep(whole_of(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
+    whole = run.keep(whole_of(row("N6", Finding.HOLDS)))
     assert {r.claim.id: r.ruling.verdict for r in whole.rows} == {"N5": Finding.HOLDS, "N6": Finding.HOLDS}
-    (kept,) = report.cache.section(report.SECTION).glob(f"{report.BEGIN}*")
-    report.cache.put(report.SECTION, kept.name, b"{}")  # of another version
-    assert len(report.keep(whole).rows) == 2
-    report.keep(whole_of(row("V2", Finding.PARTLY), seed=1))
-    assert [len(kept.rows) for kept in report.reports().values()][:-1] == [1, 2]
+    (kept,) = run.cache.section(run.SECTION).glob(f"{run.BEGIN}*")
+    run.cache.put(run.SECTION, kept.name, b"{}")  # of another version
+    assert len(run.keep(whole).rows) == 2
+    run.keep(whole_of(row("V2", Finding.PARTLY), seed=1))
+    assert [len(kept.rows) for kept in run.reports().values()][:-1] == [1, 2]
 
 
 def test_what_comes_with_frontier_has_every_claim():
-    assert [r.claim.id for r in report.shipped().rows] == list(claims())
+    assert [r.claim.id for r in run.shipped().rows] == list(CLAIMS)
 
 
 def test_what_grows_and_what_the_papers_draw_has_its_curves():
-    drawn = {row.claim.id for row in report.shipped().rows if row.ruling.curves}
-    growing = {r.claim.id for r in report.shipped().rows if any("exponent of" in e.name for e in r.ruling.effects)}
+    drawn = {row.claim.id for row in run.shipped().rows if row.ruling.curves}
+    growing = {r.claim.id for r in run.shipped().rows if any("exponent of" in e.name for e in r.ruling.effects)}
     assert {"C6", "L10", "L15", "L16", "N18", "N20", "N30"} < drawn and growing < drawn and len(growing) > 8
 
 
 def test_every_interval_of_the_findings_is_one_of_the_row_that_it_names():
     findings = (ROOT / "assets" / "results" / "findings.md").read_text(encoding="utf-8").replace("−", "-")
-    effects = {row.claim.id: row.ruling.effects for row in report.shipped().rows}
+    effects = {row.claim.id: row.ruling.effects for row in run.shipped().rows}
     told = list(re.finditer(INTERVAL, findings))
     assert len(told) > 10
     for found in told:
