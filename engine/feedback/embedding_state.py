@@ -14,10 +14,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -33,66 +32,10 @@ STRIDE = 64
 """Every so many records a matrix state is cached in the session, to fold on from."""
 MOST_KEPT, KEPT_BYTES = 16, 1 << 28
 """Cached states a session: at most 16, at most 256 MiB."""
-BITS = 5
-WIDTH = 1 << BITS
-_EMPTY: tuple[Any, ...] = (None,) * WIDTH
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Tree:
-    """Persistent radix tree, row → value, None where nothing is set: a new version shares all but log₃₂(rows) nodes.
-
-    Setting a row and listing the changes takes 5 to 8 µs; with copied dicts 15 µs at 500 rows, 1 ms at 20,000.
-    """
-
-    shift: int
-    root: tuple[Any, ...] | None = None
-
-    @staticmethod
-    def of(rows: int) -> Tree:
-        """An empty map for so many rows."""
-        shift = 0
-        while rows > WIDTH << shift:
-            shift += BITS
-        return Tree(shift)
-
-    def get(self, row: int) -> Any:
-        """The value of a row, or None."""
-        node, shift = self.root, self.shift
-        while node is not None and shift >= 0:
-            node, shift = node[(row >> shift) & (WIDTH - 1)], shift - BITS
-        return node
-
-    def set(self, row: int, value: Any) -> Tree:
-        """The map with another value of one row."""
-        return Tree(self.shift, _with(self.root, self.shift, row, value))
-
-    def changes(self, other: Tree) -> Iterator[tuple[int, Any]]:
-        """The rows at which this map holds another object than `other`, with this one's values; rising."""
-        yield from _changes(self.root, other.root, self.shift, 0)
-
-    def items(self) -> Iterator[tuple[int, Any]]:
-        """The rows that are set, with their values; rising."""
-        return self.changes(Tree(self.shift))
-
-
-def _with(node: tuple[Any, ...] | None, shift: int, row: int, value: Any) -> tuple[Any, ...]:
-    new = list(node or _EMPTY)
-    slot = (row >> shift) & (WIDTH - 1)
-    new[slot] = value if shift == 0 else _with(new[slot], shift - BITS, row, value)
-    return tuple(new)
-
-
-def _changes(mine: Any, theirs: Any, shift: int, start: int) -> Iterator[tuple[int, Any]]:
-    if mine is theirs:
-        return
-    if shift < 0:
-        yield start, mine
-        return
-    pairs = zip(mine or _EMPTY, theirs or _EMPTY, strict=True)
-    for slot, (a, b) in enumerate(pairs):
-        if a is not b:
-            yield from _changes(a, b, shift - BITS, start + (slot << shift))
+Moved = dict[int, np.ndarray]
+"""Row → (d,) float64, of documents that are not where they began."""
 
 
 class StartVectors:
@@ -103,7 +46,7 @@ class StartVectors:
         self.vectors: np.ndarray = space.matrix.on_cpu.detach().numpy().view()
         self.vectors.flags.writeable = False
         self._scoring = threading.RLock()
-        self._reflected = Tree.of(len(self.vectors))
+        self._reflected: Moved = {}
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -125,15 +68,18 @@ class StartVectors:
         return rows
 
     @contextmanager
-    def reflecting(self, rows: Tree) -> Iterator[np.ndarray]:
-        """(n, d) float64 with the rows of the map in place of the first vectors; only while the context lasts.
+    def reflecting(self, moved: Moved) -> Iterator[np.ndarray]:
+        """(n, d) float64 with the moved rows in place of the first vectors; only while the context lasts.
 
         One matrix serves all sessions: between two of them only the rows in which they differ are written.
         """
         with self._scoring:
-            for row, vector in rows.changes(self._reflected):
-                self._matrix[row] = self.vectors[row] if vector is None else vector
-            self._reflected = rows
+            for row in self._reflected.keys() - moved.keys():
+                self._matrix[row] = self.vectors[row]
+            for row, vector in moved.items():
+                if self._reflected.get(row) is not vector:
+                    self._matrix[row] = vector
+            self._reflected = moved
             yield self._matrix
 
     @cached_property
@@ -143,14 +89,10 @@ class StartVectors:
 
 @dataclass(frozen=True, eq=False)
 class SparseState:
-    """The documents that moved."""
+    """The documents that moved; the map is never changed once it is here."""
 
-    changed: Tree  # row → (d,) float64
+    changed: Moved = field(default_factory=dict)
     touched: int = 0  # number of rows computed to get here
-
-    @staticmethod
-    def of(start: StartVectors) -> SparseState:
-        return SparseState(Tree.of(len(start)))
 
     def fed(self, start: StartVectors, preset: Preset, record: Move) -> SparseState:
         """The state after one record more."""
@@ -160,20 +102,26 @@ class SparseState:
             first, now = start.row(row), changed.get(row)
             now = first if now is None else now
             new = _after(now, first, row, preset, record)
-            changed = changed if new is now else changed.set(row, new)
+            if new is not now:
+                # A copy takes 5 µs at 500 rows and 0.3 ms at 20,000.
+                changed = dict(changed) if changed is self.changed else changed
+                changed[row] = new
         return SparseState(changed, self.touched + len(rows))
 
     def refolded(
         self, start: StartVectors, preset: Preset, journal: Journal, length: int, rows: Iterable[int]
     ) -> SparseState:
         """The state with some rows folded again from the journal's first records."""
-        changed, touched = self.changed, self.touched
+        changed, touched = dict(self.changed), self.touched
         for row in rows:
             first = now = start.row(row)
             for record in journal.touching(row, length):
                 now = _after(now, first, row, preset, record)
                 touched += 1
-            changed = changed.set(row, None if now is first else now)
+            if now is first:
+                changed.pop(row, None)
+            else:
+                changed[row] = now
         return SparseState(changed, touched)
 
     @contextmanager
@@ -184,12 +132,12 @@ class SparseState:
 
     def row(self, start: StartVectors, row: int) -> np.ndarray:
         """(d,) float64 of one document."""
-        now: np.ndarray | None = self.changed.get(row)
+        now = self.changed.get(row)
         return start.row(row) if now is None else now
 
     def moved(self) -> list[int]:
-        """The rows that may differ from Θ₁."""
-        return [row for row, _ in self.changed.items()]
+        """The rows that may differ from Θ₁, rising."""
+        return sorted(self.changed)
 
 
 def _after(now: np.ndarray, first: np.ndarray, row: int, preset: Preset, record: Move) -> np.ndarray:

@@ -226,7 +226,7 @@ def session(
 
 def begun(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
     """A session without records, from its parts."""
-    state = SparseState.of(start) if preset.by_rows else MatrixState.of(start)
+    state = SparseState() if preset.by_rows else MatrixState.of(start)
     return Session(start, preset, temperature, Journal(preset.by_rows), 0, 0, state, None, writer)
 
 

@@ -69,9 +69,7 @@ def arrays_of(session: Session) -> dict[str, np.ndarray]:
 def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
     """The session in the state of which `arrays_of` gave arrays; query_of: the query of a round."""
     if session.preset.by_rows:
-        changed = SparseState.of(session.start).changed
-        for row, vector in zip(arrays["rows"].tolist(), arrays["moved"], strict=True):
-            changed = changed.set(row, vector)
+        changed = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
         return replace(session, state=SparseState(changed))
     gathered = tuple(
         # Of feedback that waits for its step, only what it moves and by how much matters any more.
