@@ -9,6 +9,7 @@ import click
 from engine.cli.group import lazy, main, runs_in
 from engine.cli.options import (
     CORPUS,
+    EMBEDDED,
     ENCODER,
     FINISHED_SWEEP,
     POINTS,
@@ -26,6 +27,7 @@ from engine.cli.options import (
     judged_options,
     metrics_option,
     option,
+    options,
     seed_option,
     size_option,
     split_option,
@@ -395,9 +397,7 @@ def _parse_arrivals(
 
 
 _PARSE_DECLARED = lazy("engine.cli.simulation:parse_declared")
-VARIANT = grouped(
-    "variant",
-    lazy("engine.cli.simulation:VariantOptions"),
+VARIANT = options(
     option(
         "--reranker", metavar=f"cosine|judgements|{STAGE}", callback=lazy("engine.cli.simulation:parse_reranker"),
         help="Picks what is shown among several drawn (Algorithm 2): cosine, judgements (the best there is), a scorer.",
@@ -425,15 +425,21 @@ VARIANT = grouped(
         help="Queries come again until documents were updated so often; the paper has about 3,000 (appendix C.3).",
     ),
 )  # fmt: skip
-"""The options of a VariantOptions."""
+"""How a simulated deployment shows documents."""
+STREAM = lazy("engine.cli.simulation:StreamOptions")
+STREAM_SPLIT = split_option("Whose judged queries are the stream; default: the largest.", default=None)
 
 
 @orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
-@SOURCE
-@option("--preset", default="default", help="How it learns: default, careful or paper.")
-@split_option("Whose judged queries are the stream; default: the largest.", default=None)
-@split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
-@VARIANT
+@grouped(
+    "stream",
+    STREAM,
+    EMBEDDED,
+    option("--preset", default="default", help="How it learns: default, careful or paper."),
+    STREAM_SPLIT,
+    split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test"),
+    VARIANT,
+)
 @SELECT
 @SIZE
 @file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
@@ -483,17 +489,29 @@ def report() -> None:
 
 
 @orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
-@SOURCE
-@option("--preset", default="paper", help="How it learns, but for rate and batch: default, careful or paper.")
-@option(
-    "--rates", metavar="η,η,…", callback=_numbers(float), help="Rates to try; default: the paper's ten, 1e-8 to 1e-5."
+@grouped(
+    "stream",
+    STREAM,
+    EMBEDDED,
+    option("--preset", default="paper", help="How it learns, but for rate and batch: default, careful or paper."),
+    option(
+        "--rates",
+        metavar="η,η,…",
+        callback=_numbers(float),
+        help="Rates to try; default: the paper's ten, 1e-8 to 1e-5.",
+    ),
+    option(
+        "--batches",
+        metavar="N,N,…",
+        callback=_numbers(int),
+        help="Batch sizes to try; default: the paper's six, 5 to 50.",
+    ),
+    STREAM_SPLIT,
+    split_option(
+        "A split that only the report is on; default: a share of the second half's.", default=None, name="--test"
+    ),
+    VARIANT,
 )
-@option(
-    "--batches", metavar="N,N,…", callback=_numbers(int), help="Batch sizes to try; default: the paper's six, 5 to 50."
-)
-@split_option("Whose judged queries are the stream; default: the largest.", default=None)
-@split_option("A split that only the report is on; default: a share of the second half's.", default=None, name="--test")
-@VARIANT
 @SIZE
 @JSON
 @runs_in("engine.cli.simulation")

@@ -14,7 +14,7 @@ from engine import feedback as core
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
 from engine.cli.inputs import CorpusOptions, check_splits, embed_queries, make_stages
 from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
-from engine.cli.simulation import StreamData, VariantOptions, declared_values
+from engine.cli.simulation import StreamOptions, declared_values
 from engine.data.event_log import exists
 from engine.decoder import Decoder
 from engine.drift.history import beginning, history, moments
@@ -43,11 +43,7 @@ def _decoders(selectors: Sequence[str]) -> list[Decoder]:
 
 
 def simulate(
-    source: CorpusOptions,
-    preset: str,
-    split: str | None,
-    test: str | None,
-    variant: VariantOptions,
+    stream: StreamOptions,
     selectors: tuple[str, ...],
     k: int,
     file: str | None,
@@ -58,13 +54,13 @@ def simulate(
 ) -> None:
     use_threads()
     values = declared_values(texts)
-    _check_files(log, target, preset, values["preset"], values["plan"], variant)
+    _check_files(log, target, stream, values)
     with Meter() as meter, stop_on_interrupt() as stop:
-        task = StreamData.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
+        task = stream.load_stream(values["corpus"].get("words"), meter, stop)
         simulation = run(
-            task.space, task.queries, task.stream, preset=preset, stream=values["stream"], plan=values["plan"],
+            task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
             held_out=task.held_out, decoders=_decoders(selectors), k=k, file=file, hops=task.hops, progress=meter,
-            stop=stop, **variant.arguments, **values["preset"],
+            stop=stop, **stream.variant, **values["preset"],
         )  # fmt: skip
     if log is not None:
         core.save(simulation.session(), log)
@@ -76,16 +72,14 @@ def simulate(
     echo_written(filter(None, (log, target)))
 
 
-def _check_files(
-    log: str | None, target: str | None, preset: str, overrides: Mapping[str, Any], plan: Any, variant: VariantOptions
-) -> None:
+def _check_files(log: str | None, target: str | None, stream: StreamOptions, values: Mapping[str, Any]) -> None:
     """Raise a UsageError for files that cannot be written, before the simulation runs."""
     if target is not None and Path(target).suffix.lower() not in SUFFIXES:
         raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    drawn = Deployment.of(variant.reranker, variant.candidates)
-    if (log or target) and not replayable(plan, preset_of(preset, overrides), drawn):
+    drawn = Deployment.of(stream.reranker, stream.candidates)
+    if (log or target) and not replayable(values["plan"], preset_of(stream.preset, values["preset"]), drawn):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
         )

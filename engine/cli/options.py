@@ -203,13 +203,13 @@ ENCODER = options(
 _TRAINED = "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
 
 
-_CORPUS = options(CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
-SOURCE = grouped("source", lazy("engine.cli.inputs:CorpusOptions"), _CORPUS)
+EMBEDDED = options(CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
+SOURCE = grouped("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDDED)
 
 
 def judged_options(help: str = "Whose judged queries are asked.", *sampling: Decorator) -> Decorator:
     """The options of a command on the judged queries of a split; sampling: those by which it takes some of them."""
-    return grouped("judged", lazy("engine.cli.inputs:JudgedOptions"), _CORPUS, split_option(help), *sampling)
+    return grouped("judged", lazy("engine.cli.inputs:JudgedOptions"), EMBEDDED, split_option(help), *sampling)
 
 
 FINISHED_SWEEP = grouped(

@@ -25,32 +25,7 @@ from engine.simulation.search import named
 from engine.simulation.simulate import Plan
 from engine.simulation.variants import CANDIDATES, NEWCOMERS, RERANKERS, UPDATES
 from engine.space import Space
-from engine.values import Dataset, Embeddings, Qrels
-
-
-@dataclass(frozen=True, kw_only=True)
-class VariantOptions:
-    """What these options say, as `simulate` takes it; hops: whether questions come by the steps of their plans."""
-
-    reranker: Any = None
-    candidates: int | None = None
-    arrivals: tuple[tuple[float, int], ...] = ()
-    newcomers: str = "neighbours"
-    hops: bool = False
-    updates: int | None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `simulate`, but for the hops."""
-        return {name: value for name, value in vars(self).items() if name != "hops"}
-
-    def planned(self, dataset: Dataset, corpus: str, qrels: str) -> tuple[Dataset, Any]:
-        """The data set, by hops where that is asked for, and these; corpus, qrels: as their options name them."""
-        if not self.hops:
-            return dataset, None
-        folder = qrels if (Path(qrels) / FILE).is_file() else corpus
-        found = planned(dataset, folder)
-        return found.dataset, found.hops
+from engine.values import Embeddings, Qrels
 
 
 def parse_declared(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> Any:
@@ -103,59 +78,63 @@ class StreamData:
     held_out: Qrels | None
     hops: Mapping[str, Sequence[str]] | None
 
-    @classmethod
-    def load(
-        cls, source: CorpusOptions, split: str | None, test: str | None, words: int | None, variant: VariantOptions,
-        meter: Meter, stop: Event,
-    ) -> StreamData:  # fmt: skip
-        """words: to which documents are cut."""
-        report: dict[str, Any] = {"progress": meter, "stop": stop}
-        dataset, stream_split = _load_stream(source, split, test, meter)
-        dataset, hops = variant.planned(dataset, source.corpus, source.qrels)
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(CorpusOptions):
+    """A stream of judged queries, how what is learnt is set, and how a simulated deployment shows documents."""
+
+    preset: str
+    split: str | None  # whose judged queries are the stream, None for the largest
+    test: str | None  # the split that is only measured, None for a share of the stream
+    reranker: Any
+    candidates: int | None
+    arrivals: tuple[tuple[float, int], ...]  # (share of the documents, the round after which they come)
+    newcomers: str
+    hops: bool  # whether questions come by the steps of their plans
+    updates: int | None
+    rates: tuple[float, ...] | None = None  # what `orag search` tries
+    batches: tuple[int, ...] | None = None
+
+    @property
+    def variant(self) -> dict[str, Any]:
+        """The arguments of `simulate` on how documents are shown, but for the hops."""
+        return {name: getattr(self, name) for name in ("reranker", "candidates", "arrivals", "newcomers", "updates")}
+
+    def load_stream(self, words: int | None, meter: Meter, stop: Event) -> StreamData:
+        """The data of a simulation. words: to which documents are cut. Raises UsageError or DataError."""
+        dataset = self.load(meter)
+        if not dataset.qrels:
+            why = "; ".join(("", *getattr(dataset.qrels, "refused", {}).values()))
+            raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{why}")
+        split = self.split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
+        check_splits(dataset.qrels, (split, self.test))
+        hops = None
+        if self.hops:
+            found = planned(dataset, self.qrels if (Path(self.qrels) / FILE).is_file() else self.corpus)
+            dataset, hops = found.dataset, found.hops
         if words is not None:
             dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
-        space = embed_corpus(dataset, source, **report)
-        names = {query for name in (stream_split, test) if name for query in dataset.qrels[name].grades}
-        return cls(
-            space=space, queries=embed_queries(space, dataset.queries.only(names), **report),
-            stream=dataset.qrels[stream_split], held_out=dataset.qrels[test] if test else None, hops=hops,
-        )  # fmt: skip
+        report: dict[str, Any] = {"progress": meter, "stop": stop}
+        space = embed_corpus(dataset, self, **report)
+        names = {query for name in (split, self.test) if name for query in dataset.qrels[name].grades}
+        queries = embed_queries(space, dataset.queries.only(names), **report)
+        held_out = dataset.qrels[self.test] if self.test else None
+        return StreamData(space=space, queries=queries, stream=dataset.qrels[split], held_out=held_out, hops=hops)
 
 
-def _load_stream(source: CorpusOptions, split: str | None, test: str | None, meter: Meter) -> tuple[Dataset, str]:
-    """The data set, and the split of the stream, the largest where none is named."""
-    dataset = source.load(meter)
-    if not dataset.qrels:
-        why = "; ".join(("", *getattr(dataset.qrels, "refused", {}).values()))
-        raise click.UsageError(f"{source.corpus} has no judged queries, and a simulation learns from them{why}")
-    stream_split = split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
-    check_splits(dataset.qrels, (stream_split, test))
-    return dataset, stream_split
-
-
-def search(
-    source: CorpusOptions,
-    preset: str,
-    rates: tuple[float, ...] | None,
-    batches: tuple[int, ...] | None,
-    split: str | None,
-    test: str | None,
-    variant: VariantOptions,
-    k: int,
-    as_json: bool,
-    **texts: str | None,
-) -> None:
+def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) -> None:
     use_threads()
     values = declared_values(texts)
-    for name, given in (("rate", rates), ("batch", batches)):
+    for name, given in (("rate", stream.rates), ("batch", stream.batches)):
         if name in values["preset"] and given is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
     tried: dict[str, Any] = {
-        "rates": rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
-        "batches": batches or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
+        "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
+        "batches": stream.batches
+        or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
     }
     with Meter() as meter, stop_on_interrupt() as stop:
-        task = StreamData.load(source, split, test, values["corpus"].get("words"), variant, meter, stop)
+        task = stream.load_stream(values["corpus"].get("words"), meter, stop)
         table = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
         def seen(setting: Any) -> None:
@@ -164,9 +143,9 @@ def search(
             table.clear()
 
         found = core.search(
-            task.space, task.queries, task.stream, preset=preset, stream=values["stream"], plan=values["plan"],
+            task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
             held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop, seen=seen, **tried,
-            **variant.arguments, **values["preset"],
+            **stream.variant, **values["preset"],
         )  # fmt: skip
     if as_json:
         echo_json(_json(found), allow_nan=False)
