@@ -116,15 +116,11 @@ class OverTexts(OverVectors):
 
         This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
         """
-        rest = {name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(PREFIX)}
-        return rest | {PREFIX + name: _halved(tensor) for name, tensor in unique_weights(self.adapters.encoder).items()}
-
-
-def _halved(tensor: Tensor) -> Tensor:
-    if not tensor.is_floating_point():
-        return tensor
-    half = tensor.half()
-    return half if bool(half.isfinite().all()) else tensor
+        state = {name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(PREFIX)}
+        for name, tensor in unique_weights(self.adapters.encoder).items():
+            half = tensor.half() if tensor.is_floating_point() else tensor
+            state[PREFIX + name] = half if bool(half.isfinite().all()) else tensor
+        return state
 
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:

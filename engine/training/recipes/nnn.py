@@ -113,7 +113,12 @@ class ElasticNets:
     def __call__(self, batch: TrainingBatch) -> Losses:
         recipe = self.recipe
         queries = self.model.encode_query(batch.positions)
-        graph = self._unrolled(batch, queries) if recipe.gradient == "unrolled" else self._exact(batch, queries)
+        if recipe.gradient == "unrolled":
+            rows = self.model.encode_corpus()
+            weights = unrolled(rows, queries, recipe.l1, recipe.l2, recipe.iterations)
+            graph = WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)
+        else:
+            graph = self._exact(batch, queries)
         if recipe.loss == "extended":
             values = extended(graph, recipe.l1, recipe.l2)
             values = set_margin(values, graph.relevant, graph.beyond, recipe.most, recipe.gamma, recipe.tau)
@@ -130,11 +135,6 @@ class ElasticNets:
         with torch.no_grad():
             rows = self.model.encode_corpus()
         return weight_graph(rows, self.model.encode_corpus, queries, batch, *penalties)
-
-    def _unrolled(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
-        rows = self.model.encode_corpus()
-        weights = unrolled(rows, queries, self.recipe.l1, self.recipe.l2, self.recipe.iterations)
-        return WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)
 
 
 def unrolled(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:

@@ -181,7 +181,11 @@ class Negatives:
 
         Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
         """
-        return torch.cat([self._uniform(generator), self._hard(generator)], dim=1)
+        uniform = self._uniform(generator)
+        if self.pool is None:
+            return uniform
+        key = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
+        return torch.cat([uniform, self.pool.gather(1, key.argsort(dim=1)[:, : self.hard])], dim=1)
 
     def _uniform(self, generator: torch.Generator) -> Tensor:
         queries = len(self.relevant)
@@ -197,12 +201,6 @@ class Negatives:
     def _places(self) -> tuple[Tensor, ...]:
         """(Q,) the first relevant row of each query, the second …; beyond all rows where it has no more."""
         return tuple(torch.tensor(rows) for rows in zip_longest(*self.relevant, fillvalue=self.documents))
-
-    def _hard(self, generator: torch.Generator) -> Tensor:
-        if self.pool is None:
-            return torch.empty(len(self.relevant), 0, dtype=torch.long)
-        key = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
-        return self.pool.gather(1, key.argsort(dim=1)[:, : self.hard])
 
 
 class Projected(TrainableEncoder):
