@@ -1,12 +1,15 @@
-"""An SVG as a picture on the page, with buttons that copy it and download it as PNG or SVG."""
+"""Buttons that copy: a text, or an SVG shown as a picture, which can be downloaded as PNG or SVG too."""
 
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
-NAME = "frontier_picture"
-FILE = Path(__file__)
-HTML = (
+FOLDER = Path(__file__).parent
+COPY_BUTTON = (
+    '<div class="frontier-buttons"><button type="button" class="primary"></button><span role="status"></span></div>'
+)
+PICTURE = (
     '<div><img class="frontier-picture"><div class="frontier-buttons">'
     '<button type="button" class="primary" data-act="copy">Copy image</button>'
     '<button type="button" data-act="png">Download PNG</button><button type="button" data-act="svg">Download SVG'
@@ -19,12 +22,17 @@ def picture(svg: str, size: tuple[int, int], key: str, *, file: str, label: str)
 
     The browser shows it as an image, in which nothing runs and nothing is fetched.
     """
+    data = {"svg": svg, "width": size[0], "height": size[1], "file": file, "label": label}
+    _draw("picture", PICTURE, ("picture.css", "buttons.css"), key, data)
+
+
+def copy_button(label: str, text: str, key: str) -> None:
+    """Draw a button that copies a text; the browser says beside it that it has copied."""
+    _draw("copy_button", COPY_BUTTON, ("buttons.css",), key, {"label": label, "text": text})
+
+
+def _draw(name: str, html: str, sheets: tuple[str, ...], key: str, data: dict[str, Any]) -> None:
+    css = "".join((FOLDER / sheet).read_text(encoding="utf-8") for sheet in sheets)
+    js = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    component = st.components.v2.component(
-        NAME,
-        html=HTML,
-        css="".join(FILE.with_name(name).read_text(encoding="utf-8") for name in ("picture.css", "buttons.css")),
-        js=FILE.with_suffix(".js").read_text(encoding="utf-8"),
-    )
-    width, height = size
-    component(key=key, data={"svg": svg, "width": width, "height": height, "file": file, "label": label})
+    st.components.v2.component(f"frontier_{name}", html=html, css=css, js=js)(key=key, data=data)

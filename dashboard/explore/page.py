@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.palette import style_of
-from dashboard.explore import checkup, map_view, metrics_table, proof, redundancy, results, tiles, weights
+from dashboard.explore import checkup, map_view, proof, redundancy, results, tiles, weights
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore, view_names
 from dashboard.session.answers import Answer, answer
@@ -43,7 +43,7 @@ VIEWS = {
     view_names.MAP: View(map_view.show, map_view.options, whole=True),
     view_names.REDUNDANCY: View(redundancy.show, redundancy.options),
     view_names.WEIGHTS: View(weights.show, whole=True),
-    view_names.METRICS: View(metrics_table.show),
+    view_names.METRICS: View(results.show_figures),
     view_names.CHECK_UP: View(lambda loaded, question, *_: checkup.show(loaded, question), whole=True),
 }
 

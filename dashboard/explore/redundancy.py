@@ -13,7 +13,6 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.common import method_heading
-from dashboard.widgets.decoder_picker import beside, pick_beside
 from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_columns, number_column, text_column
 from engine.values import Ranking
 from engine.views.decision import similarities
@@ -21,12 +20,39 @@ from engine.views.redundancy import Redundancy, redundancy
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
 MOST_ROWS, MOST_COMPARED = 12, 60
+MOST_BESIDE = 3
+"""Sets that fit beside each other at 1440 pixels, the baseline's among them."""
 KEY, BESIDE = "redundancy.pair", "redundancy.beside"
 
 
 def options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the choice of sets, where not all fit."""
-    pick_beside(answers, baseline, BESIDE)
+    """Draw the choice of the sets that are shown next to the baseline's, where not all fit."""
+    others = [name for name in answers if name != baseline]
+    if len(others) < MOST_BESIDE:
+        return
+    st.session_state[BESIDE] = _beside(answers, baseline)[1:]
+    label = f"Beside {answers[baseline].title}"
+    st.multiselect(
+        label,
+        others,
+        max_selections=MOST_BESIDE - 1,
+        key=BESIDE,
+        persist_state="session",
+        format_func=lambda name: answers[name].title,
+        label_visibility="collapsed",
+        placeholder=label,
+        width=320,
+    )
+
+
+def _beside(answers: Mapping[str, Answer], baseline: str) -> list[str]:
+    """The baseline and those shown next to it: what was picked, else the first that fit."""
+    others = [name for name in answers if name != baseline]
+    if len(others) < MOST_BESIDE:
+        return [baseline, *others]
+    # What is no longer compared cannot stay picked.
+    picked = st.session_state.get(BESIDE, others[: MOST_BESIDE - 1])
+    return [baseline, *(name for name in others if name in picked)]
 
 
 def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -36,7 +62,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     """
     with turn():
         sets = {}
-        for name in beside(answers, baseline, BESIDE):
+        for name in _beside(answers, baseline):
             ranking = answers[name].ranking
             top = Ranking(ranking.index[:, :MOST_COMPARED], ranking.gain[:, :MOST_COMPARED], ranking.info)
             sets[name] = redundancy(loaded.space, top)

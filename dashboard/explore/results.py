@@ -1,8 +1,9 @@
-"""The Results and Table views: ranked lists that follow the tiles, and every document of any decoder in one table."""
+"""The Results, Table and Figures views: ranked lists that follow the tiles, all their documents, and all metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from dashboard.charts.palette import style_of
@@ -15,7 +16,8 @@ from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
 from dashboard.widgets import confirm, feedback_effect, vote_buttons
 from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
-from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, text_column
+from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, draw_table, number_column, text_column
+from engine.evaluation.metrics import METRICS, title_of
 from engine.views.sets import Merged, merged, missed
 from engine.wording import visible
 
@@ -61,6 +63,24 @@ def show_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
     """Draw one table of all sets, and at the side the open document."""
     _merged_table(loaded, question, answers, baseline)
     _beside(loaded, question, answers, baseline)
+
+
+def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
+    """Draw a row for each decoder, a column for each metric."""
+    rows = []
+    for answer in answers.values():
+        values = answer.figures
+        recall = {} if values.recall is None else {title_of("recall"): values.recall}
+        metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
+        at_k = {f"{title}@{question.k}": value for title, value in metrics.items()}
+        times = {"Returned": values.returned, "ms": None if answer.seconds is None else 1000 * answer.seconds}
+        rows.append({"Decoder": answer.title, **at_k, "Overlap": values.overlap, **times})
+    frame = pd.DataFrame(rows)
+    shown = frame.columns.difference(["Decoder", "Returned", "ms"])
+    draw_table(frame, dict.fromkeys(shown, number_column("%.4f")) | {"ms": number_column("%.2f")})
+    with st.expander("What these are"):
+        for metric in METRICS.values():
+            st.text(f"{metric.title}@k: {metric.formula}")
 
 
 def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from dashboard.components.copy_button import copy_button
+from dashboard.components.picture import copy_button
 from dashboard.services import trained
 from dashboard.services.candidates import measured_depth
 from dashboard.services.source import Loaded

@@ -1,5 +1,6 @@
 """The verdict: which setting to take and the ways to take it along, and each decoder's best setting in a table."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -7,15 +8,16 @@ import streamlit as st
 
 from dashboard.charts.frontier import method_name
 from dashboard.charts.palette import style_of
+from dashboard.charts.verdict_card import HEIGHT, WIDTH, verdict_svg
+from dashboard.components.picture import picture
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.tradeoff import SHARE_KEY
 from dashboard.tradeoff import selection
-from dashboard.widgets import verdict_card
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder
-from engine.evaluation.export import Snippet, export, short_code
+from engine.evaluation.export import export, short_code
 from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each, floor_of, title_of_axis
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison
@@ -40,9 +42,11 @@ def show_strip(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decode
             return
         st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=to_explore, args=(decoder,))
         context = trained.export_context(loaded, curves.k)
-        _code(export(decoder, "python", context))
+        snippet = export(decoder, "python", context)
+        with st.popover("Code"):
+            st.code(snippet.text, language=snippet.language)
         code = short_code(decoder, context)
-        verdict_card.button(lambda: _card(loaded, curves, found, code), "tradeoff.card")
+        card_button(lambda: _card(loaded, curves, found, code), "tradeoff.card")
 
 
 def to_explore(decoder: Decoder) -> None:
@@ -51,9 +55,15 @@ def to_explore(decoder: Decoder) -> None:
     st.session_state[selection.LEAVE] = st.session_state[selection.ANEW] = True
 
 
-def _code(snippet: Snippet) -> None:
-    with st.popover("Code"):
-        st.code(snippet.text, language=snippet.language)
+def card_button(make: Callable[[], VerdictCard], key: str) -> None:
+    """Draw a button that opens a card in a dialog, as one picture to paste; make: called on the click only."""
+
+    def preview(card: VerdictCard) -> None:
+        svg = verdict_svg(card)
+        picture(svg, (WIDTH, HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
+
+    if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
+        st.dialog("Card", width="large")(preview)(make())
 
 
 def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...]) -> VerdictCard:

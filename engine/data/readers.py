@@ -50,14 +50,13 @@ def load_dataset(
     """A corpus with its queries, judgements, aspects and vectors, as far as the source has them.
 
     source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
-    .npy or .npz file of vectors; a HeldFile, a table that was read already. qrels: which of a folder's judgements to
-    take; or the path of a folder with queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the
-    source's own. columns: what a table's columns mean, as {"text": name, "id": name, "title": name}, None guesses.
-    metadata: columns to keep beside documents and queries. where: column → values, to read only the documents that have
-    one of them, and judgements of no others. separator: of a .csv file, None guesses. repeated: rows with an id that an
-    earlier row has: "refuse", keep the "first", or "number" the others. progress(done, total, label) is called now and
-    then. What is odd but usable becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is
-    set.
+    .npy or .npz file of vectors; a table as a HeldFile. qrels: which of a folder's judgements to take; or the path of a
+    folder with queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the source's own. columns:
+    what a table's columns mean, as {"text": name, "id": name, "title": name}, None guesses. metadata: columns to keep
+    beside documents and queries. where: column → values, to read only the documents that have one of them, and
+    judgements of no others. separator: of a .csv file, None guesses. repeated: rows with an id that an earlier row has:
+    "refuse", keep the "first", or "number" the others. progress(done, total, label) is called now and then. What is odd
+    but usable becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is set.
     """
     if not isinstance(source, (str, Path, HeldFile)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
@@ -66,15 +65,14 @@ def load_dataset(
         folder = source not in BUILT_IN and path.is_dir()
     except (OSError, ValueError) as error:
         raise DataError(f"no path is like {str(source)[:80]!r}: {error}") from None
-    suffix = path.suffix.lower()
-    if columns is not None and (folder or source in BUILT_IN or suffix in vectors.SUFFIXES):
+    if columns is not None and (folder or source in BUILT_IN or path.suffix.lower() in vectors.SUFFIXES):
         raise DataError(f"columns= is for tables; {source} has fixed ones")
     if qrels != "qrels" and not folder and _elsewhere(path, qrels) is None:
         raise DataError(
             f"qrels={qrels!r} must be a folder of judgements inside a data set, which {source} is not, or the path of "
             "one with queries.jsonl and qrels/*.tsv"
         )
-    if separator is not None and suffix != ".csv":
+    if separator is not None and path.suffix.lower() != ".csv":
         raise DataError(f"separator= is for .csv files; {source} is none")
     columns = named_columns(columns) if isinstance(columns, Mapping) else columns
     watch = stoppable(progress, stop, STOPPED)
@@ -92,8 +90,8 @@ def load_dataset(
     elif folder:
         dataset = _folder(path, qrels, table, watch)
     else:
-        file = source if isinstance(source, HeldFile) else path
-        dataset = _file(file, columns, partial(table, separator=separator), watch)
+        table, file = partial(table, separator=separator), source if isinstance(source, HeldFile) else path
+        dataset = _file(file, columns, table, watch)
     if lacking := [n for n in metadata if n not in dataset.corpus.metadata and n not in dataset.queries.metadata]:
         raise DataError(f"neither documents nor queries have a column {lacking[0]!r} (metadata=)")
     return _selected(dataset, where) if where else dataset

@@ -105,8 +105,8 @@ def requests(
     values = stops(param, getattr(stage, param.name), exact)
     parts = [(values, 0.0)]
     if in_memory and TWO_PART_SIZE < size <= MAX_FULL_SIZE:
-        linear = isinstance(param, Real) and param.scale != "log"
-        parts.insert(0, (values, FIRST_PART_START) if exact else (values[::5] if linear else values, 0.0))
+        sparse = values[::5] if isinstance(param, Real) and param.scale != "log" else values
+        parts.insert(0, (values, FIRST_PART_START) if exact else (sparse, 0.0))
     within = in_memory and size > MAX_FULL_SIZE and decoder.depth is None
     if within:
         decoder = Decoder(stage, decoder.retrieve, decoder.rerank, max(POOL_SIZE, 2 * k))
@@ -145,7 +145,8 @@ def slider_answers(
         return {"rankings": np.vstack([a.index.cpu().numpy() for a in answers]), "ends": None, "why": name}
     c = scored.candidates
     # Equal ratios never reach 0: the path begins at the first position above it.
-    inner = [value for value in values if value >= start and (value > 0 or param.scale != "log")]
+    ratios = isinstance(param, Real) and param.scale == "log"
+    inner = [value for value in values if value >= start and (value > 0 or not ratios)]
     lines = stage.lambda_path(c, min(k, c.count), (inner[0], inner[-1]), inner)[0]
     picks = lines.picks[lines.last]
     if c.pool is not None:

@@ -6,7 +6,7 @@ from support import pages
 
 
 def page():
-    from dashboard.components.copy_button import copy_button
+    from dashboard.components.picture import copy_button
 
     copy_button("Copy link", 'http://x/?text="<b>&é', "copy")
 
