@@ -123,7 +123,8 @@ def log(
     file that is no log, is damaged, or was begun on another corpus or encoder; FrontierError where it cannot be
     written.
     """
-    path, existed, notices = _log_path(path), True, ()
+    path, existed = _log_path(path), True
+    notices: tuple[Notice, ...] = ()
     if not exists(path):
         existed = not begin_log(session(space, preset or "default", queries=queries, **overrides), path)
     elif carry:
