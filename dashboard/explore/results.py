@@ -48,7 +48,8 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     def voted(told: Mapping[str, Any]) -> None:
         row, kind = told["row"], told["kind"]
         if row in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
-            vote_buttons.vote(loaded, question, row, kind, vote_buttons.list_of(row, lists, str(told["source"])))
+            seen = vote_buttons.list_of(row, lists, str(told["source"]))
+            confirm.act(vote_buttons.toggle(loaded, question, row, kind, seen))
 
     scrub.lists("explore.lists", data, opened, voted)
     with turn():
