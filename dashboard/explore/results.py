@@ -49,7 +49,8 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     def voted(told: Mapping[str, Any]) -> None:
         row, kind = told["row"], told["kind"]
         if row in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
-            vote_buttons.vote(loaded, question, row, kind, vote_buttons.list_of(row, lists, str(told["source"])))
+            seen = vote_buttons.list_of(row, lists, str(told["source"]))
+            confirm.act(vote_buttons.toggle(loaded, question, row, kind, seen))
 
     vendor.view("lists", "explore.lists", data, {"opened": opened, "voted": voted})
     with turn():

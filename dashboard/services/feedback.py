@@ -6,6 +6,7 @@ each other's feedback, and none of it is lost.
 
 import threading
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dashboard.services.source import Loaded
 from engine import feedback as orag
 from engine.data import event_log
 from engine.feedback import storage
+from engine.feedback.votes import VoteKind
 from engine.values import Embeddings, Notice
 
 PRESET = "careful"
@@ -191,6 +193,17 @@ def log_of(loaded: Loaded) -> orag.Log:
         return log
     storage.begin_log(_blank(loaded), path(loaded))
     return _opened(loaded) or log_of(loaded)
+
+
+def toggle_vote(loaded: Loaded, query: Embeddings, row: int, kind: VoteKind, shown: Sequence[int]) -> None:
+    """Give this person's vote or take it back; from now on this session sees what feedback does.
+
+    Raises FrontierError where the vote cannot be kept.
+    """
+    if loaded.reach is not None:
+        raise loaded.reach.refuse("feedback that moves the documents")
+    turn_on()
+    orag.toggle_vote(log_of(loaded), query, row, kind, person=person(), shown=shown)
 
 
 def _blank(loaded: Loaded) -> orag.Session:

@@ -1,8 +1,6 @@
 """Vote buttons: thumbs and the correct answer, for the open document."""
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import streamlit as st
@@ -14,9 +12,11 @@ from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from engine import feedback as orag
 from engine.errors import FrontierError
-from engine.reach import Reach
+from engine.feedback.votes import VoteKind, votes_given
 
-UP, DOWN, RIGHT = "up", "down", "right"
+UP: VoteKind = "up"
+DOWN: VoteKind = "down"
+RIGHT: VoteKind = "right"
 LABELS = {
     UP: ("More like this", ":material/thumb_up:", "Moves the document towards this query, so that it ranks higher."),
     DOWN: (
@@ -31,13 +31,6 @@ LABELS = {
     ),
 }
 OUT = "No list shown here has it. You can still vote it up or down."
-
-
-def votes_given(counting: Sequence[orag.Event], question: Question) -> dict[tuple[int, str], str]:
-    """This person's votes on a question: (row, kind) → the event's id; counting: the events that count."""
-    me, key = feedback.person(), orag.Query(question.vector.numpy(), question.text).key
-    mine = [event for event in counting if event.person == me and event.query.key == key]
-    return {(e.item, RIGHT if e.kind == "right_one" else UP if e.good else DOWN): e.id for e in mine}
 
 
 def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], source: str) -> None:
@@ -58,56 +51,22 @@ def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, 
                 type="primary" if (row, kind) in mine else "secondary",
                 disabled=lacking,
                 help=OUT if lacking else f"{help_} Click again to take it back.",
-                on_click=vote,
-                args=(loaded, question, row, kind, shown),
+                on_click=confirm.act,
+                args=(toggle(loaded, question, row, kind, shown),),
             )
 
 
-def _refuse(reach: Reach) -> None:
-    raise reach.refuse("feedback that moves the documents")
+def toggle(loaded: Loaded, question: Question, row: int, kind: VoteKind, shown: Sequence[int]) -> Callable[[], None]:
+    """Return the step that gives a vote or takes it back; shown: the list in which the document was seen, or ()."""
+    return partial(feedback.toggle_vote, loaded, query_of(loaded, question), row, kind, shown)
 
 
-def vote(loaded: Loaded, question: Question, row: int, kind: str, shown: Sequence[int]) -> None:
-    """Take a vote, or take it back where it was given; from now on this session sees what feedback does, or why not.
-
-    shown: the list in which the document was seen, () for none.
-    """
-    query, me = query_of(loaded, question), feedback.person()
-    if loaded.reach is not None:
-        confirm.act(partial(_refuse, loaded.reach))
-        return
-
-    def step(now: orag.Session) -> orag.Session:
-        if (row, kind) in votes_given(now.counting, question):
-            return _without_votes(now, question, row, kind)
-        if kind == RIGHT:
-            event = orag.right_one(now, query, shown, row, person=me)
-        else:
-            event = orag.thumb(now, query, row, up=kind == UP, person=me, shown=shown)
-        return orag.feed(now, replace(event, time=time.time()))
-
-    confirm.act(lambda: feedback.log_of(loaded).write(step))
-    feedback.turn_on()
-
-
-def _without_votes(now: orag.Session, question: Question, row: int, kind: str) -> orag.Session:
-    """The session without this person's thumbs on a document for a question, or the choices of it as the right one.
-
-    Undoing the newest thumb brings back the one that it had replaced, which is taken back too: none of them counts.
-    """
-    same = {(row, RIGHT)} if kind == RIGHT else {(row, UP), (row, DOWN)}
-    while left := [event_id for given, event_id in votes_given(now.counting, question).items() if given in same]:
-        for event_id in left:
-            now = orag.undo(now, event_id)
-    return now
-
-
-def given_by_me(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
+def given_by_me(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind], str]:
     """This person's votes on a question, none where the log cannot be read: (row, kind) → the event's id."""
     try:
         # With live feedback on, the page has looked at the file already.
         counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).counting
-        return votes_given(counting, question)
+        return votes_given(counting, orag.Query(question.vector.numpy(), question.text), feedback.person())
     except FrontierError:
         return {}  # the header says why, and a vote would
 

@@ -15,7 +15,7 @@ from engine.feedback.policy import Draw, Reranker, ask, by_scorer, cosine, oracl
 from engine.feedback.presets import NOTES, PRESETS, Preset
 from engine.feedback.records import Event, Query
 from engine.feedback.session import Session, feed, redo, replay, reset, restore, session, snapshot, state_at, undo
-from engine.feedback.storage import Log, load, log, place, save
+from engine.feedback.storage import Log, load, log, place, save, toggle_vote
 from engine.feedback.temperature import by_perplexity, perplexity
 from engine.feedback.votes import Planner, full_information, multi_hop, outcome, right_one, thumb
 
@@ -62,6 +62,7 @@ __all__ = [
     "session",
     "snapshot",
     "thumb",
+    "toggle_vote",
     "undo",
     "upsert",
 ]

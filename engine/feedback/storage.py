@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
@@ -23,6 +23,7 @@ from engine.feedback.presets import Preset, preset_of
 from engine.feedback.records import Event, Record
 from engine.feedback.serialization import NONSENSE, body_of, record_of
 from engine.feedback.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
+from engine.feedback.votes import VoteKind, right_one, thumb, votes_given
 from engine.paths import data_home
 from engine.space import Space
 from engine.values import Notice, digest_of
@@ -168,6 +169,64 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
             return carried(header, events, space)
     begun, notices, everyone_rows = _begun(path, header, space, "")
     return _with(path, begun, events, everyone_rows), notices
+
+
+def toggle_vote(
+    log: Log, query: Any, item: int | str, kind: VoteKind, *, person: str, shown: Iterable[int | str] = ()
+) -> Session:
+    """Give a person's vote, or take it back where it counts.
+
+    Taking a thumb back also takes back the one that it had replaced, so that neither counts.
+
+    Parameters
+    ----------
+    log : Log
+        Is written to in one transaction.
+    query : str, (d,) array, Queries, Embeddings or Query
+        One query.
+    item : int or str
+        Row or id of the document.
+    kind : {"up", "down", "right"}
+        A thumb, or the choice as the right one of the list.
+    person : str
+        Who votes.
+    shown : iterable of int or str
+        The list in which the document was seen; "right" needs it.
+
+    Returns
+    -------
+    Session
+        The log's session, whose records are on the disk.
+
+    Raises
+    ------
+    ParamError, DataError
+        For an unknown document, query or list.
+    FrontierError
+        Where the file cannot be written: then nothing has happened.
+
+    Examples
+    --------
+    >>> session = orag.toggle_vote(log, "how to sort?", "sort", "up", person="ana")
+    """
+
+    def step(now: Session) -> Session:
+        asked, row = now.resolve_query(query), now.row_of(item)
+        given = votes_given(now.counting, asked, person)
+        if (row, kind) not in given:
+            if kind == "right":
+                event = right_one(now, asked, shown, row, person=person)
+            else:
+                event = thumb(now, asked, row, up=kind == "up", person=person, shown=shown)
+            return feed(now, replace(event, time=time.time()))
+        same: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
+        # Undoing the newest thumb brings back the one that it had replaced.
+        while ids := [given[row, each] for each in same if (row, each) in given]:
+            now = undo(now, ids[0])
+            given = votes_given(now.counting, asked, person)
+        return now
+
+    return log.write(step)
 
 
 def place(space: Space) -> Path:

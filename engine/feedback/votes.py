@@ -1,7 +1,7 @@
 """Events from feedback: outcomes of draws, thumbs, "this is the right one", full information; multi-hop queries."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from engine.feedback.records import Event, Query, is_whole
 from engine.feedback.session import Session, feed
 from engine.feedback.temperature import softmax
 
+VoteKind = Literal["up", "down", "right"]
 Planner = Callable[[Any], Sequence[Any]]
 """From a question to its sub-questions, in order; each as `Session.resolve_query` takes it."""
 
@@ -101,6 +102,12 @@ def right_one(
         session.round + 1, "right_one", query, rows, tuple(p.tolist()), row, True, None, session.preset.mode, rows,
         person, session.writer,
     )  # fmt: skip
+
+
+def votes_given(events: Iterable[Event], query: Query, person: str) -> dict[tuple[int, VoteKind], str]:
+    """Map row and kind of a person's votes on a query to the event's id; events: those that count."""
+    mine = [event for event in events if event.person == person and event.query.key == query.key]
+    return {(e.item, "right" if e.kind == "right_one" else "up" if e.good else "down"): e.id for e in mine}
 
 
 def full_information(session: Session, query: Any, right: Iterable[int | str]) -> Event:

@@ -157,6 +157,10 @@ def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_
     assert log.refresh().position == before.position + 1
 
 
+@pytest.mark.threat(
+    "events of a log changed, moved, put in or deleted by hand, but for the last ones deleted, which nothing notices",
+    "refused by name",
+)
 def test_damage_within_is_an_error_that_names_the_event(tmp_path, space, log):
     bodies, change = bodies_of(log.path), "UPDATE events SET body = ? WHERE number = ?"
     other = bodies[4].replace('"round":5', '"round":6')
@@ -451,3 +455,21 @@ def test_where_a_log_belongs(space, tmp_path, monkeypatch):
 
     cache.clear()
     assert orag.load(orag.place(space), space)[0].round == 1, "feedback is no cache"
+
+
+def test_a_vote_given_again_is_taken_back_with_the_one_it_had_replaced(tmp_path, space):
+    log = orag.log(tmp_path / "log.sqlite", space, temperature=0.2)
+    start, query = log.session, log.session.resolve_query(queries_near(space)[0][0])
+    ben = orag.toggle_vote(log, query, 3, "up", person="ben")
+    for kind in ("up", "down", "up", "down"):
+        orag.toggle_vote(log, query, "d3", kind, person="ana")
+    right = orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
+    assert [event.kind for event in right.counting] == ["thumb", "thumb", "right_one"]
+    assert [event.good for event in right.counting] == [True, False, True] and all(e.time for e in right.events)
+    orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
+    now = orag.toggle_vote(log, query, 3, "down", person="ana")
+    assert [event.person for event in now.counting] == ["ben"] and alike(now, ben)
+    assert alike(orag.toggle_vote(log, query, 3, "up", person="ben"), start)
+    assert same(orag.load(log.path, space)[0], log.session)
+    with pytest.raises(ParamError, match="shown must hold"):
+        orag.toggle_vote(log, query, 3, "right", person="ana")
