@@ -4,9 +4,9 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from multiprocessing import get_context
@@ -76,7 +76,7 @@ class JudgedClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Judged claims, in the order of papers and numbers."""
+    """Judged claims."""
 
     sets: tuple[str, ...]  # names of all judged sets of the folder
     encoder: str
@@ -136,11 +136,10 @@ def reproduce(
     seed: int = 0,
     workers: int = 1,
     anew: bool = False,
-    say: Callable[[JudgedClaim], None] = lambda _: None,
     progress: Progress | None = None,
     stop: Stop | None = None,
-) -> Report:
-    """Claims measured and judged, and told as they are finished; those kept from before come first.
+) -> Iterator[Report]:
+    """Measure and judge claims; yields the report so far after each, the new row last, those kept from before first.
 
     which: a claim's id, a paper, or "all"; data to train: of `JudgedSets`; anew: measure again what is kept. Kept by
     measure and its version, the sets' contents, encoder and seed, so that a run that was killed goes on. Raises
@@ -149,7 +148,7 @@ def reproduce(
     seed, workers = SEED.check(seed), WORKERS.check(workers)
     sets, asked = JudgedSets(data, encoder, work, train), chosen(which)
     watch = stoppable(progress, stop, STOPPED)
-    rows: list[JudgedClaim] = []
+    report = Report(sets=sets.names, encoder=encoder, seed=seed, rows=())
     waiting: dict[str, list[Claim]] = {}
     for claim in asked:
         key = _key(claim, sets, seed)
@@ -157,16 +156,16 @@ def reproduce(
         if claim.measure and stored is None:
             waiting.setdefault(key, []).append(claim)
             continue
-        rows.append(_judged(claim, sets, {"seconds": 0.0} if stored is None else json.loads(stored)))
-        say(rows[-1])
-    watch(len(rows), len(asked), "claims")
+        row = _judged(claim, sets, {"seconds": 0.0} if stored is None else json.loads(stored))
+        report = replace(report, rows=(*report.rows, row))
+        yield report
+    watch(len(report.rows), len(asked), "claims")
     for key, measurement in _measured(waiting, sets, seed, workers):
         cache.put(SECTION, key, json.dumps(measurement).encode())
         for claim in waiting[key]:
-            rows.append(_judged(claim, sets, measurement))
-            watch(len(rows), len(asked), claim.id)
-            say(rows[-1])
-    return Report(sets=sets.names, encoder=encoder, seed=seed, rows=in_order(rows))
+            report = replace(report, rows=(*report.rows, _judged(claim, sets, measurement)))
+            watch(len(report.rows), len(asked), claim.id)
+            yield report
 
 
 def _measured(

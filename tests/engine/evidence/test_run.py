@@ -52,19 +52,19 @@ def test_every_claim_is_complete_and_in_the_module_of_its_paper():
 
 
 def test_what_was_measured_is_kept_and_judged_anew(monkeypatch):
-    (first,) = run.reproduce("N3").rows
+    ((first,),) = (report.rows for report in run.reproduce("N3"))
     assert first.ruling.verdict is Finding.HOLDS and first.words == "holds" and first.where == "generated cases"
     monkeypatch.setattr(run, "_measure", lambda *_: pytest.fail("it is kept"))
-    (again,) = run.reproduce("N3").rows
+    ((again,),) = (report.rows for report in run.reproduce("N3"))
     assert again.ruling == first.ruling and again.seconds == first.seconds
     other = replace(first.ruling, why="By another rule.")
     monkeypatch.setitem(CLAIMS, "N3", replace(CLAIMS["N3"], rule=lambda _: other))
-    (anew,) = run.reproduce("N3").rows
+    ((anew,),) = (report.rows for report in run.reproduce("N3"))
     assert anew.ruling.why == "By another rule."
 
 
 def test_what_a_folder_lacks_is_said():
-    (row,) = run.reproduce("N5").rows
+    ((row,),) = (report.rows for report in run.reproduce("N5"))
     assert row.ruling.verdict is Finding.UNTESTABLE and "toolbank-numpy (--data FOLDER)" in row.ruling.why
 
 
@@ -82,7 +82,7 @@ def test_claims_of_one_measurement_are_measured_once(monkeypatch):
     for claim in (*two, lacking):
         monkeypatch.setitem(CLAIMS, claim.id, claim)
     monkeypatch.setattr(run, "chosen", lambda _: (*two, lacking))
-    rows = {row.claim.id: row for row in run.reproduce("all", seed=7).rows}
+    rows = {row.claim.id: row for row in [*run.reproduce("all", seed=7)][-1].rows}
     assert calls == [7]
     assert {name: row.words for name, row in rows.items()} == {
         "N97": "not testable here", "N98": "holds", "N99": "holds"
@@ -135,7 +135,7 @@ def test_no_two_measures_share_a_key_and_parameters_are_part_of_it():
 
 
 def test_any_judged_set_stands_in(folder):
-    (row,) = run.reproduce("N6", folder).rows
+    ((row,),) = (report.rows for report in run.reproduce("N6", folder))
     assert row.scope is Scope.STAND_IN and row.where == "things with the bundled MiniLM"
     assert [effect.name for effect in row.ruling.effects] == ["things: points of Comp@5 over dense"]
     assert row.ruling.verdict in set(Finding) - {Finding.UNTESTABLE}
@@ -144,7 +144,7 @@ def test_any_judged_set_stands_in(folder):
 def test_processes_measure_what_one_does_and_the_command_reads_it(monkeypatch):
     some = tuple(CLAIMS[name] for name in ("V1", "V2", "V7"))
     monkeypatch.setattr(run, "chosen", lambda name: some if name == "vrsd" else chosen(name))
-    rows = {row.claim.id: row for row in run.reproduce("vrsd", workers=2).rows}
+    rows = {row.claim.id: row for row in [*run.reproduce("vrsd", workers=2)][-1].rows}
     verdicts = {name: row.ruling.verdict for name, row in rows.items()}
     assert verdicts == {"V1": Finding.HOLDS, "V2": Finding.REFUTED, "V7": Finding.UNTESTABLE}
     done = CliRunner().invoke(frontier, ["reproduce", "vrsd", "--json"])
