@@ -16,6 +16,7 @@ import engine
 from engine.evaluation.statistics import RESAMPLES, p_value
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.tune import baseline, choose, families
+from engine.evaluation.tuning.tuned import next_step, reached_means
 from engine.values import Qrels
 from engine.wording import decimal, percent, signed
 
@@ -27,15 +28,16 @@ MEAN, HALVES, SURE = "in the mean of dev", "in the mean of both halves of dev", 
 
 def outcome(name, judged, seconds, found):
     """A row of what was chosen."""
-    own, base = found.reached_means
+    own, base = reached_means(found)
     cells = [found.winner.name, *(_told(found, metric) for metric in OBJECTIVE.metrics)]
-    steps = found.next_step.removeprefix("Next: ").removesuffix(".")
+    steps = next_step(found).removeprefix("Next: ").removesuffix(".")
     sizes = " / ".join(str(len(judged.data.qrels[split])) for split in (found.dev, found.test))
     return [name, sizes, *cells, percent(own["recall"] / base["recall"], 1), found.status, steps, f"{seconds:.0f}"]
 
 
 def _told(found, metric):
-    row = next((row for row in found.comparisons[metric] if row.label == found.winner.test.label), None)
+    rows = (row for row in found.comparisons if row.metric == metric)
+    row = next((row for row in rows if row.label == found.winner.test.label), None)
     if row is None:
         return "–"
     return f"{signed(row.difference)} ({decimal(row.low)} to {decimal(row.high)}, {p_value(row.p_holm)})"
