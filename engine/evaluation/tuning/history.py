@@ -13,7 +13,7 @@ from engine.evaluation.paired import name_of
 from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.objectives import RELEVANT, relative
-from engine.evaluation.tuning.tuned import Tuned
+from engine.evaluation.tuning.tuned import Tuned, reached_means
 from engine.wording import percent
 
 HEAD = ("Finished (UTC)", "Tuned", "Objective", "Chosen", "Kept", "Won", "Verdict")
@@ -44,7 +44,7 @@ def remember(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) 
 
     tuned: what was tuned, in words; asked: plain values that name the question
     """
-    own, base = result.reached_means
+    own, base = reached_means(result)
     objective = result.objective
     last = objective.metrics[-1]
     kept = RELEVANT in own and len(own) > 1 and base[RELEVANT]

@@ -119,7 +119,7 @@ class Tuned:
         """Whether the constraint holds on test, None without either."""
         if self.chosen_test is None or not self.objective.constrained:
             return None
-        return bool(self.objective.kept(*self.reached_means))
+        return bool(self.objective.kept(*reached_means(self)))
 
     @property
     def confirmed(self) -> bool | None:
@@ -141,12 +141,7 @@ class Tuned:
     @property
     def reached(self) -> str:
         """What it reaches on test, or else on dev, beside the baseline."""
-        return self.objective.reached(*self.reached_means, self.reference.name)
-
-    @property
-    def reached_means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Its means and the baseline's there, over the queries on which both have them."""
-        return _means(self.chosen_test or self.chosen, self.base_test or self.base, self.objective)
+        return self.objective.reached(*reached_means(self), self.reference.name)
 
     @property
     def gained(self) -> Comparison | None:
@@ -212,6 +207,11 @@ class Tuned:
             }
         )
         return values
+
+
+def reached_means(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
+    """The choice's means and the baseline's on test, or else on dev, over the queries on which both have them."""
+    return _means(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
 
 
 def _rows_of_winner(tuned: Tuned) -> list[Comparison]:
@@ -313,7 +313,7 @@ def _to_be_sure(tuned: Tuned) -> list[str]:
 
 def _to_be_confirmed(tuned: Tuned) -> list[str]:
     test, base, steps = tuned.chosen_test, tuned.base_test, []
-    own, plain = tuned.reached_means
+    own, plain = reached_means(tuned)
     short = tuned.constraint_holds_on_test is False
     if short and plain[RELEVANT]:
         kept = np.floor(100 * own[RELEVANT] / plain[RELEVANT] + 1e-9) / 100

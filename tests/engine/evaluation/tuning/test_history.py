@@ -11,6 +11,7 @@ from engine.evaluation.splits import split_in_half
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import history, remember
 from engine.evaluation.tuning.tune import choose, tune
+from engine.evaluation.tuning.tuned import reached_means
 from support.sweeps import toy
 
 
@@ -28,7 +29,7 @@ def test_studies_are_kept_newest_first_and_a_question_once(tmp_path):
     assert history(store) == [again, second] and again.chosen == "MMR · λ 0"
     own, base = one.chosen_test.mean["ilad"], one.base_test.mean["ilad"]
     assert again.kept == "" and again.won == f"ILAD +{100 * (own / base - 1):.0f}%" and again.status == one.status
-    recall = every.reached_means
+    recall = reached_means(every)
     assert second.kept == f"{recall[0]['recall'] / recall[1]['recall']:.1%}"
     assert second.row[1:4] == ("every decoder", f"{every.objective.text}, k = 5", every.winner.name)
     with closing(sqlite3.connect(store.path)) as db, db:
