@@ -155,7 +155,6 @@ def test_requests_that_differ_have_files_of_their_own(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
     loaded, request = load(), result.request
     plain = request.digest(loaded)
-    assert replace(request).digest(loaded) == plain
     others = [{"reranker": "cosine"}, {"arrivals": ((0.5, 9),)}, {"updates": 40}, {"by_hops": True}]
     assert len({plain, *(replace(request, **other).digest(loaded) for other in others)}) == 5
 
