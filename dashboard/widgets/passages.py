@@ -45,6 +45,7 @@ def judged(loaded: Loaded) -> Loaded | None:
             key=loaded.space.corpus.digest,
             title="Choosing passages",
             work=partial(make, loaded),
+            start="Choose passages",
             again="Choose passages",
             failed=FAILED,
         ).result()
