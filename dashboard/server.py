@@ -212,15 +212,12 @@ def _prepare(browser: bool, place: Listening) -> None:
     use_threads()
     corpora.loading()
     if browser:
-        _open_browser(place.own_address, config.get_option("server.port"), place.base)
+        port = config.get_option("server.port")
+        # The lifespan begins just before the port answers.
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection((place.own_address, port), timeout=1):
+                break
+            time.sleep(0.05)
+        webbrowser.open(f"http://{workers.in_address(place.own_address)}:{port}{place.base}")
     corpora.warm_encoder(corpora.source_at_start())
     corpora.load_all()
-
-
-def _open_browser(host: str, port: int, base: str) -> None:
-    # The lifespan begins just before the port answers.
-    for _ in range(100):
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
-            break
-        time.sleep(0.05)
-    webbrowser.open(f"http://{workers.in_address(host)}:{port}{base}")

@@ -78,7 +78,8 @@ def slices_figure(grid: Slices, dark: bool) -> Figure:
     figure = make_subplots(rows=rows, cols=columns, shared_xaxes=True, shared_yaxes=True, **gaps)
     ink = INK.colour(dark)
     for column, line in enumerate(grid.slices, 1):
-        numeric = _numeric(line)
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in line.values)
+        numeric = numbers and not (line.log and min(line.values, default=1) <= 0)
         x = line.values if numeric else line.texts
         axis = {"type": "log" if line.log else "linear"} if numeric else _categories(dict.fromkeys(line.texts))
         for row, (metric, title) in enumerate(grid.titles.items(), 1):
@@ -128,12 +129,6 @@ def _add_settings(
             hovertemplate=TOOLTIP,
             **place,
         )
-
-
-def _numeric(line: Slice) -> bool:
-    """Whether the values have a place on a scale: a logarithmic one has none for 0."""
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in line.values)
-    return numbers and not (line.log and min(line.values, default=1) <= 0)
 
 
 def _categories(texts: Iterable[str]) -> dict[str, Any]:

@@ -103,10 +103,6 @@ def _named() -> str:
     return str(st.session_state.get(PERSON, "")).strip()
 
 
-def _person() -> str:
-    return _named() or feedback.person()
-
-
 def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
     """Draw the ways to queries: typed, a file, those of the corpus."""
     st.text_area("Searches, one a line", key=TYPED, height=160, placeholder="sum without the missing values")
@@ -170,7 +166,7 @@ def _prepare(
 
 def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) -> None:
     """Draw the next pair, a button a grade, and how far this person is."""
-    person = _person()
+    person = _named() or feedback.person()
     left = judged.remaining(prepared.pairs, person, TWICE if _named() else 0)
     done = len(prepared.pairs) - len(left)
     begun = len({query for query, _ in set(prepared.pairs) - set(left)})

@@ -53,7 +53,14 @@ def _watch(source: Source) -> None:
         return
     running, beside = job.running and not jobs.is_left(job), bool(st.session_state.get(BESIDE))
     if job.result is not None:
-        _arrived(source, job.result)
+        st.session_state.pop(LOADING, None)
+        if not st.session_state.get(BESIDE):
+            address.use(source)
+            st.toast("Ready. All pages use this corpus now.", icon=":material/check:")
+        elif len(corpora.variants(job.result)) > 1:
+            st.toast("Encoder added. Compare it, or switch to it.", icon=":material/check:")
+        else:
+            st.toast("This is the current encoder: same weights, same precision.", icon=":material/info:")
         st.rerun()
     title = f"Loading {source.name}" + (f" with {source.encoder}" if source.encoder != "bundled" else "")
 
@@ -77,17 +84,6 @@ def _close(source: Source, job: Job) -> None:
     st.session_state.pop(LOADING, None)
     if not job.going:
         corpora.forget(source, job)
-
-
-def _arrived(source: Source, loaded: Loaded) -> None:
-    st.session_state.pop(LOADING, None)
-    if not st.session_state.get(BESIDE):
-        address.use(source)
-        st.toast("Ready. All pages use this corpus now.", icon=":material/check:")
-    elif len(corpora.variants(loaded)) > 1:
-        st.toast("Encoder added. Compare it, or switch to it.", icon=":material/check:")
-    else:
-        st.toast("This is the current encoder: same weights, same precision.", icon=":material/info:")
 
 
 def report(dataset: Dataset) -> None:

@@ -62,7 +62,13 @@ def show(loaded: Loaded, question: Question | None) -> None:
     views = _views(history, question, loaded)
     with left:
         view = choose("View", views, f"{VIEW}.{history.live}")
-    _status(history)
+    drift = history.drift_at(history.last)
+    badges = [] if history.live else [":violet-badge[:material/science: Simulated]"]
+    if drift is not None:
+        badges += _lights(drift)
+        badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
+    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, HEALTH])))
+    confirm.show_error()
     st.fragment(_drawn)(views[view])
 
 
@@ -72,17 +78,6 @@ def _has_feedback(loaded: Loaded) -> bool:
         return bool(feedback.session(loaded).history)
     except FrontierError:
         return True
-
-
-def _status(history: DriftHistory) -> None:
-    """Draw the health, and drift in words."""
-    drift = history.drift_at(history.last)
-    badges = [] if history.live else [":violet-badge[:material/science: Simulated]"]
-    if drift is not None:
-        badges += _lights(drift)
-        badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
-    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, HEALTH])))
-    confirm.show_error()
 
 
 def _lights(drift: Drift) -> list[str]:

@@ -66,7 +66,10 @@ def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
     forecast = request.forecast(loaded)
     left = f" {forecast.left_out:,} without a relevant document are left out." if forecast.left_out else ""
     about = ""
-    pace = _pace(loaded)
+    last = st.session_state.get(OUTCOMES, {}).get(loaded.key)
+    job = example.job_of(loaded)
+    candidates: tuple[SimulationOutcome | None, ...] = (last, None if job is None else job.result)
+    pace = next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
     if pace is not None and pace.seconds is not None:
         about = f" About {format_duration(max(1.0, forecast.seconds(pace.seconds, pace.forecast.passes)))}."
     return (
@@ -74,14 +77,6 @@ def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
         f"{forecast.held_out:,} held out; {counted(len(request.decoders), 'decoder')} measured "
         f"{forecast.checkpoints:,} times.{left}{about}"
     )
-
-
-def _pace(loaded: Loaded) -> SimulationOutcome | None:
-    """A simulation of this corpus that was not stopped: the last one or the example."""
-    last = st.session_state.get(OUTCOMES, {}).get(loaded.key)
-    job = example.job_of(loaded)
-    candidates: tuple[SimulationOutcome | None, ...] = (last, None if job is None else job.result)
-    return next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
 
 
 def _started(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:

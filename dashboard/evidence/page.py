@@ -62,7 +62,12 @@ def _claim(row: JudgedClaim) -> None:
         left, right = st.columns([3, 2], gap="medium")
         with left:
             if effects:
-                _curves(row)
+                drawn = curve_figures(row.ruling.curves, is_dark())
+                places = st.columns(min(2, len(drawn))) if drawn else []
+                for at, (figure, place) in enumerate(zip(drawn, cycle(places), strict=False)):
+                    with place:
+                        file = f"{row.claim.id}-{at}"
+                        plot(figure, f"evidence.curves.{file}", file=file, label=row.claim.sentence)
                 plot(effects_figure(effects, is_dark()), f"evidence.chart.{name}", file=name, label=row.claim.sentence)
             else:
                 st.text(row.ruling.why)
@@ -75,13 +80,3 @@ def _claim(row: JudgedClaim) -> None:
                 with st.popover("Figures"):
                     st.text(row.ruling.why)
                     st.dataframe(figures(effects), hide_index=True)
-
-
-def _curves(row: JudgedClaim) -> None:
-    """The figures of what the effects sum up, two beside each other."""
-    drawn = curve_figures(row.ruling.curves, is_dark())
-    places = st.columns(min(2, len(drawn))) if drawn else []
-    for at, (figure, place) in enumerate(zip(drawn, cycle(places), strict=False)):
-        with place:
-            file = f"{row.claim.id}-{at}"
-            plot(figure, f"evidence.curves.{file}", file=file, label=row.claim.sentence)

@@ -159,7 +159,13 @@ def _show(snapshot: PageSnapshot) -> None:
             draw_columns(
                 {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
             )
-    _restores(snapshot)
+    reading = read(snapshot.state)
+    shown = reading.state
+    parts = ["the corpus", "the query", "k", "the pool", counted(len(shown.decoders), "decoder")]
+    parts += [counted(len(shown.tradeoff), "setting") + " of Trade-off"] if shown.tradeoff else []
+    st.caption(f"Open restores {', '.join(parts[:-1])} and {parts[-1]}.")
+    for remark in reading.remarks:
+        st.text(f"Not restored: {remark}.")
     with st.container(horizontal=True):
         if st.button("Open", key="snapshot.open", type="primary"):
             reopen(dict(snapshot.state))
@@ -170,17 +176,6 @@ def _show(snapshot: PageSnapshot) -> None:
         with st.popover("Delete"):
             st.text("This deletes it for everybody on this server.")
             step_button("Delete", "snapshot.deleted", _delete, snapshot, type="primary")
-
-
-def _restores(snapshot: PageSnapshot) -> None:
-    """Say what opening a saved view sets, and what of it this version cannot take."""
-    reading = read(snapshot.state)
-    shown = reading.state
-    parts = ["the corpus", "the query", "k", "the pool", counted(len(shown.decoders), "decoder")]
-    parts += [counted(len(shown.tradeoff), "setting") + " of Trade-off"] if shown.tradeoff else []
-    st.caption(f"Open restores {', '.join(parts[:-1])} and {parts[-1]}.")
-    for remark in reading.remarks:
-        st.text(f"Not restored: {remark}.")
 
 
 @contextmanager

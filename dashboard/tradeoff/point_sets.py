@@ -54,7 +54,13 @@ def show(
         if opened.decoder is not None:
             st.button("Use in Explore", key="tradeoff.use.opened", on_click=to_explore, args=(opened.decoder,))
     if sweep.stored:
-        _figures(curves, opened)
+        parts = []
+        for axis, value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
+            ends = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
+            parts.append(
+                f"{value:.2g} ms a query" if axis == TIME else f"{title_of(axis)}@{curves.k} {decimal(value)}{ends}"
+            )
+        st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")
     if question is None:
         st.caption("Type a query to see what this setting retrieves.")
     else:
@@ -152,14 +158,3 @@ def _read(documents: int, told: Mapping[str, Any]) -> None:
     """Open a document below the list, or close it; for a callback."""
     row = told["row"]
     st.session_state[READ] = row if row in range(documents) else None
-
-
-def _figures(curves: Frontier, opened: Opened) -> None:
-    """Both means with their intervals."""
-    parts = []
-    for axis, value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
-        ends = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
-        parts.append(
-            f"{value:.2g} ms a query" if axis == TIME else f"{title_of(axis)}@{curves.k} {decimal(value)}{ends}"
-        )
-    st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")

@@ -41,22 +41,18 @@ def corpus(loaded: Loaded, chip: Any) -> Loaded:
             "thumb on a document switches it on.",
         )
     if trouble is not None:
-        _trouble(loaded, trouble)
+        with st.container(gap="small"):
+            st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")
+            st.text(trouble)
+            with st.container(horizontal=True):
+                st.button("Keep what still holds", key="live.carry", on_click=_mend, args=(_carry, loaded))
+                st.button("Begin anew", key="live.anew", on_click=_mend, args=(_anew, loaded))
+            st.caption("Neither deletes anything: the log stays in its folder, under this name or another.")
     if messages := st.session_state.get(TOLD):
         for line in messages:
             st.text(f"⚠ {line}")
         st.button("OK", key="live.ok", on_click=st.session_state.pop, args=(TOLD, None))
     return shown
-
-
-def _trouble(loaded: Loaded, error: str) -> None:
-    with st.container(gap="small"):
-        st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")
-        st.text(error)
-        with st.container(horizontal=True):
-            st.button("Keep what still holds", key="live.carry", on_click=_mend, args=(_carry, loaded))
-            st.button("Begin anew", key="live.anew", on_click=_mend, args=(_anew, loaded))
-        st.caption("Neither deletes anything: the log stays in its folder, under this name or another.")
 
 
 def _carry(loaded: Loaded) -> list[str]:

@@ -149,7 +149,10 @@ def _guard(loop: Any, interpretable: bool) -> None:
             except Exception:
                 mend()
             finally:
-                _narrow_code(loop)
+                # Numba makes files as the umask has it; its code is left to the user alone.
+                if place := loop.stats.cache_path:
+                    for path in Path(place).glob("*.nb[ci]"):
+                        narrow(path)
         return compile_for(*arguments, **named)
 
     loop._compile_for_args = compile_or_interpret
@@ -166,13 +169,6 @@ def _keep_no_code() -> None:
     """Compile for this process only, from now on: nothing can be written."""
     for loop in _loops:
         loop._cache = NullCache()
-
-
-def _narrow_code(loop: Any) -> None:
-    """Leave code to the user alone: Numba makes files as the umask has it."""
-    if place := loop.stats.cache_path:
-        for path in Path(place).glob("*.nb[ci]"):
-            narrow(path)
 
 
 @cache
