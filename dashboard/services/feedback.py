@@ -191,7 +191,7 @@ def log_of(loaded: Loaded) -> orag.Log:
     log = _opened(loaded)
     if log is not None:
         return log
-    storage.begin_log(_blank(loaded), path(loaded))
+    storage.begin_log(lambda: _blank(loaded), path(loaded))
     return _opened(loaded) or log_of(loaded)
 
 

@@ -46,6 +46,10 @@ Position = tuple[str, int, str]
 NOWHERE: Position = ("", 0, "")
 
 
+class _NoTablesError(DataError):
+    """A database without tables."""
+
+
 class EventLog:
     """A log that is followed: each event is taken in once, and all of them again where another file took its place.
 
@@ -77,8 +81,12 @@ class EventLog:
             return
         stamp = self._file_times()
         if stamp is None or stamp != self._stamp:
-            with open_log(self.path, self.kind) as rows:
-                self._take_in(rows)
+            try:
+                with open_log(self.path, self.kind) as rows:
+                    self._take_in(rows)
+            except _NoTablesError:  # somebody is just making it
+                self._position, stamp = NOWHERE, None
+                self._forget()
             self._stamp = stamp
 
     @contextmanager
@@ -196,7 +204,7 @@ def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False
         db.execute("PRAGMA synchronous = FULL")
         if not _has_tables(db, path, kind):
             if not create:
-                raise DataError(f"{path} is no log of {kind}; choose another file")
+                raise _NoTablesError(f"{path} is no log of {kind}; choose another file")
             make_tables(db, lambda: _has_tables(db, path, kind), TABLES, application_id=APPLICATION_ID)
             write_ahead(db)
         db.execute("BEGIN IMMEDIATE" if write else "BEGIN")

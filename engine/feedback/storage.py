@@ -124,11 +124,10 @@ def log(
     file that is no log, is damaged, or was begun on another corpus or encoder; FrontierError where it cannot be
     written.
     """
-    path, existed = _log_path(path), True
+    path = _log_path(path)
     notices: tuple[Notice, ...] = ()
-    if not exists(path):
-        existed = not begin_log(session(space, preset or "default", queries=queries, **overrides), path)
-    elif carry:
+    existed = not begin_log(lambda: session(space, preset or "default", queries=queries, **overrides), path)
+    if existed and carry:
         notices = _carried_in_place(path, space)
     opened = Log(path, space)
     current = opened.session.preset
@@ -241,13 +240,14 @@ def place(space: Space) -> Path:
     return data_home() / "feedback" / f"{name}-{vectors[:8]}{SUFFIX}"
 
 
-def begin_log(session: Session, path: Path) -> bool:
+def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
     """Begin a log with a session, unless there is one; returns whether it did."""
-    header, events = _contents(session)
+    ready = None if exists(path) else make_session()
+    # A file that is there may still be in the making, so its writer is waited for.
     with open_log(path, KIND, write=True, create=True) as rows:
         is_new = not rows.id
         if is_new:
-            rows.replace(header, events)
+            rows.replace(*_contents(ready or make_session()))
     return is_new
 
 

@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -19,6 +20,7 @@ import engine
 from engine import orag
 from engine.data import event_log
 from engine.errors import DataError, FrontierError, ParamError
+from engine.judging.log import JudgingLog
 from engine.values import EncoderRef
 from support.feedback import alike, assert_refused, lived, queries_near, random_space, same, space_of, vote
 from support.feedback_writer import started, write_to
@@ -455,6 +457,32 @@ def test_where_a_log_belongs(space, tmp_path, monkeypatch):
 
     cache.clear()
     assert orag.load(orag.place(space), space)[0].round == 1, "feedback is no cache"
+
+
+def test_a_log_that_several_begin_at_once_is_one(tmp_path, space):
+    for turn in range(10):
+        path, gate = tmp_path / f"{turn}.sqlite", threading.Barrier(4)
+
+        def begin(name, path=path, gate=gate):
+            gate.wait()
+            log = orag.log(path, space, temperature=0.2)
+            log.feed(vote(log.session, person=name))
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(begin, "abcd"))
+        assert sorted(event.person for event in orag.load(path, space)[0].events) == list("abcd")
+
+
+@pytest.mark.parametrize("made", ["PRAGMA user_version = 1", "PRAGMA journal_mode = WAL"])
+def test_a_file_that_somebody_is_just_making_is_no_log_yet(tmp_path, space, made):
+    path = tmp_path / "log.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(made)
+    assert path.stat().st_size
+    with pytest.raises(DataError, match="does not exist"):
+        orag.Log(path, space)
+    assert JudgingLog(path).read().given == ()
+    assert orag.log(path, space).snapshot("begun").position == 1
 
 
 def test_a_vote_given_again_is_taken_back_with_the_one_it_had_replaced(tmp_path, space):
