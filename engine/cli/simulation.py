@@ -138,10 +138,7 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         table = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
         def seen(setting: Any) -> None:
-            if as_json:
-                return
-            values = f"{setting.updates:>7,}  {setting.after:.4f}  {setting.gain:>+.4f}"
-            for line in (*table, f"{setting.rate:>8.0e}  {setting.batch:>5}  {values}"):
+            for line in (*table, _line(setting)) if not as_json else ():
                 meter.echo(line)
             table.clear()
 
@@ -154,6 +151,10 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         echo_json(_json(found), allow_nan=False)
     else:
         echo_lines(_lines(found, k))
+
+
+def _line(setting: Any) -> str:
+    return f"{setting.rate:>8.0e}  {setting.batch:>5}  {setting.updates:>7,}  {setting.after:.4f}  {setting.gain:>+.4f}"
 
 
 def _lines(found: Any, k: int) -> Iterator[str]:

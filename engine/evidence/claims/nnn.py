@@ -801,6 +801,9 @@ def _systems(judged: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, 
     yield START, start.space, [DENSE] * len(FISTA_STEPS)
     fixed = systems.best(start.space, ELASTIC_GRID)
     for name, space, decoder in (("NNN-Fix", start.space, fixed), (UNROLLED, trained.space, trained.decoder)):
-        params = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
-        params |= {"fill": "strict", "solver": "fista"}
-        yield name, space, [replace(decoder, select=engine.make("nnn", **params, iterations=s)) for s in FISTA_STEPS]
+        yield name, space, [_after(decoder, steps) for steps in FISTA_STEPS]
+
+
+def _after(decoder: Decoder, steps: int) -> Decoder:
+    params = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
+    return replace(decoder, select=engine.make("nnn", **params, fill="strict", solver="fista", iterations=steps))
