@@ -19,8 +19,8 @@ from dashboard.session.answers import query_of
 from dashboard.session.query import Question, first_split
 from dashboard.widgets.job_panel import JobPanel
 from engine.errors import Cancelled
+from engine.evaluation.path import path_of
 from engine.evaluation.studies.fista_convergence import STEPS
-from engine.evaluation.weight_path import path_of
 from engine.params import values_of
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath

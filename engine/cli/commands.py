@@ -255,7 +255,7 @@ def budget() -> None:
 @click.option("--anew", is_flag=True, help="Measure again what is kept from before.")
 @file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
 @json_option("One JSON object a claim.")
-@runs_in("engine.cli.reproduce")
+@runs_in("engine.cli.theory")
 def reproduce() -> None:
     """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
 

@@ -68,18 +68,13 @@ def _parse_where(_ctx: click.Context, parameter: click.Parameter, texts: Sequenc
     return where
 
 
-def _parse_columns(ctx: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, str] | None:
-    """What a column is → its name; None where nothing is named."""
-    return {role: names[-1] for role, names in _parse_where(ctx, parameter, texts).items()} or None
-
-
 TABLE = options(
     click.option(
         "--column",
         "columns",
         multiple=True,
         metavar="ROLE=COLUMN",
-        callback=_parse_columns,
+        callback=lambda *given: {role: names[-1] for role, names in _parse_where(*given).items()} or None,
         help="Which column of a table is the text, the id, the title: text=body, id='doc no'. Default: guessed.",
     ),
     option(

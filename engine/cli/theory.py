@@ -1,15 +1,21 @@
-"""Commands that measure what the papers prove or claim, on a corpus: `theory vrsd` and its kin."""
+"""Commands that measure what the papers prove or claim: `theory vrsd` and its kin on a corpus, and `reproduce`."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import click
+
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
-from engine.cli.output import aligned, echo, echo_json, echo_lines
+from engine.cli.output import aligned, echo, echo_json, echo_lines, write_text
 from engine.evaluation.studies.brute_force import optimum_gap, pools
+from engine.evidence.run import JudgedClaim, as_plain, keep
+from engine.evidence.run import reproduce as run
+from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
 from engine.theory.relaxation import cone, ends, on_pools
@@ -164,3 +170,45 @@ def _of(count: int, rows: Sequence[Any]) -> str:
 
 def _mean_and_most(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.4f} in the mean, {max(values):.4f} at most"
+
+
+def reproduce(
+    which: str,
+    data: str | None,
+    encoder: str,
+    workers: int,
+    work: str | None,
+    train: bool,
+    seed: int,
+    anew: bool,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    use_threads()
+    if train and not work:
+        raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
+    with Meter() as meter:
+
+        def say(row: JudgedClaim) -> None:
+            meter.clear()
+            echo(f"{row.claim.id:<4} {row.words}", err=True)
+
+        options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
+        report = run(which, data, encoder, work, train, say=say, progress=meter, **options)
+    whole = keep(report)
+    if out is not None:
+        write_text(out, whole.as_json())
+    if as_json:
+        for row in report.rows:
+            echo_json(as_plain(row))
+        return
+    for row in report.rows:
+        echo(f"\n{row.claim.id} {row.claim.paper}, {row.claim.place}: {row.words}", bold=True)
+        echo(f"  {row.claim.sentence}")
+        echo(f"  {row.ruling.why}")
+        facts = {"paper": row.claim.effect, "scope": f"{row.scope}, {row.where}", "otherwise": row.claim.differs}
+        for name, text in facts.items():
+            if text:
+                echo(f"  {name}: {text}")
+    echo("\n" + aligned(report.table()))
+    echo(f"{counted(len(report.rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")

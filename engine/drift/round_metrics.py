@@ -68,7 +68,9 @@ class RoundMetrics:
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values, NaN as None; `from_json` reads them back."""
-        cells = [vars(cell) | {"mean": {m: _or_none(v) for m, v in cell.mean.items()}} for cell in self.cells]
+        cells = [
+            vars(cell) | {"mean": {m: None if np.isnan(v) else v for m, v in cell.mean.items()}} for cell in self.cells
+        ]
         return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
 
     @classmethod
@@ -165,10 +167,6 @@ def adapted(start: Space, vectors: np.ndarray) -> Space:
     if torch.equal(rows, first.vectors.cpu()):
         return start
     return start.with_embeddings(Embeddings(first.ids, rows, first.encoder, first.texts))
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value
 
 
 def _mean(values: np.ndarray) -> float:

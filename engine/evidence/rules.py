@@ -13,7 +13,6 @@ import numpy as np
 from scipy.stats import binomtest, spearmanr
 
 from engine.evaluation.frontier import hypervolume
-from engine.evaluation.power import queries_needed
 from engine.evaluation.statistics import (
     LEVEL,
     PATTERNS_EACH,
@@ -21,6 +20,7 @@ from engine.evaluation.statistics import (
     holm,
     intervals,
     percentile_ends,
+    queries_needed,
     resampled_means,
     sign_flips,
 )

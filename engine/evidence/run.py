@@ -281,7 +281,8 @@ def in_order(rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
 
 def keep(report: Report) -> Report:
     """Add rows to the report that is kept of the same sets, encoder and seed; returns the whole."""
-    key = _report_key(report)
+    names = digest_of([*report.sets, report.encoder, str(report.seed)])
+    key = BEGIN + hashlib.sha256(names.encode()).hexdigest()[:24]
     kept = _kept(key)
     before = kept.rows if kept is not None else ()
     fresh = {row.claim.id for row in report.rows}
@@ -327,8 +328,3 @@ def _row(row: Mapping[str, Any]) -> JudgedClaim:
 def _effect(numbers: Mapping[str, Any]) -> Effect:
     curves = (c | {"points": tuple(map(tuple, c["points"]))} for c in numbers.get("curves", ()))
     return Effect(**{**numbers, "curves": tuple(EffectCurve(**curve) for curve in curves)})
-
-
-def _report_key(report: Report) -> str:
-    names = digest_of([*report.sets, report.encoder, str(report.seed)])
-    return BEGIN + hashlib.sha256(names.encode()).hexdigest()[:24]

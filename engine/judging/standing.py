@@ -7,9 +7,8 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS, measure
-from engine.evaluation.power import queries_needed
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, statement
+from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, queries_needed, statement
 from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking

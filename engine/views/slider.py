@@ -186,9 +186,10 @@ def packed(
     documents, corpus = rows.tolist(), space.corpus
     cosines = similarities(space, documents)[one, other] if len(documents) else np.empty(0)
     own = None if scores is None else [None if s != s else round(s, 6) for s in scores[rows].tolist()]
+    names = [corpus.titles[row] or corpus.texts[row] or corpus.ids[row] for row in documents]
     return {
         "rows": documents,
-        "names": [_name(corpus.titles[row] or corpus.texts[row] or corpus.ids[row]) for row in documents],
+        "names": [visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME] for name in names],
         "relevance": [round(value, 6) for value in relevances(space, query, documents)],
         "scores": own,
         "right": [i for i, row in enumerate(documents) if corpus.ids[row] in relevant],
@@ -201,7 +202,3 @@ def packed(
 def packed_ranking(space: Space, query: Any, ranking: Ranking, **more: Any) -> dict[str, Any]:
     """The same of one ranking of one query."""
     return packed(space, query, ranking.index.cpu().numpy(), **more)
-
-
-def _name(text: str) -> str:
-    return visible(" ".join(text[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]

@@ -13,8 +13,7 @@ from engine.decoder import Decoder
 from engine.evaluation.curve import Curve
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import names, written_out
-from engine.evaluation.power import queries_needed
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, statement
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, queries_needed, statement
 from engine.evaluation.sweep.cell import Cell, as_json
 from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice
 from engine.progress import counted

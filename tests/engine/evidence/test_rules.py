@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 
-from engine.evaluation.power import queries_needed
+from engine.evaluation.statistics import queries_needed
 from engine.evidence import rules
 from engine.evidence.rules import Effect, Finding, Scope
 from support.paths import ROOT

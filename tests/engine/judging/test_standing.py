@@ -8,8 +8,8 @@ import torch
 
 import engine
 from engine.errors import DataError, ParamError
-from engine.evaluation.power import queries_needed
 from engine.evaluation.runs import RankedRun
+from engine.evaluation.statistics import queries_needed
 from engine.judging.standing import standing
 from support.points import interval, p_value
 from support.rankings import queries_of, space_of
