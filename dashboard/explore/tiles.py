@@ -80,24 +80,9 @@ def show(
 def _tile(
     loaded: Loaded, question: Question, key: str, result: Answer, forms: dict[str, tuple[str, Param]]
 ) -> dict[str, Any]:
-    scores = None if result.relevance is None else result.relevance.score
-    more = {"relevant": question.relevant, "scores": scores}
-    notes = [promise(result.stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
-    return {
-        "key": key,
-        **look_of(result.name, result.title),
-        "note": " · ".join(filter(None, notes)),
-        "now": slider.packed_ranking(loaded.space, question.vector, result.ranking, **more),
-        "sliders": _sliders(loaded, question, result, more, forms),
-    }
-
-
-def _sliders(
-    loaded: Loaded, question: Question, result: Answer, more: dict[str, Any], forms: dict[str, tuple[str, Param]]
-) -> list[dict[str, Any]]:
-    """The sliders of a decoder, each with the address of its answers at every position; adds its widget to `forms`."""
-    stage, sliders = result.stage, []
-    values = values_of(stage)
+    """A decoder's figures, and its sliders, each with the address of its answers at every position."""
+    stage, values, sliders = result.stage, values_of(result.stage), []
+    more = {"relevant": question.relevant, "scores": None if result.relevance is None else result.relevance.score}
     for param in stage.spec.params:
         widget_key, form = form_at(key_of(stage.spec, decoders.PREFIX, param.name), param, values)
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
@@ -116,7 +101,14 @@ def _sliders(
                 "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
             }
         )
-    return sliders
+    notes = [promise(stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
+    return {
+        "key": key,
+        **look_of(result.name, result.title),
+        "note": " · ".join(filter(None, notes)),
+        "now": slider.packed_ranking(loaded.space, question.vector, result.ranking, **more),
+        "sliders": sliders,
+    }
 
 
 def _commit(forms: Mapping[str, Mapping[str, tuple[str, Param]]], told: Mapping[str, Any]) -> None:
