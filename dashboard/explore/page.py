@@ -87,7 +87,7 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
     answers: dict[str, Answer] = {}
     errors: dict[str, str] = {}
     for name, decoder in shown.items():
-        result = _answer_or_last(loaded, question, name, decoder, baseline, errors)
+        result = _answer_or_last(loaded, question, name, decoder, errors)
         if result is not None:
             # The first selector behind other scorers is not the baseline, and stands beside it.
             own = name == baseline.name and result.decoder != baseline.decoder
@@ -137,13 +137,13 @@ def _settings(loaded: Loaded) -> None:
 
 
 def _answer_or_last(
-    loaded: Loaded, question: Question, name: str, decoder: Decoder, baseline: Answer, errors: dict[str, str]
+    loaded: Loaded, question: Question, name: str, decoder: Decoder, errors: dict[str, str]
 ) -> Answer | None:
     """A decoder's answer; where it fails, add why to `errors`, and return its last answer to this query."""
     last: dict[str, tuple[tuple[Any, ...], Answer]] = st.session_state.setdefault("good", {})
     query = (loaded.space.embeddings.digest, loaded.state, question.text, question.k, question.depth)
     try:
-        result = answer(loaded, question, name, decoder, baseline.ranking)
+        result = answer(loaded, question, name, decoder)
     except FrontierError as error:
         errors[name] = str(error)
         last_query, last_answer = last.get(name, (None, None))

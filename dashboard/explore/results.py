@@ -18,7 +18,7 @@ from dashboard.widgets import confirm, feedback_effect, vote_buttons
 from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, draw_table, number_column, text_column
 from engine.evaluation.metrics import METRICS, title_of
-from engine.views.sets import Merged, merged, missed
+from engine.views.sets import Merged, card, merged, missed
 from engine.wording import visible
 
 MOST_MISSED = 6
@@ -57,20 +57,21 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
         rankings = [answer.ranking for answer in answers.values()]
         absent = missed(loaded.space, question.vector, question.id, rankings, question.qrels)
     _list_missed("Missed by all: ", absent)
-    _beside(loaded, question, answers, baseline)
+    _beside(loaded, question, answers)
 
 
 def show_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw one table of all sets, and at the side the open document."""
     _merged_table(loaded, question, answers, baseline)
-    _beside(loaded, question, answers, baseline)
+    _beside(loaded, question, answers)
 
 
 def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
     """Draw a row for each decoder, a column for each metric."""
-    rows = []
+    rows, against = [], answers[baseline].ranking
     for answer in answers.values():
-        values = answer.figures
+        with turn():
+            values = card(loaded.space, question.id, answer.ranking, against, question.qrels, question.k)
         recall = {} if values.recall is None else {title_of("recall"): values.recall}
         metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
         at_k = {f"{title}@{question.k}": value for title, value in metrics.items()}
@@ -84,10 +85,10 @@ def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer],
             st.text(f"{metric.title}@k: {metric.formula}")
 
 
-def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     document_panel.show(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
-    feedback_effect.show(loaded, question, answers, baseline)
+    feedback_effect.show(loaded, question, answers)
 
 
 def _votes(loaded: Loaded, question: Question) -> dict[str, str]:

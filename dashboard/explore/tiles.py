@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -13,13 +15,13 @@ from dashboard.explore import checkup
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore
 from dashboard.session.answers import Answer, slider_requests
-from dashboard.session.parameters import form_at, put_values
+from dashboard.session.parameters import form_at, key_of
 from dashboard.session.query import Question, query_key, step
 from dashboard.session.view_names import CHECK_UP
 from dashboard.widgets import confirm
+from engine.errors import ParamError
 from engine.evaluation.paired import promise
-from engine.params import Real, values_of
-from engine.stages import methods
+from engine.params import Param, Real, values_of
 from engine.views import slider
 from engine.views.sets import trust
 
@@ -40,7 +42,7 @@ def show(
     errors: by decoder, why there is no answer at its setting; the last one stands in for it
     released: whether a slider was let go just now
     """
-    given = question.relevant
+    given, forms = question.relevant, dict[str, dict[str, tuple[str, Param]]]()
     beside = any(result.decoder == baseline.decoder for result in answers.values())
     data: dict[str, Any] = {
         "query": query_key(loaded, question),
@@ -54,7 +56,7 @@ def show(
         "address": restore.address_after(loaded) if released else None,
         "decoders": [
             {
-                **_tile(loaded, question, key, result),
+                **_tile(loaded, question, key, result, forms.setdefault(key, {})),
                 "baseline": result.decoder == baseline.decoder,
                 "error": errors.get(result.name),
             }
@@ -72,30 +74,20 @@ def show(
         else:
             st.session_state[decoders.VIEW] = CHECK_UP
 
-    vendor.view("tiles", KEY, data, {"committed": _commit, "stepped": stepped})
+    vendor.view("tiles", KEY, data, {"committed": partial(_commit, forms), "stepped": stepped})
 
 
-def _tile(loaded: Loaded, question: Question, key: str, result: Answer) -> dict[str, Any]:
-    scores = None if result.relevance is None else result.relevance.score
-    more = {"relevant": question.relevant, "scores": scores}
-    notes = [promise(result.stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
-    return {
-        "key": key,
-        **look_of(result.name, result.title),
-        "note": " · ".join(filter(None, notes)),
-        "now": slider.packed_ranking(loaded.space, question.vector, result.ranking, **more),
-        "sliders": _sliders(loaded, question, result, more),
-    }
-
-
-def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str, Any]) -> list[dict[str, Any]]:
-    """The sliders of a decoder, each with the address of its answers at every position."""
-    stage, sliders = result.stage, []
-    values = values_of(stage)
+def _tile(
+    loaded: Loaded, question: Question, key: str, result: Answer, forms: dict[str, tuple[str, Param]]
+) -> dict[str, Any]:
+    """A decoder's figures, and its sliders, each with the address of its answers at every position."""
+    stage, values, sliders = result.stage, values_of(result.stage), []
+    more = {"relevant": question.relevant, "scores": None if result.relevance is None else result.relevance.score}
     for param in stage.spec.params:
-        form = form_at("", param, values)[1]
+        widget_key, form = form_at(key_of(stage.spec, decoders.PREFIX, param.name), param, values)
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
             continue
+        forms[param.name] = widget_key, form
         requests = slider_requests(loaded, question, result.decoder, form, **more)
         sliders.append(
             {
@@ -109,14 +101,23 @@ def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str,
                 "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
             }
         )
-    return sliders
+    notes = [promise(stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
+    return {
+        "key": key,
+        **look_of(result.name, result.title),
+        "note": " · ".join(filter(None, notes)),
+        "now": slider.packed_ranking(loaded.space, question.vector, result.ranking, **more),
+        "sliders": sliders,
+    }
 
 
-def _commit(told: Mapping[str, Any]) -> None:
-    """Set the parameters to what the sliders were let go at."""
+def _commit(forms: Mapping[str, Mapping[str, tuple[str, Param]]], told: Mapping[str, Any]) -> None:
+    """Set the parameters to what the sliders were let go at; forms: of each slider its widget's key and declaration."""
     st.session_state[RELEASED] = True
     st.session_state[SERIAL] = max(int(told["serial"]), st.session_state.get(SERIAL, 0))
-    known = methods("selector")
     for name, values in told["values"].items():
-        if name in known:
-            put_values(known[name], decoders.PREFIX, values)
+        for param, value in values.items():
+            if param in forms.get(name, ()):
+                widget_key, form = forms[name][param]
+                with suppress(ParamError):
+                    st.session_state[widget_key] = form.check(value)

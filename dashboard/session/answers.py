@@ -23,7 +23,6 @@ from engine.reach import Reach
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking, digest_of
 from engine.views.decision import Relevance, relevance
-from engine.views.sets import Card, card
 from engine.views.slider import SliderRequest, requests
 
 T = TypeVar("T")
@@ -45,7 +44,6 @@ class Answer:
     name: str  # of its selector
     decoder: Decoder  # as it was set
     ranking: Ranking  # of this query alone
-    figures: Card  # metrics against the baseline
     seconds: float | None  # median of a few calls, None where there was only the first of its kind
     relevance: Relevance | None = None  # what the selector saw, None where that is the inner product with the query
 
@@ -65,8 +63,8 @@ def query_of(loaded: Loaded, question: Question) -> Embeddings:
     return Embeddings((question.id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
 
 
-def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, baseline: Ranking | None = None) -> Answer:
-    """The answer of a decoder; baseline: the ranking to compare with, by default the decoder's own."""
+def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder) -> Answer:
+    """The answer of a decoder."""
     decoders.checked(decoder, loaded.space)
     memory: Memo[tuple[Any, ...], Answer] = _memory(loaded, "answers", REMEMBERED)
     key = answer_key(loaded, question, decoder)
@@ -75,16 +73,14 @@ def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, base
         candidates, before = (None, 0.0) if plain else scores_of(loaded, question, decoder)
         with jobs.turn():
             ranking, after = _timed(loaded, question, decoder, candidates)
-            against = ranking if baseline is None else baseline
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
-            figures = card(loaded.as_answered().space, question.id, ranking, against, question.qrels, question.k)
         seconds = None if before is None or after is None else before + after
-        memory[key] = Answer(name, decoder, ranking, figures, seconds, selector_relevance)
+        memory[key] = Answer(name, decoder, ranking, seconds, selector_relevance)
     return memory[key]
 
 
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
-    """All that an answer and its figures depend on."""
+    """All that an answer and what is drawn of it depend on."""
     judged = question.qrels.digest if question.qrels is not None else None
     return (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
 

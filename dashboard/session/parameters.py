@@ -1,7 +1,6 @@
 """The declared parameters of a stage in session state: keys of their widgets, read and set."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, overload
 
 import streamlit as st
@@ -34,16 +33,6 @@ def put(stage: Stage, key: str) -> None:
     for param in spec.params:
         widget_key, form = form_at(key_of(spec, key, param.name), param, known)
         st.session_state[widget_key] = form.check(values[param.name])
-
-
-def put_values(spec: Spec, key: str, values: Mapping[str, Any]) -> None:
-    """Set the widgets under this key to values, each in the form it has now; what is illegal there is passed over."""
-    current = values_of(stage_of(spec, key))
-    for param in spec.params:
-        if param.name in values:
-            widget_key, form = form_at(key_of(spec, key, param.name), param, current)
-            with suppress(ParamError):
-                st.session_state[widget_key] = form.check(values[param.name])
 
 
 @overload

@@ -21,10 +21,10 @@ MOST_ROWS = 3
 WORDS = 60
 
 
-def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     """Draw what changed against the corpus as it was embedded, this person's last event, and Undo.
 
-    answers: those to compare, the baseline's among them. Nothing where this session has live feedback off, or none
+    answers: those to compare. Nothing where this session has live feedback off, or none
     counts.
     """
     if not feedback.is_on():
@@ -36,7 +36,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     if not counting:
         return
     last = next((event for event in reversed(counting) if event.person == feedback.person()), None)
-    changes = _changes(loaded, question, answers, baseline)
+    changes = _changes(loaded, question, answers)
     with st.container(border=True, key="feedback.effect"):
         left, right = st.columns([2, 5], gap="small", vertical_alignment="center")
         with left, st.container(gap="xsmall"):
@@ -59,14 +59,11 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
                 st.caption("Nothing that this query gets has moved: scores and order are as embedded.")
 
 
-def _changes(
-    loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str
-) -> tuple[BeforeAfter, ...]:
+def _changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
     first = loaded.origin
     if first is loaded:
         return ()
-    plain = answer(first, question, baseline, answers[baseline].decoder)
-    then = {name: answer(first, question, shown.name, shown.decoder, plain.ranking) for name, shown in answers.items()}
+    then = {name: answer(first, question, shown.name, shown.decoder) for name, shown in answers.items()}
     with turn():
         both = {name: (then[name].ranking, shown.ranking) for name, shown in answers.items()}
         return before_after(first.space, loaded.space, question.vector, both)

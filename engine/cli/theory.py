@@ -13,7 +13,7 @@ from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
 from engine.cli.output import aligned, echo, echo_json, echo_lines, write_text
 from engine.evaluation.studies.brute_force import optimum_gap, pools
-from engine.evidence.run import JudgedClaim, as_plain, keep
+from engine.evidence.run import as_plain, in_order, keep
 from engine.evidence.run import reproduce as run
 from engine.progress import counted
 from engine.space import Space
@@ -188,21 +188,19 @@ def reproduce(
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
     with Meter() as meter:
-
-        def say(row: JudgedClaim) -> None:
-            meter.clear()
-            echo(f"{row.claim.id:<4} {row.words}", err=True)
-
         options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
-        report = run(which, data, encoder, work, train, say=say, progress=meter, **options)
-    whole = keep(report)
+        for report in run(which, data, encoder, work, train, progress=meter, **options):
+            meter.clear()
+            row = report.rows[-1]
+            echo(f"{row.claim.id:<4} {row.words}", err=True)
+    rows, whole = in_order(report.rows), keep(report)
     if out is not None:
         write_text(out, whole.as_json())
     if as_json:
-        for row in report.rows:
+        for row in rows:
             echo_json(as_plain(row))
         return
-    for row in report.rows:
+    for row in rows:
         echo(f"\n{row.claim.id} {row.claim.paper}, {row.claim.place}: {row.words}", bold=True)
         echo(f"  {row.claim.sentence}")
         echo(f"  {row.ruling.why}")
@@ -211,4 +209,4 @@ def reproduce(
             if text:
                 echo(f"  {name}: {text}")
     echo("\n" + aligned(report.table()))
-    echo(f"{counted(len(report.rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")
+    echo(f"{counted(len(rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")

@@ -49,13 +49,13 @@ def folder():
 
 @pytest.fixture
 def run(page, folder):
-    """What a JavaScript expression over a module's names, and `given`, is worth."""
+    """What a JavaScript expression over the names of parts.js, and `given`, is worth."""
     page.goto(f"{folder}/")
 
-    def ask(expression, given=None, module="answers"):
+    def ask(expression, given=None):
         return page.evaluate(
             f"""async given => {{
-                const names = await import('./{module}.js');
+                const names = await import('./parts.js');
                 return new Function('names', 'given', `with (names) return ({expression})`)(names, given) ?? null;
             }}""",
             given,
@@ -139,11 +139,11 @@ def test_the_nearest_position(run):
 
 
 def test_numbers_are_written_in_the_one_style(run):
-    written = run("[number(0.1494), number(-0.5, 2), number(null), setting(-0.25), setting(0.001)]", module="parts")
+    written = run("[number(0.1494), number(-0.5, 2), number(null), setting(-0.25), setting(0.001)]")
     assert written == ["0.149", "−0.50", "–", "−0.25", "0.001"]
-    assert run("[0.5, -0.022, 0.0004, -0.0004].map(v => signed(v))", module="parts") == [
+    assert run("[0.5, -0.022, 0.0004, -0.0004].map(v => signed(v))") == [
         "+0.500", "−0.022", "±0", "±0"]  # fmt: skip
-    assert run("[counted(1, 'set'), counted(0, 'set'), counted(2, 'query', 'queries')]", module="parts") == [
+    assert run("[counted(1, 'set'), counted(0, 'set'), counted(2, 'query', 'queries')]") == [
         "1 set", "0 sets", "2 queries"]  # fmt: skip
-    colours = run("[-1, 0, 0.5, 1, 2].map(heat)", module="parts")
+    colours = run("[-1, 0, 0.5, 1, 2].map(heat)")
     assert colours[0] == colours[1] == [0, 34, 78] and colours[3] == colours[4] == [254, 232, 56] != colours[2]

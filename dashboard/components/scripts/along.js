@@ -1,8 +1,7 @@
 // One ranked list beside a chart: it follows the chart's dot along its curve.
 
-import { Answers, path } from "./answers.js";
 import { Lists } from "./lists.js";
-import { announce, hub, listen, make, number } from "./parts.js";
+import { Answers, announce, hub, listen, make, number, path } from "./parts.js";
 
 class Along extends Lists {
   constructor(parent) {

@@ -1,7 +1,6 @@
 // The ranked lists of the decoders that are shown, with lines between the same documents; they follow the tiles.
 
-import { announce, counted, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
-import { DUPLICATE } from "./answers.js";
+import { DUPLICATE, announce, counted, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
 
 const ROW = 28, OUT = 22, HEAD = 24;
 

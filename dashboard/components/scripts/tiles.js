@@ -1,7 +1,8 @@
 // A tile a decoder: its sliders with what they do, its figures and its redundancy, and the query's own frontier.
 
-import { Answers, inside, nearest, path } from "./answers.js";
-import { announce, counted, hub, make, number, setting, signed, styled, thumbnail } from "./parts.js";
+import {
+  Answers, announce, counted, hub, inside, make, nearest, number, path, setting, signed, styled, thumbnail,
+} from "./parts.js";
 
 const ENDS = ["pointerup", "pointercancel"];
 const PAUSE = 90; // milliseconds after a key press before the server is told: more may follow

@@ -23,14 +23,12 @@ from support.pages import baseline, component, figures, press, sets, tables, til
 
 def answers_of(loaded, asked, names, **params):
     query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
-    answers, base = {}, None
+    answers = {}
     for name in names:
         stage = engine.make(name, **params.get(name, {}))
         decoder = engine.Decoder(select=stage, depth=asked.depth)
         ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
-        base = base or ranking
-        figures = set_views.card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
-        answers[name] = Answer(name, decoder, ranking, figures, 0.001)
+        answers[name] = Answer(name, decoder, ranking, 0.001)
     return answers
 
 
@@ -62,9 +60,11 @@ def test_the_lists_hold_each_decoders_set_and_name_what_all_miss(loaded, asked):
 def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
     answers = answers_of(loaded, asked, NAMES, nnn={"l1": 0.6})
     app = drawn(RESULTS, loaded, asked, answers)
-    assert figures(app, "Recall@6") == [answer.figures.recall for answer in answers.values()]
-    for shown, answer in zip(figures(app, "ILAD@6"), answers.values(), strict=True):
-        assert shown == pytest.approx(answer.figures.ilad, abs=2e-5)
+    base = answers[NAMES[0]].ranking
+    cards = [set_views.card(loaded.space, "q", a.ranking, base, asked.qrels, asked.k) for a in answers.values()]
+    assert figures(app, "Recall@6") == [card.recall for card in cards]
+    for shown, card in zip(figures(app, "ILAD@6"), cards, strict=True):
+        assert shown == pytest.approx(card.ilad, abs=2e-5)
     for tile, answer in zip(tiles(app).values(), answers.values(), strict=True):
         rows, own = redundancy_views.redundancy(loaded.space, answer.ranking).rows, tile["set"]
         assert own.rows() == list(rows)

@@ -13,7 +13,6 @@ from dashboard.session.answers import Answer
 from dashboard.session.view_names import MAP
 from dashboard.widgets import map as shared_map
 from dashboard.widgets.map import CLUSTER, PLAIN
-from engine.views.sets import card
 from support.explore_parts import corpus, drawn, question_of
 
 TOPICS = tuple(["pets", "tools", ""][i % 3] for i in range(30))
@@ -36,13 +35,11 @@ def loaded():
 
 
 def answers_of(loaded, asked, names=("top_k", "mmr")):
-    query, answers, base = engine.Embeddings(("q",), asked.vector.unsqueeze(0)), {}, None
+    query, answers = engine.Embeddings(("q",), asked.vector.unsqueeze(0)), {}
     for name in names:
         decoder = engine.Decoder(select=engine.make(name))
         ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
-        base = base or ranking
-        figures = card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
-        answers[name] = Answer(name, decoder, ranking, figures, 0.001)
+        answers[name] = Answer(name, decoder, ranking, 0.001)
     return answers
 
 

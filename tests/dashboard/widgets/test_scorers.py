@@ -127,9 +127,8 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     for key, decoder in ((FIRST, base), (PICKED, mine)):
         result = scored(decoder, loaded.space, query)
         ranking = select_from(decoder.select, result, asked.k)
-        figures_ = set_views.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
         saw = decision.relevance(decoder.select, result)
-        shown[key] = Answer(key, decoder, ranking, figures_, 0.001, saw)
+        shown[key] = Answer(key, decoder, ranking, 0.001, saw)
     rows, saw = shown[PICKED].ranking.rows(), shown[PICKED].relevance
     drawn_ = drawn(RESULTS, loaded, asked, shown, reading=reading(loaded, rows[-1]))
     own = tiles(drawn_)[PICKED]
