@@ -95,7 +95,8 @@ def remove(chosen: Iterable[Item]) -> int:
     freed = 0
     for item in chosen:
         for path in item.files:
-            _inside(path)
+            if not path.parent.resolve().is_relative_to(home().resolve()):
+                raise FrontierError(f"{path} lies outside {home().resolve()}, so it is not deleted from here")
             if path not in shared:
                 freed += cache.delete(path)
         _tidy(item)
@@ -243,12 +244,6 @@ def _stat(path: Path) -> tuple[int, float]:
     except OSError:
         return 0, 0.0  # gone since it was listed
     return stat.st_size, stat.st_mtime
-
-
-def _inside(path: Path) -> None:
-    place = home().resolve()
-    if not path.parent.resolve().is_relative_to(place):
-        raise FrontierError(f"{path} lies outside {place}, so it is not deleted from here")
 
 
 def _tidy(item: Item) -> None:

@@ -149,7 +149,9 @@ def _guard(loop: Any, interpretable: bool) -> None:
             except Exception:
                 mend()
             finally:
-                _narrow_code(loop)
+                # Numba makes files as the umask has it.
+                for path in Path(loop.stats.cache_path).glob("*.nb[ci]") if loop.stats.cache_path else ():
+                    narrow(path)
         return compile_for(*arguments, **named)
 
     loop._compile_for_args = compile_or_interpret
@@ -166,13 +168,6 @@ def _keep_no_code() -> None:
     """Compile for this process only, from now on: nothing can be written."""
     for loop in _loops:
         loop._cache = NullCache()
-
-
-def _narrow_code(loop: Any) -> None:
-    """Leave code to the user alone: Numba makes files as the umask has it."""
-    if place := loop.stats.cache_path:
-        for path in Path(place).glob("*.nb[ci]"):
-            narrow(path)
 
 
 @cache
