@@ -346,12 +346,8 @@ def _chosen(selectors: Sequence[Selector], candidates: Candidates, k: int) -> li
         index = answer.index
         if pool is not None:
             index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
-        rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), _scoped(answer, candidates)))
+        info = answer.info
+        if candidates.pool is not None and candidates.count < len(candidates.matrix):
+            info = tuple({**details, "scope": "pool", "depth": candidates.count} for details in info)
+        rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), info))
     return rankings
-
-
-def _scoped(answer: Ranking, candidates: Candidates) -> tuple[Mapping[str, Any], ...]:
-    """What an answer says of itself, and that it is one of a pool only where that is not the corpus."""
-    if candidates.pool is None or candidates.count == len(candidates.matrix):
-        return answer.info
-    return tuple({**info, "scope": "pool", "depth": candidates.count} for info in answer.info)

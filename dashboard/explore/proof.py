@@ -9,7 +9,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, answer_key, keep_proof, query_of
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import JobPanel, run_button
-from engine.partial_answer import PROVEN
+from engine.dialogue import PROVEN
 from engine.progress import counted, report_to
 from engine.reach import Reach
 from engine.values import Ranking

@@ -84,7 +84,10 @@ def containing_passages(
     made, missing = _Made(corpus), []
     for row in watch(rows, "choosing passages"):
         rng = Random(f"{seed} {corpus.ids[row]}".encode(errors="surrogatepass"))
-        span = _sampled_span(words[row], shortest, longest, rng)
+        # Every length is as likely, then every start.
+        n_words = rng.randint(shortest, min(longest, len(words[row])))
+        start = rng.randint(0, len(words[row]) - n_words)
+        span = words[row][start : start + n_words]
         made.add_query(row, span)
         copies: list[str] = []
         for number in range(distractors):
@@ -152,13 +155,6 @@ def _sampled_rows(corpus: Corpus, words: list[list[Place]], count: int, shortest
             f"{max(map(len, words), default=0)}; lower shortest"
         )
     return sorted(sorted(rows, key=lambda row: digest_of([str(seed), corpus.ids[row]]))[:count])
-
-
-def _sampled_span(places: list[Place], shortest: int, longest: int, rng: Random) -> list[Place]:
-    """The places of consecutive words; every length is as likely, then every start."""
-    length = rng.randint(shortest, min(longest, len(places)))
-    start = rng.randint(0, len(places) - length)
-    return places[start : start + length]
 
 
 def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:

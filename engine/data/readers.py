@@ -148,7 +148,9 @@ def _file(path: TableFile, columns: Columns | None, table: Table, watch: Progres
     if isinstance(path, Path) and not path.exists():
         raise DataError(f"{path} does not exist; expected {_expected()}")
     if isinstance(path, Path) and suffix in vectors.SUFFIXES:
-        return _bare_vectors(path, watch)
+        embeddings, notices = vectors.read_vectors(path, watch=watch)
+        corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=path.stem)
+        return Dataset(corpus, Queries((), ()), vectors=embeddings, notices=notices + _lengths(embeddings))
     if suffix not in tables.SUFFIXES:
         raise DataError(f"{path.name}: cannot read {suffix or 'a file without a suffix'}; expected {_expected()}")
     corpus, notices = _corpus(path, path.stem, columns, table)
@@ -338,12 +340,6 @@ def _aspects(
     if why := _unusable(path.name, grades, corpus, queries):
         return None, (*notices, Notice(f"aspects are left out: {why}", len(grades)))
     return aspects, notices
-
-
-def _bare_vectors(path: Path, watch: Progress) -> Dataset:
-    embeddings, notices = vectors.read_vectors(path, watch=watch)
-    corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=path.stem)
-    return Dataset(corpus, Queries((), ()), vectors=embeddings, notices=notices + _lengths(embeddings))
 
 
 def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:

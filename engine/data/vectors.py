@@ -73,7 +73,13 @@ def read_vectors(
         names = tuple(map(str, range(len(array))))
         notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(names)),)
     elif isinstance(ids, (str, Path)):
-        names = _ids_of_lines(path, Path(ids), len(array))
+        ids_file = Path(ids)
+        texts = (
+            (number, text.removesuffix("\n").removesuffix("\r")) for number, text in lines(ids_file, longest=SHORT)
+        )
+        names = tuple(as_id(text, f"{ids_file.name} line {number}") for number, text in islice(texts, len(array)))
+        if next(texts, None):
+            raise DataError(_how_many(path, len(array), f"more than {len(array)}"))
     else:
         names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
     if len(names) != len(array):
@@ -99,14 +105,6 @@ def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddi
             f"{_listed('not in the corpus', extra)}"
         )
     return Embeddings(ids, embeddings.vectors[[position[doc] for doc in ids]], embeddings.encoder)
-
-
-def _ids_of_lines(path: Path, ids: Path, rows: int) -> tuple[str, ...]:
-    texts = ((number, text.removesuffix("\n").removesuffix("\r")) for number, text in lines(ids, longest=SHORT))
-    names = tuple(as_id(text, f"{ids.name} line {number}") for number, text in islice(texts, rows))
-    if next(texts, None):
-        raise DataError(_how_many(path, rows, f"more than {rows}"))
-    return names
 
 
 @dataclass(frozen=True)

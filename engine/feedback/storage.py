@@ -81,7 +81,10 @@ class Log(EventLog):
             with self._writing() as rows:
                 before = self._session
                 after = step(before)
-                _refuse_other_past(before, after)
+                last = slice(max(before.position - 1, 0), before.position)
+                same = after.journal.records[last] == before.journal.records[last]
+                if after.start is not before.start or after.position < before.position or not same:
+                    raise ParamError("step must go on from the session that it is given; got one with another past")
                 records = after.journal.records[before.position : after.position]
                 rows.append([body_of(record, self._space.corpus) for record in records])
             if records:
@@ -294,13 +297,6 @@ def _log_path(path: str | Path) -> Path:
 
 def _missing(path: Path) -> DataError:
     return DataError(f"{path} does not exist; begin a log with engine.orag.log(path, space)")
-
-
-def _refuse_other_past(before: Session, after: Session) -> None:
-    last = slice(max(before.position - 1, 0), before.position)
-    same = after.journal.records[last] == before.journal.records[last]
-    if after.start is not before.start or after.position < before.position or not same:
-        raise ParamError("step must go on from the session that it is given; got one with another past")
 
 
 @contextmanager

@@ -131,14 +131,11 @@ def arranged(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, tel
         return result
 
     affinities = PerplexityBasedNN(knn_index=PrecomputedNeighbors(index, distance), perplexity=perplexity, n_jobs=1)
-    points = TSNEEmbedding(_start(flat, seed), affinities, negative_gradient_method=step, n_jobs=1)
+    # Tiny, as t-SNE likes it, and shaken a little: points on one line would never leave it.
+    spread = float(flat[:, 0].std(dtype=np.float64))
+    noise = np.random.default_rng(seed).standard_normal(flat.shape) * (_SHAKEN if spread > 0 else _START)
+    start = flat * (_START / spread if spread > 0 else 0) + noise
+    points = TSNEEmbedding(start, affinities, negative_gradient_method=step, n_jobs=1)
     for iterations, exaggeration in ((_EARLY, _EXAGGERATION), (_LATE, 1)):
         points.optimize(iterations, exaggeration=exaggeration, momentum=_MOMENTUM, inplace=True)
     return np.asarray(points, dtype=np.float32)
-
-
-def _start(flat: np.ndarray, seed: int) -> np.ndarray:
-    """Tiny, as t-SNE likes it, and shaken a little: points on one line would never leave it."""
-    spread = float(flat[:, 0].std(dtype=np.float64))
-    shaken = np.random.default_rng(seed).standard_normal(flat.shape) * (_SHAKEN if spread > 0 else _START)
-    return flat * (_START / spread if spread > 0 else 0) + shaken

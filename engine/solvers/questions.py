@@ -103,7 +103,10 @@ def of_greedy(
     terms = weight * float(np.linalg.norm(query_of(candidates))) * square**0.5 + (1 - weight) * square
     loss = CLOSE * terms if kind == NEAREST else 0.0
     if kind != NEAREST and not candidates.matrix.unit:
-        first = [_first(marginal, candidates, gains[0], len(rows))]
+        # The longest row could be any.
+        spread = float(np.log(square) if kind == LOG_RESIDUAL else np.sqrt(square))
+        limit = gains[0] - (1 - weight) * spread
+        first = [LinearQuestion(weight * query_of(candidates), limit, frozenset(range(len(rows))), gains[0])]
     vectors = candidates.vectors.double().cpu().numpy()
     along = vectors @ query_of(candidates)
     questions = first
@@ -263,13 +266,6 @@ class _Marginal:
         # Concave in the squared length s within the span: its tangent there, and s ≥ 2 z·p − |z|² for any other p.
         constant = (1 - self.weight) * (value + steep * (float((z[1:] ** 2).sum()) + self.square - rest))
         return slope, float(constant)
-
-
-def _first(marginal: _Marginal, candidates: Candidates, gain: float, total: int) -> LinearQuestion:
-    """The first pick of dpp or ssd where rows differ in length: the longest could be any."""
-    spread = np.log(marginal.square) if marginal.kind == LOG_RESIDUAL else np.sqrt(marginal.square)
-    limit = gain - (1 - marginal.weight) * float(spread)
-    return LinearQuestion(marginal.weight * query_of(candidates), limit, frozenset(range(total)), gain)
 
 
 def _best_tangent(marginal: _Marginal, z: np.ndarray, value: float) -> tuple[np.ndarray, float]:

@@ -1,6 +1,7 @@
 """Arithmetic to encode in: bfloat16 if the hardware has it and the vectors stay the same, else float32."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
@@ -48,9 +49,10 @@ def choose(
     if hardware is None:
         return _FULL
     key = digest_of([source.digest, torch.__version__, hardware, *PROBE])
-    cosine = _remembered(key) if memo else None
-    if cosine is None:
-        cosine = _measured.get(key)
+    cosine = _measured.get(key)
+    if memo:
+        with suppress(ValueError):
+            cosine = float(cache.get(_SECTION, key) or "")
     if cosine is None:
         on_probe()
         cosine = _measured[key] = fidelity(source, device)
@@ -91,10 +93,3 @@ def capability(device: str) -> str | None:
         has = [test for test in tests if getattr(torch.cpu, test, lambda: False)()]
         return f"cpu {' '.join(has)}" if has else None
     return None
-
-
-def _remembered(key: str) -> float | None:
-    try:
-        return float(cache.get(_SECTION, key) or "")
-    except ValueError:
-        return None

@@ -12,9 +12,9 @@ import numpy as np
 
 from engine.data.stores.config import config_path, read_entry
 from engine.data.stores.milvus_collection import FLAT, NOTED, STRONG, MilvusAccess, MilvusCaller, MilvusTable
-from engine.data.stores.note import comment_of, note_in
 from engine.data.stores.pgvector_rows import PgTable, indexes_of
 from engine.data.stores.postgres import Connections, PgAccess
+from engine.data.stores.store import comment_of, note_in
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Embeddings, digest_of, replace_surrogates

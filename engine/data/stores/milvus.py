@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.data.stores.milvus_collection import FLAT, MOST, STRONG, MilvusAccess, MilvusCollection, MilvusTable
-from engine.data.stores.note import check_loaded, encoder_of
-from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, where_text
+from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 

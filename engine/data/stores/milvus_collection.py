@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.data.stores.note import note_in
-from engine.data.stores.store import CHANGED, Where
+from engine.data.stores.store import CHANGED, Where, note_in
 from engine.errors import DataError
 
 SECONDS = 4.0

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.data.stores.note import check_loaded, encoder_of
 from engine.data.stores.pgvector_rows import PgRows, PgTable, RowFacts, values_of
 from engine.data.stores.postgres import Connections, PgAccess
-from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, where_text
+from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
@@ -121,10 +120,13 @@ class PgVectorStore(VectorStore):
         examples = list({limit: own for limit, own in zip(limits, parameters, strict=True)}.values())
 
         def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
+            from psycopg import sql
+
+            explain = sql.SQL("EXPLAIN (FORMAT JSON) ") + statement
             # All in one round trip.
             with connection.pipeline():
                 state = connection.execute(_settings(exact, self.table, bool(self.rows.indexes)))
-                explained = [connection.execute(_explained(statement), own) for own in examples]
+                explained = [connection.execute(explain, own) for own in examples]
                 answers = [connection.execute(statement, own, binary=True) for own in parameters]
                 snapshot, plans = state.fetchone()[0], [one.fetchone()[0][0]["Plan"] for one in explained]
                 found = [answer.fetchall() for answer in answers]
@@ -172,12 +174,6 @@ class PgVectorStore(VectorStore):
 
     def close(self) -> None:
         self.connections.close()
-
-
-def _explained(statement: Any) -> Any:
-    from psycopg import sql
-
-    return sql.SQL("EXPLAIN (FORMAT JSON) ") + statement
 
 
 def _settings(exact: bool, table: PgTable, indexed: bool) -> Any:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.data.stores.note import note_in
 from engine.data.stores.postgres import driver
-from engine.data.stores.store import Hits, Where, is_unit
+from engine.data.stores.store import Hits, Where, is_unit, note_in
 from engine.errors import DataError
 
 EF = 40

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,6 +19,8 @@ from engine.values import ByDigest, EncoderRef, digest_of
 Where = Mapping[str, Collection[str]]
 """Column → the values that a document may have there; all columns must fit."""
 CHANGED = "changed while asked"
+NOTE_KEY = "frontier"
+"""Of what `frontier store load` notes beside documents: their encoder, the digest of what is loaded, whether all is."""
 
 
 def where_text(where: Where | None) -> str:
@@ -250,3 +252,31 @@ class VectorStore(ABC):
         off += len(point) * float(np.finfo(np.float32).tiny)  # what products too small for float32 may lose
         sent_off = float(np.linalg.norm(point / length - sent)) * norm
         return scores, length * (float(theirs.min()) + off * (2 if h.scores is None else 1) + sent_off)
+
+
+def note_in(comment: str | None) -> dict[str, Any]:
+    """What was noted in a comment; nothing where it is somebody else's."""
+    try:
+        noted = json.loads(comment or "{}")
+    except ValueError:
+        return {}
+    own = noted.get(NOTE_KEY) if isinstance(noted, dict) else None
+    return own if isinstance(own, dict) else {}
+
+
+def comment_of(encoder: EncoderRef | None, digest: str, complete: bool) -> str:
+    """The comment that says so, as JSON."""
+    own = {"encoder": asdict(encoder) if encoder else None, "digest": digest, "complete": complete}
+    return json.dumps({NOTE_KEY: own}, sort_keys=True)
+
+
+def encoder_of(note: Mapping[str, Any]) -> EncoderRef | None:
+    """The encoder that a note names."""
+    own = note.get("encoder")
+    return EncoderRef(**own) if own else None
+
+
+def check_loaded(note: Mapping[str, Any], name: str) -> None:
+    """Raise a DataError where loading has begun and not ended."""
+    if note.get("complete") is False:
+        raise DataError(f"{name} is not loaded to its end: run `frontier store load {name} …` again, it goes on")

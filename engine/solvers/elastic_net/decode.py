@@ -82,7 +82,10 @@ def _first_parameter(c: Candidates, s: Setting, best: Array) -> tuple[Array, lis
         size = math.ceil(s.l1)
         values = np.empty(c.batch)
         for b in range(c.batch):
-            values[b], support = _of_size(c, b, s.l2, size, best[b])
+            values[b], support = max(best[b], 0.0), 0
+            if best[b] > 0 and size:
+                path = regularization_path(only(c, slice(b, b + 1)), s.l2, LOWEST * best[b], size)
+                values[b], support = path.first_of(size)
             if support != size:
                 messages[b].append(f"no λ₁ gives {size} documents a weight; this one gives {support}")
         return values, messages
@@ -92,13 +95,6 @@ def _first_parameter(c: Candidates, s: Setting, best: Array) -> tuple[Array, lis
             texts.append("λ₁ = λ₂ = 0: taken as the limit of ever smaller λ₁, as the minimiser need not be unique")
         values = np.maximum(LIMIT * best, 0)
     return values, messages
-
-
-def _of_size(c: Candidates, b: int, l2: float, size: int, best: float) -> tuple[float, int]:
-    """λ₁ at which `size` documents have a weight, and how many do."""
-    if best <= 0 or size == 0:
-        return max(best, 0.0), 0
-    return regularization_path(only(c, slice(b, b + 1)), l2, LOWEST * best, size).first_of(size)
 
 
 def _ranking(

@@ -161,7 +161,7 @@ def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
 
 
 def _by_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    from engine.solvers.elastic_net.gram import by_gram
+    from engine.solvers.elastic_net.active_set import by_gram
 
     queries = c.queries.double()
     if c.shared:
