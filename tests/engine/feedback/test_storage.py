@@ -6,7 +6,6 @@ import re
 import signal
 import sqlite3
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -457,20 +456,6 @@ def test_where_a_log_belongs(space, tmp_path, monkeypatch):
 
     cache.clear()
     assert orag.load(orag.place(space), space)[0].round == 1, "feedback is no cache"
-
-
-def test_a_log_that_several_begin_at_once_is_one(tmp_path, space):
-    for turn in range(10):
-        path, gate = tmp_path / f"{turn}.sqlite", threading.Barrier(4)
-
-        def begin(name, path=path, gate=gate):
-            gate.wait()
-            log = orag.log(path, space, temperature=0.2)
-            log.feed(vote(log.session, person=name))
-
-        with ThreadPoolExecutor(4) as threads:
-            list(threads.map(begin, "abcd"))
-        assert sorted(event.person for event in orag.load(path, space)[0].events) == list("abcd")
 
 
 @pytest.mark.parametrize("made", ["PRAGMA user_version = 1", "PRAGMA journal_mode = WAL"])
