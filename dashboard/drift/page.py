@@ -7,10 +7,8 @@ import streamlit as st
 
 from dashboard.drift import (
     before_after,
-    decoder_quality,
     example,
     feedback_log,
-    import_export,
     map,
     movers,
     simulation,
@@ -98,7 +96,7 @@ def _to_yours() -> None:
 def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
     def quality() -> None:
         if history.live:
-            decoder_quality.show(history)
+            timeline.log_quality(history)
         else:
             timeline.quality(history.checkpoints, names(history.decoders), history.k, history.unit)
 
@@ -106,7 +104,7 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         feedback_log.show(history)
         # Documents that were cut for a simulation are another corpus.
         if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
-            import_export.offer(history.loaded, history.session, "use", _to_yours)
+            feedback_log.offer(history.loaded, history.session, "use", _to_yours)
 
     more: dict[str, Callable[[], Any]] = {"Snapshots": lambda: snapshots.show(history)}
     return {

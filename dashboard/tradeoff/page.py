@@ -21,7 +21,7 @@ from dashboard.session import tradeoff as settings
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
 from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
-from dashboard.tradeoff import by_query, differences, point_sets, selection, verdict
+from dashboard.tradeoff import differences, point_sets, selection, verdict
 from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
 from dashboard.widgets.choices import choose, choose_several, select
@@ -400,7 +400,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         if found is not None and base is not None:
             verdict.budget_control(curves, base)
             verdict.show_table(curves, found, rows)
-        order = () if base is None else by_query.ordered(sweep, curves, base, label, y)
+        order = () if base is None else differences.ordered(sweep, curves, base, label, y)
         point_sets.show(loaded, question, sweep, curves, opened, curve, order)
 
 

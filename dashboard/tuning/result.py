@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.forest import ForestRow, forest_figure
+from dashboard.charts.differences import ForestRow, forest_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import example, history, import_export, two_encoders
+from dashboard.drift import example, feedback_log, history, two_encoders
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
 from dashboard.services import feedback as live
@@ -372,18 +372,18 @@ def test_files_go_out_and_in():
     for place in range(2):
         vote(loaded, place)
     now = live.session(loaded)
-    log = import_export._written(now, "feedback.jsonl")
-    assert np.array_equal(np.load(io.BytesIO(import_export._written(now, "adapted.npy"))), now.vectors)
-    assert import_export._written(now, "adapted.parquet")[:4] == b"PAR1"
+    log = feedback_log._written(now, "feedback.jsonl")
+    assert np.array_equal(np.load(io.BytesIO(feedback_log._written(now, "adapted.npy"))), now.vectors)
+    assert feedback_log._written(now, "adapted.parquet")[:4] == b"PAR1"
     assert json.loads(log.splitlines()[0])
-    session, notices = import_export._read(log, loaded)
+    session, notices = feedback_log._read(log, loaded)
     assert notices == () and np.array_equal(session.exact, now.exact)
     vote(loaded, 4)
-    aside = import_export.put(loaded, session)
+    aside = feedback_log.put(loaded, session)
     assert np.array_equal(live.session(loaded).exact, now.exact) and live.session(loaded).position == 2
     assert len(orag.load(aside, loaded.space)[0].history) == 3, "the log before is kept"
     with pytest.raises(engine.DataError):
-        import_export._read(b"{}\n", loaded)
+        feedback_log._read(b"{}\n", loaded)
 
 
 def test_a_simulation_becomes_the_corpus_s_feedback(shown):
