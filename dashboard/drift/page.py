@@ -6,15 +6,12 @@ from typing import Any
 import streamlit as st
 
 from dashboard.drift import (
-    before_after,
     example,
     feedback_log,
     map,
     movers,
     simulation,
-    snapshots,
     timeline,
-    two_encoders,
     user_feedback,
 )
 from dashboard.drift.history import DriftHistory, names
@@ -106,15 +103,15 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
             feedback_log.offer(history.loaded, history.session, "use", _to_yours)
 
-    more: dict[str, Callable[[], Any]] = {"Snapshots": lambda: snapshots.show(history)}
+    more: dict[str, Callable[[], Any]] = {"Snapshots": lambda: feedback_log.show_snapshots(history)}
     return {
         "Map": lambda: map.show(history, question),
-        "Then and now": lambda: before_after.show(history, question),
+        "Then and now": lambda: movers.show_results(history, question),
         "Movers": lambda: movers.show(history),
         "Decoders": quality,
         "Votes": votes,
         **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
-        **({"Two encoders": lambda: two_encoders.show(history)} if two_encoders.others(history) else {}),
+        **({"Two encoders": lambda: map.show_both(history)} if map.others(history) else {}),
     }
 
 

@@ -14,9 +14,19 @@ from dashboard.services.jobs import turn
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
-from dashboard.widgets import confirm, feedback_effect, vote_buttons
-from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
-from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, draw_table, number_column, text_column
+from dashboard.widgets import confirm, live_feedback, vote_buttons
+from dashboard.widgets.tables import (
+    CLICKABLE,
+    MOST_ROWS,
+    RELEVANCE,
+    clicked,
+    document_name,
+    draw_columns,
+    draw_table,
+    judged_column,
+    number_column,
+    text_column,
+)
 from engine.evaluation.metrics import METRICS, title_of
 from engine.views.sets import Merged, card, merged, missed
 from engine.wording import visible
@@ -88,7 +98,7 @@ def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer],
 def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     document_panel.show(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
-    feedback_effect.show(loaded, question, answers)
+    live_feedback.show_effect(loaded, question, answers)
 
 
 def _votes(loaded: Loaded, question: Question) -> dict[str, str]:

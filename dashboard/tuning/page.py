@@ -12,7 +12,7 @@ from dashboard.services.memo import remembered
 from dashboard.services.request import judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.tuning import form, result, views
+from dashboard.tuning import form, result
 from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, file_of, run
 from dashboard.widgets import passages
 from dashboard.widgets.failure import show_failure
@@ -192,4 +192,4 @@ def _so_far(started: StartedTuning, cells: Sequence[Cell]) -> None:
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
     if started.request.every:
         return
-    views.show(measured, base, started.request.k, started.request.objective)
+    result.show_points(measured, base, started.request.k, started.request.objective)
