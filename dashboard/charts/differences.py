@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, group_axis, guide, new_figure
+from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, group_axis, guide, new_figure, new_grid
 from dashboard.charts.palette import GREY, INK, style_of
 from engine.progress import counted
 from engine.wording import signed
@@ -56,12 +56,10 @@ def strata_figure(
 
     methods: label of a decoder → its method; across, up: what groups the queries, and the metric.
     """
-    from plotly.subplots import make_subplots
-
     labels, ink = list(dict.fromkeys(r.label for r in rows)), INK.colour(dark)
     groups = {r.group: r.queries for r in rows}
     heads = [f"{escape(group)}<br>{count:,} queries" for group, count in groups.items()]
-    figure = make_subplots(
+    figure = new_grid(
         1, len(groups), shared_yaxes=True, shared_xaxes="all", subplot_titles=heads, horizontal_spacing=0.02
     )
     names = {}
@@ -123,12 +121,7 @@ def forest_figure(rows: Sequence[ForestRow], least: Mapping[str, float], dark: b
             y=[place],
             error_x=error_bars([unit * row.difference], [unit * low], [unit * high]) | {"thickness": 2.5},
             mode="markers",
-            marker={
-                "symbol": style.symbol if drawn.filled else f"{style.symbol}-open",
-                "size": 11,
-                "color": style.colour(dark),
-                "line": {"width": 2, "color": style.colour(dark)},
-            },
+            marker=style.marker(dark, 11, drawn.filled),
             hovertext=f"{name}: {signed(row.difference)}{interval}<br>{counted(row.queries, 'query', 'queries')}",
             hovertemplate=TOOLTIP,
         )

@@ -103,15 +103,18 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
             feedback_log.offer(history.loaded, history.session, "use", _to_yours)
 
-    more: dict[str, Callable[[], Any]] = {"Snapshots": lambda: feedback_log.show_snapshots(history)}
+    more: dict[str, Callable[[], Any]] = {"Regret": lambda: timeline.regret(history)}
+    if history.live:
+        more = {"Snapshots": lambda: feedback_log.show_snapshots(history)}
+    if map.others(history):
+        more["Two encoders"] = lambda: map.show_both(history)
     return {
         "Map": lambda: map.show(history, question),
         "Then and now": lambda: movers.show_results(history, question),
         "Movers": lambda: movers.show(history),
         "Decoders": quality,
         "Votes": votes,
-        **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
-        **({"Two encoders": lambda: map.show_both(history)} if map.others(history) else {}),
+        **more,
     }
 
 

@@ -42,11 +42,13 @@ FIGURE_SPACE = "\u2007"
 def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw the ranked lists, what they miss, and at the side the open document."""
     document = document_panel.current_document(loaded, question)
-    data = {
-        "query": query_key(loaded, question),
-        "opened": None if document is None else document.row,
-        "votes": _votes(loaded, question) if feedback.is_on() else None,
-    }
+    votes = None
+    if feedback.is_on():
+        feedback.prepare(loaded)
+        given = vote_buttons.given_by_me(loaded, question)
+        votes = {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
+    opened_row = None if document is None else document.row
+    data = {"query": query_key(loaded, question), "opened": opened_row, "votes": votes}
     lists = vote_buttons.lists_of(answers)
 
     def opened(told: Mapping[str, Any]) -> None:
@@ -99,13 +101,6 @@ def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -
     document_panel.show(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
     live_feedback.show_effect(loaded, question, answers)
-
-
-def _votes(loaded: Loaded, question: Question) -> dict[str, str]:
-    """This person's thumbs on documents for this query."""
-    feedback.prepare(loaded)
-    given = vote_buttons.given_by_me(loaded, question)
-    return {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
 
 
 def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:

@@ -31,8 +31,6 @@ from engine.wording import visible
 OTHER, PICKED, NAME, RENAMED = "snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename"
 MESSAGE = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
-
-
 LINK, EXPORT, VIEWS = "Link to this page", "Code, results and metrics", "Saved views"
 MOST_ROWS = 10
 COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
@@ -118,7 +116,11 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     """The dialog that saves the page, and opens, compares, renames and deletes saved views."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME, placeholder="For example: before tuning", disabled=question is None)
-        how: dict[str, Any] = {"type": "primary", "disabled": question is None, "help": _missing(question)}
+        how: dict[str, Any] = {
+            "type": "primary",
+            "disabled": question is None,
+            "help": None if question is not None else "Pick a query first",
+        }
         step_button("Save view", "snapshot.save", _save, loaded, question, **how)
     st.caption("Everybody on this server sees saved views, with the corpus's path, and can rename and delete them.")
     saved, broken = snapshots.read_all()
@@ -140,12 +142,8 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
     if others := [ident for ident in by_id if ident != snapshot.id]:
-        options: dict[str, Any] = {
-            "index": None,
-            "format_func": labels.__getitem__,
-            "placeholder": "Another saved view",
-        }
-        other = st.selectbox("Compare with", others, key=OTHER, **options)
+        options: dict[str, Any] = {"format_func": labels.__getitem__, "placeholder": "Another saved view"}
+        other = st.selectbox("Compare with", others, None, key=OTHER, **options)
         if other is not None and other != snapshot.id:
             _compare(snapshot, by_id[other])
 
@@ -239,11 +237,6 @@ def _encoder(loaded: Loaded) -> str:
     made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
     made_by += f", trained: {origin.training}" if origin.training else ""
     return made_by + ("" if loaded is origin else ", moved by feedback")
-
-
-def _missing(question: Question | None) -> str | None:
-    """Why a button is disabled."""
-    return None if question is not None else "Pick a query first"
 
 
 def _compare(*pair: PageSnapshot) -> None:

@@ -287,8 +287,9 @@ def _show_segments(corpus: Corpus, margins: Segments) -> None:
     with right:
         promised = int(margins.promised.sum())
         if not promised:
+            these = "this pair" if len(margins) == 1 else f"these {len(margins)} pairs"
             st.info(
-                f"The theorem does not cover {_these(len(margins))}: the best document also has query words outside "
+                f"The theorem does not cover {these}: the best document also has query words outside "
                 "its best passage. Try a shorter query or longer passages."
             )
         else:
@@ -312,10 +313,6 @@ def _show_segments(corpus: Corpus, margins: Segments) -> None:
                 "Passages": (margins.passages, number),
             }
         )
-
-
-def _these(pairs: int) -> str:
-    return "this pair" if pairs == 1 else f"these {pairs} pairs"
 
 
 SEGMENTS = StudyView(

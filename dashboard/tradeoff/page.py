@@ -110,11 +110,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
             f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
             f"{METRICS[y].formula}."
         )
-    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), _baseline()})
-
-
-def _baseline() -> str:
-    return next(iter(methods("selector")))
+    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), next(iter(methods("selector")))})
 
 
 def _picked() -> list[str]:
@@ -244,7 +240,7 @@ def _decoders(
     """The decoders to measure, the baseline first; draws what is left out."""
     known, chosen = methods("selector"), decoders.chosen()
     first = next(iter(known))
-    settings = [Decoder(known[first].cls(), decoders.first_scorer(), depth=depth)]
+    settings = [decoders.baseline(depth)]
     lacking: dict[tuple[Scorer, Scorer | None], str] = {}
     for name in dict.fromkeys([first, *names]):
         current = decoders.decoder_of(name)

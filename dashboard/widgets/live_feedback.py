@@ -1,6 +1,6 @@
 """Live feedback: the header's switch with the log's errors, and what it changed for the question, with Undo."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -55,8 +55,8 @@ def corpus(loaded: Loaded, chip: Any) -> Loaded:
             st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")
             st.text(trouble)
             with st.container(horizontal=True):
-                st.button("Keep what still holds", key="live.carry", on_click=_mend, args=(_carry, loaded))
-                st.button("Begin anew", key="live.anew", on_click=_mend, args=(_anew, loaded))
+                st.button("Keep what still holds", key="live.carry", on_click=_mend, args=(loaded, False))
+                st.button("Begin anew", key="live.anew", on_click=_mend, args=(loaded, True))
             st.caption("Neither deletes anything: the log stays in its folder, under this name or another.")
     if messages := st.session_state.get(TOLD):
         for line in messages:
@@ -65,18 +65,15 @@ def corpus(loaded: Loaded, chip: Any) -> Loaded:
     return shown
 
 
-def _carry(loaded: Loaded) -> list[str]:
-    return [str(notice) for notice in feedback.carry(loaded)]
-
-
-def _anew(loaded: Loaded) -> list[str]:
-    return [f"A new log has begun; the other one is {feedback.begin_anew(loaded)}"]
-
-
-def _mend(repair: Callable[[Loaded], list[str]], loaded: Loaded) -> None:
+def _mend(loaded: Loaded, anew: bool) -> None:
+    """Begin a new log, or carry the one there is over."""
     st.session_state.pop(confirm.WRONG, None)
     try:
-        st.session_state[TOLD] = repair(loaded)
+        if anew:
+            said = [f"A new log has begun; the other one is {feedback.begin_anew(loaded)}"]
+        else:
+            said = [str(notice) for notice in feedback.carry(loaded)]
+        st.session_state[TOLD] = said
     except FrontierError as error:
         st.session_state[TOLD] = [f"This did not work: {error}"]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import example, feedback_log, history, map
+from dashboard.drift import example, feedback_log, history
+from dashboard.drift import map as drift_map
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
 from dashboard.services import feedback as live
@@ -177,14 +178,14 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
 
 def test_two_encoders_on_one_map(shown, monkeypatch):
     (result,) = shown.session_state["drift.outcomes"].values()
-    assert map.others(history.of_simulation(result)) == {}
+    assert drift_map.others(history.of_simulation(result)) == {}
     loaded = load()
     vectors = loaded.space.embeddings.vectors[:, :48]
     ref = replace(loaded.space.embeddings.encoder, name="shorter", digest="cd" * 32)
     short = engine.Embeddings(loaded.space.corpus.ids, vectors / vectors.norm(dim=1, keepdim=True), ref)
     other = replace(loaded, space=engine.Space(loaded.space.corpus, short, "cpu"), queries=loaded.queries[:, :48])
-    monkeypatch.setattr(map.corpora, "variants", lambda _: [loaded, other])
-    assert list(map.others(history.of_simulation(result)).values()) == [other]
+    monkeypatch.setattr(drift_map.corpora, "variants", lambda _: [loaded, other])
+    assert list(drift_map.others(history.of_simulation(result)).values()) == [other]
     app = looking_at(run(shown), "Two encoders")
     app = looking_at(worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
     assert any("agree to 0." in line.value and "nDCG of shorter" in line.value for line in app.text)
