@@ -3,6 +3,7 @@
 import streamlit as st
 
 from dashboard.services import corpora, jobs
+from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
 from dashboard.widgets.buttons import step_button
@@ -75,14 +76,14 @@ def _watch(source: Source) -> None:
         st.text(title)
         stopped = "Stopped. Progress is saved: load it again to resume."
         show_end(job, f"This {'encoder' if beside else 'corpus'} cannot be loaded.", stopped)
-
-        def close() -> None:
-            st.session_state.pop(LOADING, None)
-            if not job.going:
-                corpora.forget(source, job)
-
-        st.button("Close", key="data.close", on_click=close)
+        st.button("Close", key="data.close", on_click=_close, args=(source, job))
     draw(job.partial)
+
+
+def _close(source: Source, job: Job) -> None:
+    st.session_state.pop(LOADING, None)
+    if not job.going:
+        corpora.forget(source, job)
 
 
 def report(dataset: Dataset) -> None:
