@@ -27,12 +27,12 @@ def begin(asking: bool = True, whole: bool = True) -> tuple[Loaded | None, Quest
     # Not before the corpus is loaded: these import torch, and the page has painted by then.
     from dashboard.session import restore
     from dashboard.sharing import dialogs
-    from dashboard.widgets import feedback_toggle, query_picker
+    from dashboard.widgets import live_feedback, query_picker
 
     restore.arrive(loaded)
     with header:
         about = st.popover(as_label(loaded.space.corpus.name), icon=":material/database:", key="header.corpus")
-    loaded = feedback_toggle.corpus(loaded, about)
+    loaded = live_feedback.corpus(loaded, about)
     question = None
     with header:
         if asking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, new_grid
 from dashboard.charts.palette import DASHES, INK, series_style, style_of
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ LEGEND = legend_below(-0.3)
 
 def sparklines_figure(lines: Sequence[Sparkline], steps: Sequence[int], place: int, counted: str, dark: bool) -> Figure:
     """Measures as small charts, each with its value and change at one step. place: of that step; counted: by a step."""
-    from plotly.subplots import make_subplots
-
     rows, last = -(-len(lines) // A_ROW), steps[place]
-    figure = make_subplots(rows=rows, cols=A_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / rows)
+    figure = new_grid(rows, A_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / rows)
     colour, alarmed, ink = LINE.colour(dark), ALARM.colour(dark), INK.colour(dark)
     for number, line in enumerate(lines):
         at: dict[str, Any] = {"row": number // A_ROW + 1, "col": number % A_ROW + 1}
@@ -83,12 +81,10 @@ def quality_figure(
 
     groups: heading → lines; named: a decoder's label → (selector, title); counted: what a step counts.
     """
-    from plotly.subplots import make_subplots
-
     columns = max(1, len(groups))
-    figure = make_subplots(
-        rows=1,
-        cols=columns,
+    figure = new_grid(
+        1,
+        columns,
         shared_yaxes=True,
         subplot_titles=[escape(heading, 60) for heading in groups],
         horizontal_spacing=0.06 / columns,

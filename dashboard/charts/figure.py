@@ -34,6 +34,13 @@ def new_figure() -> Figure:
     return Figure()
 
 
+def new_grid(rows: int, columns: int, **how: Any) -> Figure:
+    """An empty figure of several plots; how: options of plotly's `make_subplots`."""
+    from plotly.subplots import make_subplots
+
+    return make_subplots(rows, columns, **how)
+
+
 def apply_layout(figure: Figure, **layout: Any) -> Figure:
     """The figure in the layout of every chart; layout: what differs."""
     # Without a distance the title stands where the widest tick label ends.

@@ -37,7 +37,6 @@ GROUNDS = ("#FFFFFF", "#0E1117")
 """Streamlit's page, light and dark, where the browser does not put in its own."""
 NEAR = 16
 """Pixels within which two symbols are one."""
-MIDDLE = {"xanchor": "center", "yanchor": "middle"}
 AXES = {"ilad": "Diversity (ILAD@{k})"}
 BUDGET, VEIL = "budget", "veil"
 """Names of the shapes that the browser moves while the budget is dragged."""
@@ -88,6 +87,10 @@ class FrontierChart:
     def place(self, p: FrontierPoint) -> Place:
         """Where a point lies; an axis of powers of ten counts in powers."""
         return math.log10(p.x) if self.frontier.x == TIME else p.x, p.y * self.unit
+
+    def xy(self, points: Sequence[FrontierPoint]) -> dict[str, list[float]]:
+        """Trace values of points."""
+        return {"x": [p.x for p in points], "y": [p.y * self.unit for p in points]}
 
     @cached_property
     def view(self) -> Window:
@@ -231,8 +234,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     for x, up in lines_of(chart, curves):
         figure.add_scatter(x=x, y=up, mode="lines", line=line, hoverinfo="skip", showlegend=False, **named)
     figure.add_scatter(
-        x=[p.x for p in points],
-        y=[p.y * chart.unit for p in points],
+        **chart.xy(points),
         mode="markers",
         marker={
             "symbol": f"{style.symbol}-open" if position else style.symbol,
@@ -264,7 +266,8 @@ def lines_of(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) ->
     for curve in curves:
         exact = curve_of(curve[0], chart.frontier, chart.exact)
         if exact is not None:
-            x, y = _pieces(chart, exact)
+            pieces = np.unique(np.linspace(0, len(exact) - 1, MOST_PIECES).astype(int))
+            x, y = (exact.means[axis][pieces].tolist() for axis in (chart.frontier.x, chart.frontier.y))
         elif len(curve) > 1:
             x, y = [p.x for p in curve], [p.y for p in curve]
         else:
@@ -283,13 +286,6 @@ def curve_of(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve])
         if others == curve.selector and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
             return curve
     return None
-
-
-def _pieces(chart: FrontierChart, curve: Curve) -> tuple[list[float], list[float]]:
-    """The means along an exact curve."""
-    pieces = np.unique(np.linspace(0, len(curve) - 1, MOST_PIECES).astype(int))
-    x, y = (curve.means[axis][pieces].tolist() for axis in (chart.frontier.x, chart.frontier.y))
-    return x, y
 
 
 def _kind(point: FrontierPoint) -> tuple[str, Any]:
@@ -340,8 +336,7 @@ def _interval(low: float | None, high: float | None) -> str:
 def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, size: int) -> None:
     if points:
         figure.add_scatter(
-            x=[p.x for p in points],
-            y=[p.y * chart.unit for p in points],
+            **chart.xy(points),
             mode="markers",
             marker={"symbol": "circle-open", "size": size, "color": chart.ink, "line": {"width": 1.5}},
             name=name,
@@ -355,8 +350,7 @@ def _add_opened(figure: Figure, chart: FrontierChart) -> None:
     unit, look = chart.unit, {"color": chart.ink, "thickness": 1}
     across, up = ([_ends(chart, axis, p) for p in opened] for axis in (chart.frontier.x, chart.frontier.y))
     figure.add_scatter(
-        x=[p.x for p in opened],
-        y=[p.y * unit for p in opened],
+        **chart.xy(opened),
         mode="markers",
         marker={"symbol": "circle-open", "size": 14, "color": chart.ink, "line": {"width": 3}},
         error_x=error_bars([p.x for p in opened], *_columns(across, 1)) | look,
@@ -419,17 +413,6 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     for found, (x, y) in zip(place_labels(zip(texts, places, strict=True), marks, chart.view), places, strict=True):
         if found is not None:
             text, (across, up) = found
-            look = {
-                "font": {"color": chart.ink, "size": 12},
-                "bgcolor": translucent(GROUNDS[chart.dark], 0.75),
-            } | MIDDLE
-            figure.add_annotation(
-                x=x,
-                y=y,
-                text=escape(text, 80),
-                showarrow=False,
-                xshift=across,
-                yshift=up,
-                name="label",
-                **look,
-            )
+            look = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
+            place = {"x": x, "y": y, "xshift": across, "yshift": up, "xanchor": "center", "yanchor": "middle"}
+            figure.add_annotation(text=escape(text, 80), showarrow=False, name="label", **place, **look)

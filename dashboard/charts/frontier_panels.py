@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import apply_layout, escape, guide, new_figure
+from dashboard.charts.figure import apply_layout, escape, guide, new_grid
 from dashboard.charts.frontier import FrontierChart, lines_of
 from dashboard.charts.palette import GREY, style_of
 from engine.evaluation.frontier import TIME
@@ -21,8 +21,6 @@ HEIGHT = 190
 
 def panels_figure(chart: FrontierChart) -> Figure:
     """The same axes in every panel; a point's id is its decoder's label."""
-    from plotly.subplots import make_subplots
-
     points = chart.frontier.points
     own = {
         name: [p for p in points if p.point.method == name] for name in dict.fromkeys(p.point.method for p in points)
@@ -31,17 +29,15 @@ def panels_figure(chart: FrontierChart) -> Figure:
     known = methods()
     titles = [f"{style_of(name).sign} {escape(known[name].title if name in known else name)}" for name in own]
     grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / rows}
-    figure = make_subplots(rows, ACROSS, subplot_titles=titles, figure=new_figure(), **grid)
+    figure = new_grid(rows, ACROSS, subplot_titles=titles, **grid)
     for position, (name, members) in enumerate(own.items()):
         where = {"row": position // ACROSS + 1, "col": position % ACROSS + 1}
         style = style_of(name)
         colour = style.colour(chart.dark)
-        marker = {"size": 4, "color": GREY[chart.dark]}
         figure.add_scatter(
-            x=[p.x for p in points],
-            y=[p.y * chart.unit for p in points],
+            **chart.xy(points),
             mode="markers",
-            marker=marker,
+            marker={"size": 4, "color": GREY[chart.dark]},
             hoverinfo="skip",
             **where,
         )
@@ -50,8 +46,7 @@ def panels_figure(chart: FrontierChart) -> Figure:
         ):
             figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **where)
         figure.add_scatter(
-            x=[p.x for p in members],
-            y=[p.y * chart.unit for p in members],
+            **chart.xy(members),
             mode="markers",
             marker={"symbol": style.symbol, "size": 9, "color": colour},
             customdata=[p.point.label for p in members],

@@ -1,6 +1,7 @@
 """Colours, symbols and dashes: of every method, in the registry's order, and of other series."""
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +45,12 @@ class Style:
     def curve(self, dark: bool, size: int) -> dict[str, Any]:
         """Trace values of a curve with its points. size: of the symbol."""
         return self.line(dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": size}}
+
+    def marker(self, dark: bool, size: int, filled: bool | Iterable[bool]) -> dict[str, Any]:
+        """The look of symbols with an outline, of all or of each, `filled` or open."""
+        colour, forms = self.colour(dark), {True: self.symbol, False: f"{self.symbol}-open"}
+        symbol = forms[filled] if isinstance(filled, bool) else [forms[each] for each in filled]
+        return {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}}
 
 
 PALETTE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, new_figure
+from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, new_figure, new_grid
 from dashboard.charts.palette import GREY, INK, style_of
 
 if TYPE_CHECKING:
@@ -71,11 +71,9 @@ def slices_figure(grid: Slices, dark: bool) -> Figure:
     Settings that differ from the chosen one in the column's parameter alone are joined; the chosen setting is on a
     dashed line, the baseline dotted.
     """
-    from plotly.subplots import make_subplots
-
     rows, columns = len(grid.titles), max(1, len(grid.slices))
     gaps = {"horizontal_spacing": 0.08 / columns, "vertical_spacing": 0.06}
-    figure = make_subplots(rows=rows, cols=columns, shared_xaxes=True, shared_yaxes=True, **gaps)
+    figure = new_grid(rows, columns, shared_xaxes=True, shared_yaxes=True, **gaps)
     ink = INK.colour(dark)
     for column, line in enumerate(grid.slices, 1):
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in line.values)

@@ -158,19 +158,13 @@ def recall_figure(
     smallest: of each row, None for none; tried: the dimensions, rising.
     """
     figure, style = new_figure(), series_style(0)
-    colour = style.colour(dark)
     drawn = [(place, row, k) for place, (row, k) in enumerate(zip(rows, smallest, strict=True)) if row.queries]
     figure.add_scatter(
         x=[place for place, _, _ in drawn],
         y=[2 * tried[-1] if k is None else k for _, _, k in drawn],
         mode="lines+markers",
-        line={"color": colour, "width": 2},
-        marker={
-            "symbol": [f"{style.symbol}-open" if k is None else style.symbol for _, _, k in drawn],
-            "size": 11,
-            "color": colour,
-            "line": {"width": 2, "color": colour},
-        },
+        line={"color": style.colour(dark), "width": 2},
+        marker=style.marker(dark, 11, (k is not None for _, _, k in drawn)),
         hovertext=[
             f"{row.least:,} to {row.most:,} words, {row.queries:,} queries<br>"
             + (f"k = {k:,}" if k is not None else f"k > {tried[-1]:,}")
@@ -205,19 +199,12 @@ def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figu
             ("real passages (nothing proved)", passages, [False] * len(passages)),
         )
     ):
-        style = series_style(position)
-        colour = style.colour(dark)
         figure.add_scatter(
             x=documents,
             y=values,
             mode="markers",
             name=name,
-            marker={
-                "symbol": [style.symbol if filled else f"{style.symbol}-open" for filled in proved],
-                "size": 10,
-                "color": colour,
-                "line": {"width": 2, "color": colour},
-            },
+            marker=series_style(position).marker(dark, 10, proved),
             hovertext=[escape(text) for text in names],
             hovertemplate="%{hovertext}<br>documents %{x:.3f}, " + name + " %{y:.3f}<extra></extra>",
         )

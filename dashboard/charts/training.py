@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import apply_layout, escape, legend_below, outline
+from dashboard.charts.figure import apply_layout, escape, legend_below, new_grid, outline
 from dashboard.charts.palette import DASHES, SERIES, Style, translucent
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ SHARES = SERIES[1:4]
 
 def training_figure(name: str, curves: Curves, dark: bool) -> Figure:
     """Above, the metrics on dev with their references; below, loss, shares and support. name: of the stage."""
-    from plotly.subplots import make_subplots
-
     quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
         "loss": ({"loss": curves.loss}, [RUN]),
         "shares of the training batches": (curves.shares, SHARES),
@@ -31,9 +29,9 @@ def training_figure(name: str, curves: Curves, dark: bool) -> Figure:
     }
     below = {title: (lines, styles) for title, (lines, styles) in quantities.items() if any(lines.values())}
     width = len(curves.bands)
-    figure = make_subplots(
-        rows=2 if below else 1,
-        cols=width,
+    figure = new_grid(
+        2 if below else 1,
+        width,
         subplot_titles=[escape(title) for title in (*(f"{band.title} on dev" for band in curves.bands), *below)],
         horizontal_spacing=0.07,
         vertical_spacing=0.17,

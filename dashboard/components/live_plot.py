@@ -77,14 +77,8 @@ def plot(
     layout's `uirevision`, or else the key.
     """
     if available():
-        options: dict[str, bool | str] = {
-            "select": select,
-            "hover": hover,
-            "scroll": scroll,
-            "file": file,
-            "label": label,
-        }
-        _draw_live(figure, key, backdrop, overlay, on_adjust, **options)
+        options: dict[str, bool | str] = {"select": select, "hover": hover, "scroll": scroll}
+        _draw_live(figure, key, backdrop, overlay, on_adjust, file=file, label=label, **options)
     else:
         _draw_static(figure, key, backdrop, overlay, select, scroll, file)
     return picked(key)
@@ -110,12 +104,13 @@ def _draw_live(
 ) -> None:
     values = _as_json(figure)
     values["layout"] = {"height": HEIGHT, "uirevision": key} | values["layout"]
-    address = _backdrop_address(backdrop) if backdrop else None
-    above = overlay and overlay.data
+    address = None
+    if backdrop is not None and (address := vendor.address_of(backdrop.digest)) is None:
+        address = vendor.keep(backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode())
     data = {
         "figure": values,
         "backdrop": address,
-        "overlay": above,
+        "overlay": overlay and overlay.data,
         "library": vendor.library(),
         "dark": is_dark(),
         **options,
@@ -152,12 +147,6 @@ def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(figure.to_json())
     values["layout"].pop("template", None)
     return values
-
-
-def _backdrop_address(backdrop: Backdrop) -> str:
-    return vendor.address_of(backdrop.digest) or vendor.keep(
-        backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode()
-    )
 
 
 def _draw_static(

@@ -175,7 +175,9 @@ def _show(result: EncoderResult, stale: bool) -> None:
     metric = st.selectbox(
         "Metric", both.metrics, format_func=lambda m: f"{METRICS[m].title}@{both.k}", key="data.encoders.metric"
     )
-    rows = [(name, encoder, row) for name in both.decoders for encoder, row in _rows(both, metric, name)]
+    found = {(name, row.label): row for name, others in both.rows[metric].items() for row in others}
+    # The first encoder is what the others are compared with: it has no row.
+    rows = [(name, encoder, found.get((name, encoder))) for name in both.decoders for encoder in both.encoders]
     compared = [row for _, _, row in rows]
     means = [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows]
     overlaps = [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows]
@@ -203,12 +205,6 @@ def _show(result: EncoderResult, stale: bool) -> None:
         f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{judged}"
     )
     _parting(result, metric)
-
-
-def _rows(both: EncoderComparison, metric: str, name: str) -> list[tuple[str, Comparison | None]]:
-    """(encoder, comparison): the baseline's is None."""
-    compared = {row.label: row for row in both.rows[metric].get(name, ())}
-    return [(encoder, compared.get(encoder)) for encoder in both.encoders]
 
 
 def _interval(row: Comparison | None) -> str:

@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from dashboard.widgets.upload_field import upload_field
-from engine.decoder import SET_SIZE, Decoder
+from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.export import source_flags
 from engine.evaluation.runs import RankedRun, runs_of
@@ -35,7 +34,6 @@ from engine.judging.standing import Standing, standing
 from engine.judging.votes import VotesToTake, votes_to_take
 from engine.paths import home
 from engine.progress import counted, shorten
-from engine.stages import methods
 from engine.values import Embeddings, Queries, digest_of, replace_surrogates
 from engine.wording import command_line, decimal, percent, visible
 
@@ -140,28 +138,18 @@ def _take(log: JudgingLog, read: Any) -> None:
 
 def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
     """The systems' lists for the queries, once they are found; draws the way there."""
-    systems = tuple(
-        dict.fromkeys([Decoder(next(iter(methods("selector").values())).cls()), *decoders.decoders().values()])
-    )
+    systems = tuple(dict.fromkeys([decoders.baseline(None), *decoders.decoders().values()]))
     k = _k()
     others = tuple(runs.added_runs(loaded, queries).values())
     key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in others))
-    panel: JobPanel[Prepared] = JobPanel(
-        purpose=PURPOSE,
-        key=key,
-        title="Finding the documents to judge",
-        work=partial(_prepare, loaded, queries, systems, k, others),
-        patience=0.3,
-    )
-    return panel.result()
 
+    def work(job: Job) -> Prepared:
+        vectors = query_vectors(loaded, queries, job)
+        found = (*runs_of(systems, loaded.space, vectors, k), *others)
+        return Prepared(vectors, found, order(pool(found, queries.ids, k)))
 
-def _prepare(
-    loaded: Loaded, queries: Queries, systems: Sequence[Decoder], k: int, others: tuple[RankedRun, ...], job: Job
-) -> Prepared:
-    vectors = query_vectors(loaded, queries, job)
-    found = (*runs_of(systems, loaded.space, vectors, k), *others)
-    return Prepared(vectors, found, order(pool(found, queries.ids, k)))
+    title = "Finding the documents to judge"
+    return JobPanel(purpose=PURPOSE, key=key, title=title, work=work, patience=0.3).result()
 
 
 def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) -> None:

@@ -6,17 +6,12 @@ from typing import Any
 import streamlit as st
 
 from dashboard.drift import (
-    before_after,
-    decoder_quality,
     example,
     feedback_log,
-    import_export,
     map,
     movers,
     simulation,
-    snapshots,
     timeline,
-    two_encoders,
     user_feedback,
 )
 from dashboard.drift.history import DriftHistory, names
@@ -98,7 +93,7 @@ def _to_yours() -> None:
 def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
     def quality() -> None:
         if history.live:
-            decoder_quality.show(history)
+            timeline.log_quality(history)
         else:
             timeline.quality(history.checkpoints, names(history.decoders), history.k, history.unit)
 
@@ -106,17 +101,20 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         feedback_log.show(history)
         # Documents that were cut for a simulation are another corpus.
         if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
-            import_export.offer(history.loaded, history.session, "use", _to_yours)
+            feedback_log.offer(history.loaded, history.session, "use", _to_yours)
 
-    more: dict[str, Callable[[], Any]] = {"Snapshots": lambda: snapshots.show(history)}
+    more: dict[str, Callable[[], Any]] = {"Regret": lambda: timeline.regret(history)}
+    if history.live:
+        more = {"Snapshots": lambda: feedback_log.show_snapshots(history)}
+    if map.others(history):
+        more["Two encoders"] = lambda: map.show_both(history)
     return {
         "Map": lambda: map.show(history, question),
-        "Then and now": lambda: before_after.show(history, question),
+        "Then and now": lambda: movers.show_results(history, question),
         "Movers": lambda: movers.show(history),
         "Decoders": quality,
         "Votes": votes,
-        **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
-        **({"Two encoders": lambda: two_encoders.show(history)} if two_encoders.others(history) else {}),
+        **more,
     }
 
 

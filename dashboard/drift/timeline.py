@@ -1,4 +1,4 @@
-"""The views over time: drift measures, what decoders reach, and regret."""
+"""The views over time: drift measures, what decoders reach, along the log by a job on request, and regret."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,29 @@ import streamlit as st
 from dashboard.charts.drift_time import quality_figure, regret_figure, sparklines_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import MEMORY, ROUNDS, DriftHistory, names
-from dashboard.drift.request import SimulationRequest, run
-from dashboard.services.memo import remembered
+from dashboard.drift.request import SimulationRequest, probes, run
+from dashboard.drift.user_feedback import MOST_KNOWN, split_of
+from dashboard.services import jobs
+from dashboard.services.jobs import Job
+from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
+from dashboard.session import decoders
 from dashboard.widgets.choices import choose, choose_several
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.job_panel import JobPanel
+from engine.drift.history import beginning, measured
 from engine.drift.measures import MEASURES, Drift
 from engine.drift.round_metrics import MEASURED, RoundMetrics
+from engine.errors import FrontierError
 from engine.views import drift as views
+from engine.wording import visible
 
 SHOWN = ("median", "churn", "confidence", "success", "hubs", "neighbourhood")
 """The measures that are there before a person chooses."""
 GROUPS = {"all": "All queries", "head": "Head", "tail": "Tail"}
 PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Judged queries"}
 GOOD = {"up": "up is good", "down": "down is good"}
+PURPOSE, KNOWN = "drift.quality", "drift.reached"
 
 
 def sparklines(
@@ -123,3 +133,67 @@ def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any
         "failed": "The simulation failed.",
         "stopped": "Stopped. Progress is saved.",
     }
+
+
+def log_quality(history: DriftHistory) -> None:
+    """Quality at the moments of the log, and the way to measure those that are missing."""
+    split = split_of(history.loaded)
+    if not split:
+        st.info("Decoder quality needs judged queries, and this corpus has none.")
+        return
+    known = session_memo(KNOWN, MOST_KNOWN)
+    setting = (split, tuple(decoder.label for decoder in history.decoders), history.k)
+    keys = {step: (history.log_digests[step], *setting) for step in history.steps}
+    key = (history.feedback.digest, *setting)
+    job = jobs.current(PURPOSE, key, alone=True)
+
+    def reached() -> list[RoundMetrics]:
+        known.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
+        return [known[keys[step]] for step in history.steps if keys[step] in known]
+
+    reached()
+    missing = [step for step in history.steps if keys[step] not in known]
+
+    def draw(_: object = None) -> None:
+        if rows := reached():
+            done = f"{len(rows)} of {len(history.steps)} moments"
+            st.text(f"{done}, on the judged queries of {visible(split)}.")
+            quality(rows, names(history.decoders), history.k, history.unit)
+
+    if missing and _measurable(history):
+        going = job is not None and job.going
+        titles = ", ".join(title for _, title in names(history.decoders).values())
+        JobPanel(
+            purpose=PURPOSE,
+            key=key,
+            title="Measuring decoders",
+            work=partial(_measure, history, split, missing),
+            start="Run",
+            offer=f"Measure {titles} as set in Explore, at {len(missing)} moments of the log.",
+            by_itself=False,
+            on_partial=draw if going else None,
+            failed="The decoders cannot be measured.",
+        ).result()
+        if going:
+            return
+    draw()
+
+
+def _measurable(history: DriftHistory) -> bool:
+    """Whether the decoders have what they need; draws what they lack."""
+    try:
+        for decoder in history.decoders:
+            decoders.checked(decoder, history.space)
+    except FrontierError as error:
+        show_failure("These decoders cannot be measured.", error)
+        return False
+    return True
+
+
+def _measure(history: DriftHistory, split: str, steps: list[int], job: Job) -> bool:
+    queries, qrels = probes(history.loaded, split, job)
+    session = history.feedback
+    start = history.known_origin or beginning(session, queries, qrels)
+    report: dict[str, Any] = {"progress": job.report, "stop": job.stop, "seen": job.collect}
+    measured(session, start, queries, qrels, history.decoders, steps, history.k, **report)
+    return True

@@ -50,7 +50,12 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         show_failure("The feedback on this corpus cannot be read.", error)
         return None
     if not session.history:
-        _teach()
+        st.info("No feedback yet", icon=":material/thumbs_up_down:")
+        st.text(
+            "Open a document in Explore and vote on it. Each vote moves documents a little; this page shows how far."
+        )
+        if st.button("Open Explore", type="primary", key="drift.explore"):
+            decoders.show()
         return None
     for notice in notices:
         st.text(visible(f"⚠ {notice}"))
@@ -78,13 +83,6 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         session=session,
         log_digests=digests,
     )
-
-
-def _teach() -> None:
-    st.info("No feedback yet", icon=":material/thumbs_up_down:")
-    st.text("Open a document in Explore and vote on it. Each vote moves documents a little; this page shows how far.")
-    if st.button("Open Explore", type="primary", key="drift.explore"):
-        decoders.show()
 
 
 def split_of(loaded: Loaded) -> str:

@@ -17,11 +17,9 @@ from dashboard.session import decoders, query
 from dashboard.session.query import LABELLED, MOST_LISTED, SIMILAR, Question, first_split
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
-from engine.decoder import Decoder
 from engine.evaluation.studies.check_up import CheckUp, check_up
 from engine.evaluation.studies.compare_encoders import of_documents
 from engine.progress import counted
-from engine.stages import methods
 from engine.values import Embeddings, Queries
 from engine.views.check_up import headline
 from engine.wording import visible
@@ -148,6 +146,5 @@ def _check(loaded: Loaded, vectors: Embeddings | None, k: int, depth: int | None
         texts = tuple(corpus.titles[row] or corpus.ids[row] for row in map(corpus.position.__getitem__, vectors.ids))
     else:
         texts = queries.texts
-    baseline = Decoder(next(iter(methods("selector").values())).cls(), decoders.first_scorer(), None, depth)
-    found = check_up(baseline, loaded.space, vectors, _size(k))
+    found = check_up(decoders.baseline(depth), loaded.space, vectors, _size(k))
     return Checked(found, tuple(map(visible, texts)), asked, split, queries is None)

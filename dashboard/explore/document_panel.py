@@ -105,18 +105,18 @@ def _why(answer: Answer, explanation: Why) -> None:
 
 def _relevance(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], explanation: Why) -> str:
     """A document's relevance by the first scorer, its rank, and its judgement."""
-    scorer = f" by {decoders.first_scorer().spec.title}" if _has_scores(answers) else ""
+    # Named where a decoder has another one.
+    scorer = (
+        f" by {decoders.first_scorer().spec.title}"
+        if any(answer.relevance is not None for answer in answers.values())
+        else ""
+    )
     relevance = "–" if explanation.relevance is None else decimal(explanation.relevance)
     text = f"Relevance{scorer} {relevance}, rank {explanation.place:,} of {loaded.size:,}"
     if question.qrels is None or not question.judged:
         return text
     relevant = loaded.space.corpus.ids[row] in question.qrels.relevant(question.id)
     return text + (" · judged relevant ✓" if relevant else " · not judged relevant")
-
-
-def _has_scores(answers: Mapping[str, Answer]) -> bool:
-    """Whether a decoder has another scorer than the first."""
-    return any(answer.relevance is not None for answer in answers.values())
 
 
 def heading(loaded: Loaded, row: int) -> None:

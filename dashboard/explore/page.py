@@ -81,9 +81,7 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
             with settings:
                 _settings(loaded)
     shown, state = decoders.decoders(), loaded.state
-    baseline = answer(
-        loaded, question, names[0], Decoder(specs[names[0]].cls(), decoders.first_scorer(), None, question.depth)
-    )
+    baseline = answer(loaded, question, names[0], decoders.baseline(question.depth))
     answers: dict[str, Answer] = {}
     errors: dict[str, str] = {}
     for name, decoder in shown.items():
@@ -107,12 +105,8 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
         view.options({names[0]: baseline} | answers, names[0])
     with below:
         view.show(loaded, question, {names[0]: baseline} | answers, names[0])
-        _hints(question)
-
-
-def _hints(question: Question) -> None:
-    if question.depth is not None and question.depth < question.k:
-        st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
+        if question.depth is not None and question.depth < question.k:
+            st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
 
 
 def _settings(loaded: Loaded) -> None:

@@ -73,7 +73,12 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     picked = live_plot.plot(redundancy_figure(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
     _open_clicked(loaded, question, picked)
     for name, column in zip(sets, st.columns(len(sets), gap="small"), strict=True):
-        column.caption(f"{answers[name].title}: {_statistics(sets[name])}")
+        own = sets[name]
+        said = "fewer than two documents"
+        if own.pairs:
+            said = f"mean {own.mean:.3f}, highest {own.most:.3f}, {own.close} of {own.pairs:,} pairs "
+            said += f"at {own.threshold:g} or more"
+        column.caption(f"{answers[name].title}: {said}")
     if question.k > MOST_COMPARED:
         st.caption(f"The first {MOST_COMPARED} documents of each set.")
     panel = st.container()
@@ -108,16 +113,6 @@ def _set_table(loaded: Loaded, question: Question, name: str, answer: Answer, re
     row = clicked(f"near.{name}", event, len(nearest))
     if row is not None and (other := nearest[row]) is not None:
         _open_pair(loaded, question, redundancy.rows[row], redundancy.rows[other])
-
-
-def _statistics(redundancy: Redundancy) -> str:
-    """The similarities of a set's pairs in a sentence."""
-    if not redundancy.pairs:
-        return "fewer than two documents"
-    return (
-        f"mean {redundancy.mean:.3f}, highest {redundancy.most:.3f}, {redundancy.close} of {redundancy.pairs:,} pairs "
-        f"at {redundancy.threshold:g} or more"
-    )
 
 
 def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) -> None:

@@ -14,9 +14,19 @@ from dashboard.services.jobs import turn
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
-from dashboard.widgets import confirm, feedback_effect, vote_buttons
-from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
-from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, draw_table, number_column, text_column
+from dashboard.widgets import confirm, live_feedback, vote_buttons
+from dashboard.widgets.tables import (
+    CLICKABLE,
+    MOST_ROWS,
+    RELEVANCE,
+    clicked,
+    document_name,
+    draw_columns,
+    draw_table,
+    judged_column,
+    number_column,
+    text_column,
+)
 from engine.evaluation.metrics import METRICS, title_of
 from engine.views.sets import Merged, card, merged, missed
 from engine.wording import visible
@@ -32,11 +42,13 @@ FIGURE_SPACE = "\u2007"
 def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw the ranked lists, what they miss, and at the side the open document."""
     document = document_panel.current_document(loaded, question)
-    data = {
-        "query": query_key(loaded, question),
-        "opened": None if document is None else document.row,
-        "votes": _votes(loaded, question) if feedback.is_on() else None,
-    }
+    votes = None
+    if feedback.is_on():
+        feedback.prepare(loaded)
+        given = vote_buttons.given_by_me(loaded, question)
+        votes = {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
+    opened_row = None if document is None else document.row
+    data = {"query": query_key(loaded, question), "opened": opened_row, "votes": votes}
     lists = vote_buttons.lists_of(answers)
 
     def opened(told: Mapping[str, Any]) -> None:
@@ -88,14 +100,7 @@ def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer],
 def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     document_panel.show(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
-    feedback_effect.show(loaded, question, answers)
-
-
-def _votes(loaded: Loaded, question: Question) -> dict[str, str]:
-    """This person's thumbs on documents for this query."""
-    feedback.prepare(loaded)
-    given = vote_buttons.given_by_me(loaded, question)
-    return {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
+    live_feedback.show_effect(loaded, question, answers)
 
 
 def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:

@@ -78,7 +78,11 @@ class Sweep:
             return ()
         scorer = self.baseline.retrieve
         plain = [d.select for d in self.decoders if d == Decoder(d.select, scorer) and scorer.inner_product]
-        found = {(type(s), *_others(s).items()): s for s in plain if s.path_range is not None}
+        found = {}
+        for selector in plain:
+            if selector.path_range is not None:
+                others = [value for value in values_of(selector).items() if value[0] != selector.path_parameter]
+                found[type(selector), *others] = selector
         return tuple(found.values())
 
     def arguments(self) -> dict[str, Any]:
@@ -106,16 +110,9 @@ class Cells:
         return self.job is not None and self.job.running
 
 
-def _others(selector: Selector) -> dict[str, Any]:
-    """A selector's parameters but the one that its path runs over."""
-    return {name: value for name, value in values_of(selector).items() if name != selector.path_parameter}
-
-
 _CELLS: Memo[Any, tuple[Cell, ...]] = Memo(
     math.inf, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
 )
-
-
 _CURVES: Memo[Any, tuple[Curve, ...]] = Memo(64)
 
 

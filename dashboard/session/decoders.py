@@ -58,6 +58,11 @@ def first_scorer() -> Scorer:
     return next(iter(methods("scorer").values())).cls()
 
 
+def baseline(depth: int | None) -> Decoder:
+    """What all decoders are compared with: the first selector behind the first scorer, at their defaults."""
+    return Decoder(next(iter(methods("selector").values())).cls(), first_scorer(), depth=depth)
+
+
 def role_key(name: str, role: str) -> str:
     """The session key of the choice of a decoder's scorer; those of its parameters begin with it."""
     return f"{PREFIX}.{name}.{role}"

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import pandas as pd
 import streamlit as st
 
 from dashboard.components.picture import copy_button
@@ -15,12 +16,12 @@ from dashboard.session import decoders as setting
 from dashboard.session.link import read, url
 from dashboard.session.query import Question
 from dashboard.session.restore import current, link_params, reopen
-from dashboard.sharing import compare_snapshots, snapshots
+from dashboard.sharing import snapshots
 from dashboard.sharing.export_results import PARAMETER_COLUMNS, figures_csv, retrieve, sets_csv, sets_json
-from dashboard.sharing.snapshots import PageSnapshot, SavedAnswer
+from dashboard.sharing.snapshots import BOTH, NEWER, OLDER, PageSnapshot, SavedAnswer
 from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.tables import draw_columns
+from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
 from engine.evaluation.export import exports
 from engine.progress import counted, shorten
@@ -30,9 +31,10 @@ from engine.wording import visible
 OTHER, PICKED, NAME, RENAMED = "snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename"
 MESSAGE = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
-
-
 LINK, EXPORT, VIEWS = "Link to this page", "Code, results and metrics", "Saved views"
+MOST_ROWS = 10
+COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
+"""Names that a saved view may have too: a table's columns must differ."""
 
 
 def menu(loaded: Loaded, question: Question | None) -> None:
@@ -114,7 +116,11 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     """The dialog that saves the page, and opens, compares, renames and deletes saved views."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME, placeholder="For example: before tuning", disabled=question is None)
-        how: dict[str, Any] = {"type": "primary", "disabled": question is None, "help": _missing(question)}
+        how: dict[str, Any] = {
+            "type": "primary",
+            "disabled": question is None,
+            "help": None if question is not None else "Pick a query first",
+        }
         step_button("Save view", "snapshot.save", _save, loaded, question, **how)
     st.caption("Everybody on this server sees saved views, with the corpus's path, and can rename and delete them.")
     saved, broken = snapshots.read_all()
@@ -136,14 +142,10 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
     if others := [ident for ident in by_id if ident != snapshot.id]:
-        options: dict[str, Any] = {
-            "index": None,
-            "format_func": labels.__getitem__,
-            "placeholder": "Another saved view",
-        }
-        other = st.selectbox("Compare with", others, key=OTHER, **options)
+        options: dict[str, Any] = {"format_func": labels.__getitem__, "placeholder": "Another saved view"}
+        other = st.selectbox("Compare with", others, None, key=OTHER, **options)
         if other is not None and other != snapshot.id:
-            compare_snapshots.show(snapshot, by_id[other])
+            _compare(snapshot, by_id[other])
 
 
 def _show(snapshot: PageSnapshot) -> None:
@@ -237,6 +239,59 @@ def _encoder(loaded: Loaded) -> str:
     return made_by + ("" if loaded is origin else ", moved by feedback")
 
 
-def _missing(question: Question | None) -> str | None:
-    """Why a button is disabled."""
-    return None if question is not None else "Pick a query first"
+def _compare(*pair: PageSnapshot) -> None:
+    """Draw the differences of two saved views; the older's numbers come first."""
+    older, newer = sorted(pair, key=lambda s: s.made)
+    if difference := snapshots.corpus_difference(older, newer):
+        st.warning("These views are not of the same corpus and vectors.", icon=":material/warning:")
+        st.text(difference)
+    a, b = older.name, newer.name
+    if a in COLUMNS or b in COLUMNS or a == b:
+        a, b = f"{a} (older)", f"{b} (newer)"
+    settings_tab, metrics_tab, sets_tab = st.tabs(["Settings", "Metrics", "Results"])
+    with settings_tab:
+        if settings := snapshots.setting_differences(older, newer):
+            _compared_table(pd.DataFrame(settings, columns=["Setting", a, b]), "compare.settings")
+        else:
+            st.info("Same settings")
+    with metrics_tab:
+        if metrics := snapshots.metric_differences(older, newer):
+            number = number_column("%.3f")
+            signed = number_column("%+.3f", help="Newer minus older")
+            frame = pd.DataFrame(metrics, columns=["Decoder", "Metric", a, b, "Difference"])
+            _compared_table(frame, "compare.figures", {a: number, b: number, "Difference": signed})
+        else:
+            st.info("No metrics: neither view has a decoder.")
+    with sets_tab:
+        _compare_sets(older, newer, a, b)
+
+
+def _compare_sets(older: PageSnapshot, newer: PageSnapshot, a: str, b: str) -> None:
+    if not (older.answers and newer.answers):
+        st.info("No results to compare: one view has no decoder.")
+        return
+    common = next((name for name in reversed(list(older.answers)) if name in newer.answers), None)
+    chosen = []
+    columns = zip(st.columns(2), ("Older", "Newer"), (older, newer), (a, b), strict=True)
+    for place, (column, which, snapshot, label) in enumerate(columns):
+        titles = {name: answer.title for name, answer in snapshot.answers.items()}
+        with column:
+            name = st.selectbox(
+                f"{which}: decoder",
+                list(titles),
+                list(titles).index(common) if common else 0,
+                format_func=titles.__getitem__,
+                key=f"compare.set.{place}.{snapshot.id}",
+            )
+            chosen.append(snapshot.answers[name])
+            st.text(f"{label}: {snapshot.answers[name].setting}")
+    rows = snapshots.set_differences(*chosen)
+    where = [row[-1] for row in rows]
+    st.text(f"{where.count(BOTH)} in both, {where.count(OLDER)} {OLDER}, {where.count(NEWER)} {NEWER}")
+    ranks = [f"# {a}", f"# {b}"]
+    frame = pd.DataFrame(rows, columns=["Document", "Title", *ranks, "Where"])
+    _compared_table(frame.astype(dict.fromkeys(ranks, "Int64")), "compare.sets")
+
+
+def _compared_table(frame: pd.DataFrame, key: str, columns: dict[str, Any] | None = None) -> None:
+    draw_table(frame, columns, key=key, most=MOST_ROWS, placeholder="–")

@@ -4,14 +4,14 @@ import streamlit as st
 
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.theory import ann, dimensions, rerank_depth, segments, sets
+from dashboard.theory import dimensions, search, sets
 from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 
 VIEWS = {
-    "Proofs": (sets.DECODABLE, sets.BEST, dimensions.MARGINS, dimensions.PROJECTIONS, segments.VIEW),
-    "Search": (rerank_depth.VIEW, ann.VIEW, sets.STEPS),
+    "Proofs": (sets.DECODABLE, sets.BEST, dimensions.MARGINS, dimensions.PROJECTIONS, dimensions.SEGMENTS),
+    "Search": (search.DEPTH, search.APPROXIMATE, sets.STEPS),
 }
 GROUPS = {group: {view.title: view.show for view in views} for group, views in VIEWS.items()}
 

@@ -1,6 +1,6 @@
-"""Below the frontier: wins and losses, types of queries, and all settings against the baseline."""
+"""Below the frontier: wins and losses by query, types of queries, and all settings against the baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -8,25 +8,44 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.differences import FEW, strata_figure, wins_figure
+from dashboard.charts.figure import escape
 from dashboard.charts.palette import style_of
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services import jobs
+from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
+from dashboard.session import decoders
 from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
-from dashboard.tradeoff import by_query
+from dashboard.tradeoff.point_sets import ask
+from dashboard.tradeoff.selection import MEMORY, open_point
 from dashboard.tradeoff.verdict import interval, open_row
 from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
+from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import draw_columns, number_column, text_column
-from engine.decoder import Decoder
+from engine.decoder import Decoder, decode
 from engine.evaluation import tables
 from engine.evaluation.frontier import TIME, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import QueryDifference, by_query
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import Comparison, summary
+from engine.evaluation.stratification import KINDS as QUERY_KINDS
+from engine.evaluation.stratification import kinds as kinds_of
+from engine.evaluation.stratification import stratify, values_by_query
 from engine.evaluation.verdict import Rows
-from engine.values import digest_of
+from engine.values import Embeddings, digest_of
+from engine.wording import signed, visible
 
 MOST_ROWS = 14
+MOST_COMPARED = 100_000
+"""Documents with which relevant ones are compared while the page is drawn."""
+MOST_READ = 500
+"""Queries of which both sets are read under the mouse; of more it is the query alone."""
+MOST_TITLES = 4
+"""Documents that are named of those that only one set has."""
 
 
 def show(
@@ -47,9 +66,9 @@ def show(
     view = choose("View", VIEWS, VIEW)
     best = best_of_each(curves, base.point.label, share)
     if view == WINS:
-        by_query.wins_and_losses(loaded, sweep, curves, base, best[1:], systems, opened)
+        _wins_and_losses(loaded, sweep, curves, base, best[1:], systems, opened)
     elif view == KINDS:
-        by_query.kinds(loaded, sweep, curves, base, best)
+        _kinds(loaded, sweep, curves, base, best)
     else:
         _settings(sweep, cells, curves, base, rows)
 
@@ -133,3 +152,138 @@ def _downloads(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint
     with st.popover("Download", icon=":material/download:"):
         for label, suffix, mime, make in files:
             download_button(label, make, f"tradeoff.{suffix}", mime, f"tradeoff.file.{suffix}")
+
+
+def ordered(
+    sweep: Sweep, curves: Frontier, base: FrontierPoint, label: str, metric: str
+) -> tuple[QueryDifference, ...]:
+    """The queries from the largest win of a point to its largest loss; none for the baseline, and of one query."""
+    point = next((p for p in curves.points if p.point.label == label), base)
+    if point is base or not sweep.stored or curves.queries < 2:
+        return ()
+    among = tuple(p.point.label for p in curves.points)
+    return remembered(
+        MEMORY,
+        ("won", sweep.key, among, metric, label),
+        lambda: by_query(point.point, base.point, metric, curves.k, among=[p.point for p in curves.points]),
+    )
+
+
+def _wins_and_losses(
+    loaded: Loaded,
+    sweep: Sweep,
+    curves: Frontier,
+    base: FrontierPoint,
+    best: Sequence[FrontierPoint],
+    systems: Mapping[str, Decoder | RankedRun],
+    opened: str,
+) -> None:
+    """A bar a query, sorted, of the open setting or the first of the best; a click asks its query."""
+    point = next((p for p in curves.points if p.point.label == opened and p is not base), next(iter(best), None))
+    if point is None:
+        return
+    label, metric = point.point.label, _metric(curves, "tradeoff.won.metric")
+    rows = ordered(sweep, curves, base, label, metric)
+    won, lost = sum(row.difference > 0 for row in rows), sum(row.difference < 0 for row in rows)
+    title = f"{title_of(metric)}@{curves.k}"
+    st.text(f"{point.name} vs {base.name}, {title}: {won:,} won · {len(rows) - won - lost:,} tied · {lost:,} lost")
+    cards = remembered(
+        MEMORY,
+        ("cards", sweep.key, label, metric),
+        lambda: _cards(loaded, sweep, rows, systems[label], (point.name, base.name)),
+    )
+    picked = plot(
+        wins_figure(rows, cards, point.point.method, title, base.name, is_dark()),
+        "tradeoff.wins",
+        file=f"wins-{metric}",
+    )
+    st.caption("Click a bar to open its query above.")
+    if picked.clicks != st.session_state.get("tradeoff.wins.clicks", 0) and picked.clicked is not None:
+        st.session_state["tradeoff.wins.clicks"] = picked.clicks
+        open_point(label)
+        ask(loaded, sweep.split, picked.clicked)
+        st.rerun()
+
+
+def _cards(
+    loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], system: Decoder | RankedRun, names: tuple[str, str]
+) -> Mapping[str, str]:
+    """Query → its text, its figures, and what only one of both sets holds, as HTML."""
+    texts, position = sweep.queries.texts, sweep.queries.position
+    lines = {
+        row.query: [
+            f"<b>{escape(visible(texts[position[row.query]]), 90)}</b>",
+            f"{row.value:.3f} vs {row.baseline:.3f} ({signed(row.difference)})",
+        ]
+        for row in rows
+    }
+    vectors = sweep.vectors
+    fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
+    if vectors is not None and len(rows) <= MOST_READ and fast:
+        with jobs.turn():
+            sets = [_rows(each, loaded, vectors, sweep.k) for each in (system, sweep.baseline)]
+        for row in rows:
+            own, other = (each[position[row.query]] for each in sets)
+            for name, mine, theirs in ((names[0], own, other), (names[1], other, own)):
+                only = [_title(loaded, document) for document in mine if document >= 0 and document not in theirs]
+                more = f" and {len(only) - MOST_TITLES} more" if len(only) > MOST_TITLES else ""
+                if only:
+                    lines[row.query].append(f"Only {escape(name)}: {', '.join(only[:MOST_TITLES])}{more}")
+    return {query: "<br>".join(parts) for query, parts in lines.items()}
+
+
+def _rows(system: Decoder | RankedRun, loaded: Loaded, queries: Embeddings, k: int) -> list[list[int]]:
+    """The rows of each query's set."""
+    if isinstance(system, RankedRun):
+        return system.ranking(loaded.space, queries.ids, k).index.tolist()
+    return decode(system, loaded.space, queries, k=k).index.tolist()
+
+
+def _title(loaded: Loaded, row: int) -> str:
+    corpus = loaded.space.corpus
+    return escape(visible(corpus.titles[row] or corpus.ids[row]), 40)
+
+
+def _kinds(
+    loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
+) -> None:
+    """The differences by what is relevant, how long it and the query are, how many aspects, and by kept columns."""
+    corpus, qrels = loaded.space.corpus, sweep.qrels
+    if qrels is None:
+        return
+    space = loaded.space if len(corpus) <= MOST_COMPARED else None
+    counts: dict[str, Any] = remembered(
+        MEMORY,
+        ("counted", sweep.key),
+        lambda: {
+            **values_by_query(corpus, sweep.queries, qrels),
+            **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects, space),
+        },
+    )
+    if len(best) < 2 or not counts:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        by = choose(
+            "By", counts, "tradeoff.by", named=True, format_func=lambda kind: QUERY_KINDS.get(kind, as_label(kind))
+        )
+        metric = _metric(curves, "tradeoff.kinds.metric")
+    points = [p.point for p in best]
+    rows = remembered(
+        MEMORY,
+        ("kinds", sweep.key, tuple(p.label for p in points), metric, by),
+        lambda: stratify(points, metric, counts[by], curves.k, against=base.point.label),
+    )
+    others = [row for row in rows if row.label != base.point.label]
+    title = f"{title_of(metric)}@{curves.k}"
+    figure = strata_figure(
+        others, {p.label: p.method for p in points}, QUERY_KINDS.get(by, by), title, base.name, is_dark()
+    )
+    plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
+    st.caption(
+        f"Best setting of each decoder · bar = 95% CI of the mean difference · grey = fewer than {FEW} queries",
+        help="The difference is paired by query; each interval is for its row alone. A group of one query has none.",
+    )
+
+
+def _metric(curves: Frontier, key: str) -> str:
+    return choose("Metric", curves.metrics, key, named=True, persist=False, format_func=title_of)

@@ -21,7 +21,7 @@ from dashboard.session import tradeoff as settings
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
 from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
-from dashboard.tradeoff import by_query, differences, point_sets, selection, verdict
+from dashboard.tradeoff import differences, point_sets, selection, verdict
 from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
 from dashboard.widgets.choices import choose, choose_several, select
@@ -110,11 +110,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
             f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
             f"{METRICS[y].formula}."
         )
-    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), _baseline()})
-
-
-def _baseline() -> str:
-    return next(iter(methods("selector")))
+    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), next(iter(methods("selector")))})
 
 
 def _picked() -> list[str]:
@@ -244,7 +240,7 @@ def _decoders(
     """The decoders to measure, the baseline first; draws what is left out."""
     known, chosen = methods("selector"), decoders.chosen()
     first = next(iter(known))
-    settings = [Decoder(known[first].cls(), decoders.first_scorer(), depth=depth)]
+    settings = [decoders.baseline(depth)]
     lacking: dict[tuple[Scorer, Scorer | None], str] = {}
     for name in dict.fromkeys([first, *names]):
         current = decoders.decoder_of(name)
@@ -400,7 +396,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         if found is not None and base is not None:
             verdict.budget_control(curves, base)
             verdict.show_table(curves, found, rows)
-        order = () if base is None else by_query.ordered(sweep, curves, base, label, y)
+        order = () if base is None else differences.ordered(sweep, curves, base, label, y)
         point_sets.show(loaded, question, sweep, curves, opened, curve, order)
 
 

@@ -1,4 +1,4 @@
-"""The Train view of the Tune page: the form, the estimate, the training under way, its result."""
+"""The Train view of the Tune page: the form, the estimate, the training under way, its result, and the list of all."""
 
 from contextlib import suppress
 from functools import partial
@@ -19,7 +19,7 @@ from dashboard.services.training_request import (
     estimate,
 )
 from dashboard.session.query import judged_splits
-from dashboard.training import form, result, run_list
+from dashboard.training import form, result
 from dashboard.widgets import passages
 from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import choose
@@ -35,6 +35,7 @@ from engine.wording import visible
 DATA = "screens/data.py"
 LOOKED, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
 """Where a session keeps estimates, results, and the digest of the training that its job runs."""
+AT, MOST_LISTED = "train.at", 12
 
 
 def show(loaded: Loaded) -> None:
@@ -72,12 +73,12 @@ def show(loaded: Loaded) -> None:
     result.in_use(loaded)
     if with_passages:
         passages.explain(plain)
-    shown = run_list.shown_digest(plain)
+    shown = _shown_digest(plain)
     if shown is None and request is not None:
         _introduce(request)
     if shown is not None:
         _run(loaded, plain, shown, stale=shown != digest)
-    run_list.show(plain)
+    _list_trainings(plain)
     return None
 
 
@@ -102,26 +103,26 @@ def _introduce(request: TrainingRequest) -> None:
 
 def _join(plain: Loaded) -> None:
     """Join a training that another window of this corpus has under way, as after a reload."""
-    if PURPOSE in jobs.mine() or run_list.shown_digest(plain) is not None or jobs.busy(PURPOSE):
+    if PURPOSE in jobs.mine() or _shown_digest(plain) is not None or jobs.busy(PURPOSE):
         return
     for training in training_runs.trainings_of(plain):
         if (job := training_runs.under_way(training.digest)) is not None:
             jobs.share(PURPOSE, job)
             st.session_state[MINE] = training.digest
-            run_list.look_at(plain, training.digest)
+            _look_at(plain, training.digest)
             return
 
 
 def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     """Draw the training that is shown: under way, stopped, failed or finished."""
-    request = run_list.request_of(plain, digest)
+    request = _request_of(plain, digest)
     if request is None:
         st.info("This training has been deleted.")
-        run_list.look_at(plain, None)
+        _look_at(plain, None)
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
-    title = visible(run_list.describe(request))
+    title = visible(_describe(request))
     if job is not None and job.running and not jobs.is_left(job):
         why = "Stops after this step; progress is saved."
         return watch(job, "train.cancel", partial(_draw_curves, "train.now"), title=title, to_end=True, cancel_help=why)
@@ -229,7 +230,7 @@ def _stopped(
         how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
         step_button(label, "train.on", _begin, plain, request, type="primary", **how)
         why = "It stays in the list of trainings below."
-        step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
+        step_button("Close", "train.close", _look_at, plain, None, help=why)
     if begun:
         _draw_curves("train.stopped", progress)
         result.use_buttons(loaded, digest, stages)
@@ -291,4 +292,59 @@ def _begin(plain: Loaded, request: TrainingRequest) -> None:
     digest = training_runs.start(plain, request)
     st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
     st.session_state[MINE] = digest
-    run_list.look_at(plain, digest)
+    _look_at(plain, digest)
+
+
+def _shown_digest(plain: Loaded) -> str | None:
+    """The training that the session shows on these embeddings."""
+    shown: dict[str, str | None] = st.session_state.setdefault(AT, {})
+    return shown.get(plain.space.embeddings.digest)
+
+
+def _look_at(plain: Loaded, digest: str | None) -> None:
+    """Show another training, None for none, from the next run of the page on."""
+    st.session_state.setdefault(AT, {})[plain.space.embeddings.digest] = digest
+
+
+def _request_of(plain: Loaded, digest: str) -> TrainingRequest | None:
+    """The request of a training, None where it is not there."""
+    return next((training.request for training in training_runs.trainings_of(plain) if training.digest == digest), None)
+
+
+def _describe(request: TrainingRequest) -> str:
+    """A training in words: its method, what is not at its default, its splits and its seed."""
+    params = dict(request.params)
+    recipe = RECIPES[request.method]
+    changed = [
+        f"{p.symbol} = {p.text(params[p.name])}"
+        for p in declared(request.method)
+        if p.name in params and (params[p.name] != p.default or p.name in recipe.late)
+    ]
+    where = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"
+    return ", ".join([recipe.title, *changed, f"learnt from {where}", f"seed {request.seed}"])
+
+
+def _list_trainings(plain: Loaded) -> None:
+    """Draw the list of trainings, each with buttons to open and delete it."""
+    if not (trainings := training_runs.trainings_of(plain)):
+        return
+    with st.expander(f"Trainings ({len(trainings):,})"):
+        for training in trainings[:MOST_LISTED]:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                described = f"{_describe(training.request)} · {training_runs.status(training)}"
+                st.text(visible(described), width="stretch")
+                current = training.digest == _shown_digest(plain)
+                label, digest = "Shown" if current else "Open", training.digest
+                step_button(label, f"train.open.{digest}", _look_at, plain, digest, disabled=current)
+                why = "Deletes its checkpoints. Embeddings in use stay (Data page, Cache)."
+                going = training_runs.under_way(digest) is not None
+                step_button("Delete", f"train.delete.{digest}", _delete, plain, digest, disabled=going, help=why)
+
+
+def _delete(plain: Loaded, digest: str) -> None:
+    try:
+        training_runs.forget(digest)
+    except FrontierError as error:
+        st.toast(visible(str(error)), icon=":material/error:")
+    if _shown_digest(plain) == digest:
+        _look_at(plain, None)

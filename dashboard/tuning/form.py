@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -69,9 +68,13 @@ def ask(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     What it asks for may still be impossible, and says so when looked at.
     """
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
+
+    def called(method: str) -> str:
+        return "every decoder" if method == EVERY else f"{style_of(method).sign} {known[method].title}"
+
     with _line("tune-goal"):
         say("Tune")
-        method = _blank("Decoder", [EVERY, *known], f"{PREFIX}.method", 185, partial(_called, known))
+        method = _blank("Decoder", [EVERY, *known], f"{PREFIX}.method", 185, called)
         say("to")
         objective = _objective(loaded)
     with (end := _line("tune-splits")):
@@ -106,10 +109,6 @@ def fill_in(asked: Mapping[str, Any], loaded: Loaded) -> None:
     for param in in_order(p for p in spec.params if p.name in fixed):
         widget, form = form_at(key_of(spec, PREFIX, param.name), param, values)
         state[widget] = values[param.name] = form.check(fixed[param.name])
-
-
-def _called(known: Mapping[str, Spec], method: str) -> str:
-    return "every decoder" if method == EVERY else f"{style_of(method).sign} {known[method].title}"
 
 
 def _every(loaded: Loaded) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from dashboard.services.memo import remembered
 from dashboard.services.request import judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.tuning import form, result, views
-from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, file_of, run
+from dashboard.tuning import form, result
+from dashboard.tuning.request import PURPOSE, TuningOutcome, TuningRequest, file_of, run
 from dashboard.widgets import passages
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel, run_button, show_end
@@ -85,12 +85,6 @@ def _identity(loaded: Loaded) -> str:
     return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *judged])
 
 
-def _splits(loaded: Loaded, request: TuningRequest) -> Splits:
-    """The judgements as asked for, which for very many queries takes a second: the last ones are remembered."""
-    key = (_identity(loaded), request.choose, request.report, request.halve, request.most)
-    return remembered(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
-
-
 def _teach(why: str, fix: str) -> None:
     st.info(why, icon=":material/tune:")
     st.text(fix)
@@ -106,7 +100,9 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
             count = request.count
             for decoder in request.chains:
                 decoders.checked(decoder, loaded.space)
-            splits = _splits(loaded, request)
+            # For very many queries they take a second: the last ones are remembered.
+            key = (_identity(loaded), request.choose, request.report, request.halve, request.most)
+            splits = remembered(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
         except FrontierError as error:
             problem = True
             show_failure("These settings cannot be tuned.", error)
@@ -192,4 +188,4 @@ def _so_far(started: StartedTuning, cells: Sequence[Cell]) -> None:
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
     if started.request.every:
         return
-    views.show(measured, base, started.request.k, started.request.objective)
+    result.show_points(measured, base, started.request.k, started.request.objective)

@@ -29,10 +29,9 @@ from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import control
-from engine.decoder import POOL, SET_SIZE, Decoder
+from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.studies.check_up import check_up, largest_gain
-from engine.stages import methods
 from engine.values import Qrels, Queries, replace_surrogates
 from engine.wording import visible
 
@@ -94,17 +93,11 @@ def _kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | Non
     )
     if way != LABELLED:
         return way, None
-    split = _split(loaded, key)
+    split, splits = first_split(loaded.dataset), list(loaded.dataset.qrels)
+    if split is not None:
+        split = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
     _order(loaded, split)
     return way, split
-
-
-def _split(loaded: Loaded, key: str) -> str | None:
-    split, splits = first_split(loaded.dataset), list(loaded.dataset.qrels)
-    if split is None:
-        return None
-    chosen: str = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
-    return chosen
 
 
 def _order(loaded: Loaded, split: str | None) -> None:
@@ -113,9 +106,7 @@ def _order(loaded: Loaded, split: str | None) -> None:
     if not len(queries) or len(queries) > MOST_ORDERED or (vectors := known_vectors(loaded, queries)) is None:
         return
     others = list(setting.decoders().values())
-    baseline = Decoder(
-        next(iter(methods("selector").values())).cls(), setting.first_scorer(), None, setting.pool_depth()
-    )
+    baseline = setting.baseline(setting.pool_depth())
     against = next((d for d in reversed(others) if d != baseline and setting.lacks(d, loaded.space) is None), None)
     gain = [] if against is None else [GAIN]
     why = "" if against is None else f" {GAIN}: {setting.title(against)} against {setting.title(baseline)}, as set now."

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import example, history, import_export, two_encoders
+from dashboard.drift import example, feedback_log, history
+from dashboard.drift import map as drift_map
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
 from dashboard.services import feedback as live
@@ -177,14 +178,14 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
 
 def test_two_encoders_on_one_map(shown, monkeypatch):
     (result,) = shown.session_state["drift.outcomes"].values()
-    assert two_encoders.others(history.of_simulation(result)) == {}
+    assert drift_map.others(history.of_simulation(result)) == {}
     loaded = load()
     vectors = loaded.space.embeddings.vectors[:, :48]
     ref = replace(loaded.space.embeddings.encoder, name="shorter", digest="cd" * 32)
     short = engine.Embeddings(loaded.space.corpus.ids, vectors / vectors.norm(dim=1, keepdim=True), ref)
     other = replace(loaded, space=engine.Space(loaded.space.corpus, short, "cpu"), queries=loaded.queries[:, :48])
-    monkeypatch.setattr(two_encoders.corpora, "variants", lambda _: [loaded, other])
-    assert list(two_encoders.others(history.of_simulation(result)).values()) == [other]
+    monkeypatch.setattr(drift_map.corpora, "variants", lambda _: [loaded, other])
+    assert list(drift_map.others(history.of_simulation(result)).values()) == [other]
     app = looking_at(run(shown), "Two encoders")
     app = looking_at(worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
     assert any("agree to 0." in line.value and "nDCG of shorter" in line.value for line in app.text)
@@ -372,18 +373,18 @@ def test_files_go_out_and_in():
     for place in range(2):
         vote(loaded, place)
     now = live.session(loaded)
-    log = import_export._written(now, "feedback.jsonl")
-    assert np.array_equal(np.load(io.BytesIO(import_export._written(now, "adapted.npy"))), now.vectors)
-    assert import_export._written(now, "adapted.parquet")[:4] == b"PAR1"
+    log = feedback_log._written(now, "feedback.jsonl")
+    assert np.array_equal(np.load(io.BytesIO(feedback_log._written(now, "adapted.npy"))), now.vectors)
+    assert feedback_log._written(now, "adapted.parquet")[:4] == b"PAR1"
     assert json.loads(log.splitlines()[0])
-    session, notices = import_export._read(log, loaded)
+    session, notices = feedback_log._read(log, loaded)
     assert notices == () and np.array_equal(session.exact, now.exact)
     vote(loaded, 4)
-    aside = import_export.put(loaded, session)
+    aside = feedback_log.put(loaded, session)
     assert np.array_equal(live.session(loaded).exact, now.exact) and live.session(loaded).position == 2
     assert len(orag.load(aside, loaded.space)[0].history) == 3, "the log before is kept"
     with pytest.raises(engine.DataError):
-        import_export._read(b"{}\n", loaded)
+        feedback_log._read(b"{}\n", loaded)
 
 
 def test_a_simulation_becomes_the_corpus_s_feedback(shown):

@@ -11,7 +11,7 @@ import pytest
 import engine
 from dashboard.charts.theory import recall_figure
 from dashboard.services.source import Source
-from dashboard.theory import dimensions, segments
+from dashboard.theory import dimensions
 from dashboard.theory.page import GROUPS
 from engine.theory.margins import margin, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
@@ -138,10 +138,10 @@ def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
 
 
 def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
-    monkeypatch.setattr(segments, "AT_ONCE", 0)
-    counts, go = segments.words_of, threading.Event()
-    monkeypatch.setattr(segments, "words_of", lambda space: go.wait(patient(60)) and counts(space))
-    monkeypatch.setattr(segments, "has_words", lambda space: go.is_set())
+    monkeypatch.setattr(dimensions, "AT_ONCE", 0)
+    counts, go = dimensions.words_of, threading.Event()
+    monkeypatch.setattr(dimensions, "words_of", lambda space: go.wait(patient(60)) and counts(space))
+    monkeypatch.setattr(dimensions, "has_words", lambda space: go.is_set())
     app = screen("theory", few(3), **{"theory.view": SEGMENTS})
     pick(app, "Query", "Similar")
     if job_of(app, "theory").title == "Margins of segments":

@@ -17,8 +17,7 @@ from dashboard.services.training_request import TrainingOutcome, TrainingProgres
 from dashboard.session import address, decoders
 from dashboard.session.parameters import key_of
 from dashboard.session.query import TYPED
-from dashboard.training import run_list
-from dashboard.training.page import MINE, OUTCOMES
+from dashboard.training.page import AT, MINE, OUTCOMES
 from engine.evaluation.export import ExportContext, exports
 from engine.evaluation.splits import three_way
 from engine.training.leakage import learnt_from
@@ -33,7 +32,7 @@ from support.train_page import METHOD, QUICK, SMALL, divided, page
 def state(source):
     """What a session keeps of a training that has come to its end."""
     session = worked(page(source), "train.start", "train").session_state
-    return {key: session[key] for key in (OUTCOMES, MINE, run_list.AT)}
+    return {key: session[key] for key in (OUTCOMES, MINE, AT)}
 
 
 @pytest.fixture
@@ -158,7 +157,7 @@ def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used)
     digest = trained.session_state["train.mine"]
     outcome = trained.session_state["train.outcomes"][digest]
     *others, last = outcome.stages
-    session = {run_list.AT: trained.session_state[run_list.AT]}
+    session = {AT: trained.session_state[AT]}
     for best in (2, -1):
         changed = replace(outcome, stages=(*others, replace(last, best=best)))
         app = page(source, **session, **{OUTCOMES: {digest: changed}})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import import_export
+from dashboard.drift import feedback_log
 from engine import orag
 from engine.data.event_log import _checksum, read_jsonl
 from engine.errors import DataError
@@ -146,11 +146,11 @@ def test_a_session_that_is_no_numbers_replaces_nothing(tmp_path, space, lines, m
     endless = orag.load(made_of(tmp_path / "endless.jsonl", *lines), space)[0]
     own = orag.save(orag.session(space), tmp_path / "own.sqlite")
     before = orag.load(own, space)[0]
-    monkeypatch.setattr(import_export.feedback, "path", lambda loaded: own)
+    monkeypatch.setattr(feedback_log.feedback, "path", lambda loaded: own)
     with pytest.raises(DataError, match="not finite"):
-        import_export.put(None, endless)
+        feedback_log.put(None, endless)
     assert orag.load(own, space)[0].digest == before.digest and not list(tmp_path.glob("own.*.jsonl"))
-    aside = import_export.put(None, orag.session(space, temperature=0.2))
+    aside = feedback_log.put(None, orag.session(space, temperature=0.2))
     assert orag.load(aside, space)[0].digest == before.digest != orag.load(own, space)[0].digest
 
 

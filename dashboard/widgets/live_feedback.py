@@ -1,6 +1,7 @@
-"""The effect of feedback on the question: scores and ranks before and after, and Undo."""
+"""Live feedback: the header's switch with the log's errors, and what it changed for the question, with Undo."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -10,6 +11,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm
+from dashboard.widgets.common import corpus_chip
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
 from engine.progress import counted, shorten
@@ -17,11 +19,66 @@ from engine.views.drift import SAID
 from engine.views.sets import BeforeAfter, before_after
 from engine.wording import visible
 
+TOLD = "live.told"
+"""Where a session keeps what became of a log that could not be used."""
 MOST_ROWS = 3
 WORDS = 60
 
 
-def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
+def corpus(loaded: Loaded, chip: Any) -> Loaded:
+    """The corpus to work on; draws its chip, the switch, and in the main area why feedback cannot be used.
+
+    chip: the container of the header for both.
+    """
+    shown, trouble, learned = loaded, None, None
+    if loaded.reach is not None:
+        with chip:
+            corpus_chip(loaded)
+        return loaded
+    if feedback.is_on():
+        try:
+            shown = feedback.adapted(loaded)
+            learned = feedback.count(loaded)
+        except FrontierError as error:
+            trouble = str(error)
+    with chip:
+        corpus_chip(shown, learned)
+        st.toggle(
+            "Live feedback",
+            key=feedback.ON,
+            persist_state="session",
+            help="On: every page works on the documents as feedback has moved them. Off: as they were embedded. A "
+            "thumb on a document switches it on.",
+        )
+    if trouble is not None:
+        with st.container(gap="small"):
+            st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")
+            st.text(trouble)
+            with st.container(horizontal=True):
+                st.button("Keep what still holds", key="live.carry", on_click=_mend, args=(loaded, False))
+                st.button("Begin anew", key="live.anew", on_click=_mend, args=(loaded, True))
+            st.caption("Neither deletes anything: the log stays in its folder, under this name or another.")
+    if messages := st.session_state.get(TOLD):
+        for line in messages:
+            st.text(f"⚠ {line}")
+        st.button("OK", key="live.ok", on_click=st.session_state.pop, args=(TOLD, None))
+    return shown
+
+
+def _mend(loaded: Loaded, anew: bool) -> None:
+    """Begin a new log, or carry the one there is over."""
+    st.session_state.pop(confirm.WRONG, None)
+    try:
+        if anew:
+            said = [f"A new log has begun; the other one is {feedback.begin_anew(loaded)}"]
+        else:
+            said = [str(notice) for notice in feedback.carry(loaded)]
+        st.session_state[TOLD] = said
+    except FrontierError as error:
+        st.session_state[TOLD] = [f"This did not work: {error}"]
+
+
+def show_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     """Draw what changed against the corpus as it was embedded, this person's last event, and Undo.
 
     answers: those to compare. Nothing where this session has live feedback off, or none
