@@ -101,8 +101,8 @@ def test_polish_leaves_no_swap_and_no_loss(name, family):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch, by_passes):
     """With one candidate beside the set, rivals are found by the certificate's pass alone."""
-    monkeypatch.setattr("engine.solvers.quadratic.local_search.NARROWEST", 1)
-    monkeypatch.setattr("engine.solvers.quadratic.local_search.JOINING", 3)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.NARROWEST", 1)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.JOINING", 3)
     rounds = 0
     for family in FAMILIES:
         for seed in range(8):
@@ -120,7 +120,7 @@ def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch, by
 @each_name
 def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypatch, by_passes):
     for what, value in (("NARROWEST", 1), ("JOINING", 1), ("ROUNDS", 1)):
-        monkeypatch.setattr(f"engine.solvers.quadratic.local_search.{what}", value)
+        monkeypatch.setattr(f"engine.solvers.quadratic.solve.{what}", value)
     proven, improvable = [], 0
     for family in FAMILIES:
         for seed in range(6):
@@ -228,7 +228,7 @@ def test_duplicates_do_not_crowd_out_the_rest():
 
 
 def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
-    monkeypatch.setattr("engine.solvers.quadratic.local_search.LARGEST", 4)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.LARGEST", 4)
     rows, queries = problem("clustered", 1, n=40, d=8)
     for name in NAMES:
         answer = engine.select(name, rows, queries, k=5)
@@ -237,7 +237,7 @@ def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
 
 
 def test_work_is_capped_and_said(monkeypatch):
-    monkeypatch.setattr("engine.solvers.quadratic.local_search.most_swaps", lambda k: 1)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
     monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
     for module in ("sets", "frank_wolfe", "solve"):
         monkeypatch.setattr(f"engine.solvers.quadratic.{module}.STEPS", 1)
