@@ -80,13 +80,10 @@ def embed(
     device = encoder_model.device_of(device)
     source = encoder_model.find(encoder, cache, lambda: run.tell(DOWNLOADING))
     given = _shipped(texts, role, source, dtype) if cache else None
-    arithmetic = precision.choose(
-        source, device, shipped.ARITHMETIC if given else dtype, cache, lambda: run.tell(PROBING)
-    )
+    dtype = shipped.ARITHMETIC if given else dtype
+    arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
-    # A few plain texts as somebody asks them, no set of queries and no documents.
-    typed = role == "query" and not isinstance(what, Corpus | Queries) and len(texts) < _CHUNK_LEAST
-    missing, keys = [], []
+    typed, missing, keys = _is_typed(what, role, texts), [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         keys.append(key)
         stored = _stored(key, typed) if cache else None
@@ -111,6 +108,11 @@ def embed(
             _keep(key, vectors.numpy(), typed)
         run.place(span.start, vectors)
     return run.embeddings(ids, texts, reference, role)
+
+
+def _is_typed(what: object, role: Role, texts: Sequence[str]) -> bool:
+    """Whether these are a few plain texts as somebody asks them, no set of queries and no documents."""
+    return role == "query" and not isinstance(what, Corpus | Queries) and len(texts) < _CHUNK_LEAST
 
 
 def _stored(key: str, typed: bool) -> np.ndarray | None:
