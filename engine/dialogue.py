@@ -15,9 +15,9 @@ from engine.candidates import Candidates
 from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
 from engine.data.stores.store import CHANGED, ShortResultError
 from engine.decoder import Decoder, decode
-from engine.errors import Cancelled, DataError
+from engine.errors import DataError
 from engine.matrix import Matrix, products
-from engine.progress import current_reporter
+from engine.progress import current_reporter, stoppable
 from engine.solvers.questions import LinearQuestion
 from engine.space import QueryBatch, Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking
@@ -249,8 +249,9 @@ class Dialogue:
         prove: then have the engine look at all documents, as often
         """
         rounds, scans, lost = 0, 0, frozenset[PartialAnswer]()
+        report = stoppable(*current_reporter(), "asking was stopped")
         while True:
-            _stop(rounds + scans, ROUNDS * (1 + prove))
+            report(rounds + scans, ROUNDS * (1 + prove), "asking the engine")
             for answer in answers:
                 answer.solve(decoder, k)
             asking = [] if rounds == ROUNDS else [answer for answer in answers if answer not in lost]
@@ -290,12 +291,3 @@ def _parts(entries: Sequence[T], numbers: int) -> list[list[T]]:
     """Entries that are asked about together, so that what comes back, `numbers` for each, fits in memory."""
     step = max(1, MOST_NUMBERS // numbers)
     return [list(entries[start : start + step]) for start in range(0, len(entries), step)]
-
-
-def _stop(done: int, total: int) -> None:
-    """Report the rounds; raise Cancelled where the work was stopped."""
-    report, stop = current_reporter()
-    if stop is not None and stop.is_set():
-        raise Cancelled("asking was stopped")
-    if report is not None:
-        report(done, total, "asking the engine")

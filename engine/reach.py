@@ -176,7 +176,11 @@ class _State:
 
     def __init__(self, store: VectorStore, ref: StoreRef, encoder: EncoderRef | None) -> None:
         self.ref = ref
-        self.recall = _measured(store, ref)
+        measured = measured_recall(store)
+        self.recall: tuple[float, float] | None = None
+        # What a scan found says nothing of an index, nor what was measured over other documents.
+        if measured is not None and not measured.sequential and measured.digest == ref.digest:
+            self.recall = measured.queries, measured.residuals
         self.pools: OrderedDict[tuple[bool, bytes, int], SearchResult] = OrderedDict()
         self.documents = _Documents(store, encoder)
         self._space: Space | None = None
@@ -225,14 +229,6 @@ def sample(reach: Reach, count: int, seed: int = 0) -> Space:
     names, vectors = reach.store.sample(count, seed)
     corpus = Corpus(names, _Texts(reach.store, names, {}), name=reach.name)
     return Space(corpus, Embeddings(names, torch.from_numpy(vectors), reach.encoder))
-
-
-def _measured(store: VectorStore, ref: StoreRef) -> tuple[float, float] | None:
-    """What was measured of the store's index, over these very documents."""
-    measured = measured_recall(store)
-    if measured is None or measured.sequential or measured.digest != ref.digest:
-        return None  # what a scan found says nothing of an index
-    return measured.queries, measured.residuals
 
 
 def check_decodable(decoder: Decoder) -> None:

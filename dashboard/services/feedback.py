@@ -20,7 +20,7 @@ from dashboard.services.source import Loaded
 from engine import feedback as orag
 from engine.data import event_log
 from engine.feedback import storage
-from engine.feedback.votes import VoteKind
+from engine.feedback.policy import VoteKind
 from engine.values import Embeddings, Notice
 
 PRESET = "careful"

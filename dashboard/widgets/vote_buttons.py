@@ -12,7 +12,7 @@ from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from engine import feedback as orag
 from engine.errors import FrontierError
-from engine.feedback.votes import VoteKind, votes_given
+from engine.feedback.policy import VoteKind, votes_given
 
 UP: VoteKind = "up"
 DOWN: VoteKind = "down"

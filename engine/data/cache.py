@@ -62,13 +62,13 @@ def place(section_name: str, name: str) -> Path:
 
     One that is there is found also where nothing can be written to the section.
     """
-    there = _folder(section_name) / name
+    there = home() / checked(section_name) / name
     return there if there.exists() else section(section_name) / name
 
 
 def _tagged(name: str) -> Path:
     """The folder of a section, created and tagged. Raises OSError, and FrontierError as `section`."""
-    folder = _folder(name)
+    folder = home() / checked(name)
     make_folder(folder)
     if _ours(folder):
         return folder
@@ -85,7 +85,7 @@ def _tagged(name: str) -> Path:
 def get(section_name: str, key: str) -> bytes | None:
     """The payload stored under a key; None if absent or damaged."""
     try:
-        raw = (_folder(section_name) / checked(key)).read_bytes()
+        raw = (home() / checked(section_name) / checked(key)).read_bytes()
     except OSError:
         return None
     payload = memoryview(raw)[:-_SEAL]
@@ -243,10 +243,6 @@ def _in_flight(path: Path) -> bool:
 
 def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
-
-
-def _folder(name: str) -> Path:
-    return home() / checked(name)
 
 
 def checked(name: str) -> str:

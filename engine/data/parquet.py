@@ -38,7 +38,12 @@ class ParquetTable:
             self._size = os.fstat(file.fileno()).st_size
             wanted = {"columns": columns, "rows": rows, "longest": LONGEST}
             self._process = _started("parquet_decoder.py", json.dumps(wanted), file.fileno())
-        self._stream = self._begun()
+        import pyarrow as pa
+
+        try:
+            self._stream: RecordBatchStreamReader = pa.ipc.open_stream(self._process.stdout)
+        except (pa.ArrowException, OSError):
+            raise DataError(f"{self.path.name} is not a readable Parquet file: {self._end()[1]}") from None
         facts = json.loads(self._stream.schema.metadata[b"facts"])
         self.names: list[str] = facts["columns"]
         self.total: int = facts["rows"]
@@ -73,15 +78,6 @@ class ParquetTable:
             watch(done, self.total, label)
         finally:
             self.close()
-
-    def _begun(self) -> "RecordBatchStreamReader":
-        """The decoder's stream, up to its schema."""
-        import pyarrow as pa
-
-        try:
-            return pa.ipc.open_stream(self._process.stdout)
-        except (pa.ArrowException, OSError):
-            raise DataError(f"{self.path.name} is not a readable Parquet file: {self._end()[1]}") from None
 
     def _batches(self) -> "Iterator[RecordBatch]":
         import pyarrow as pa

@@ -7,13 +7,13 @@ are those that name their own tool.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from engine.data.tables import json_rows
 from engine.errors import DataError
 from engine.values import Dataset, Qrels, Queries
 
@@ -41,8 +41,8 @@ class Planned:
 def has_plans(folder: str | Path) -> bool:
     """Whether any of the first questions of a BEIR folder has a plan."""
     try:
-        return any(_steps(line) for _, line in islice(_lines(Path(folder) / FILE), LOOKED_AT))
-    except (DataError, OSError):
+        return any(_steps(line) for _, line in islice(json_rows(Path(folder) / FILE), LOOKED_AT))
+    except DataError:
         return False
 
 
@@ -55,7 +55,7 @@ def planned(dataset: Dataset, folder: str | Path) -> Planned:
     tools: dict[str, str] = {}
     hops: dict[str, tuple[str, ...]] = {}
     known = dict(zip(dataset.queries.ids, dataset.queries.texts, strict=True))
-    for number, line in _lines(file):
+    for number, line in json_rows(file):
         if (question := str(line.get("_id"))) not in known:
             continue
         for place, (step, tool) in enumerate(_steps(line, number)):
@@ -74,16 +74,6 @@ def planned(dataset: Dataset, folder: str | Path) -> Planned:
     }
     queries = Queries(tuple(texts), tuple(texts.values()))
     return Planned(replace(dataset, queries=queries, qrels=qrels, aspects=None), hops)
-
-
-def _lines(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with file.open(encoding="utf-8") as stream:
-        for number, text in enumerate(stream, 1):
-            try:
-                line = json.loads(text) if text.strip() else {}
-            except ValueError as error:
-                raise DataError(f"line {number} of {file} is not JSON: {error}") from None
-            yield number, line if isinstance(line, dict) else {}
 
 
 def _steps(line: Mapping[str, Any], number: int = 0) -> list[tuple[str, str]]:

@@ -11,13 +11,26 @@ from engine.feedback.diff import Diff, diff
 from engine.feedback.dynamic_corpus import change
 from engine.feedback.export import export, upsert
 from engine.feedback.migration import carry
-from engine.feedback.policy import Draw, Reranker, ask, by_scorer, cosine, oracle, probabilities
+from engine.feedback.policy import (
+    Draw,
+    Planner,
+    Reranker,
+    ask,
+    by_scorer,
+    cosine,
+    full_information,
+    multi_hop,
+    oracle,
+    outcome,
+    probabilities,
+    right_one,
+    thumb,
+)
 from engine.feedback.presets import NOTES, PRESETS, Preset
 from engine.feedback.records import Event, Query
 from engine.feedback.session import Session, feed, redo, replay, reset, restore, session, snapshot, state_at, undo
 from engine.feedback.storage import Log, load, log, place, save, toggle_vote
 from engine.feedback.temperature import by_perplexity, perplexity
-from engine.feedback.votes import Planner, full_information, multi_hop, outcome, right_one, thumb
 
 at = state_at
 """Public name of `state_at`."""

@@ -134,7 +134,13 @@ def carried(
             records.append(record_of(_thinned(body, order, without, lost), space.corpus, space.vectors.shape[1], ()))
         except NONSENSE as error:
             raise DataError(f"record {number}: {error}") from None
-    session = _greeted(recorded(start, *records), (*other, *new))
+    session = recorded(start, *records)
+    rows = session.resolve_items((*other, *new))
+    existing = np.setdiff1d(np.arange(len(session)), np.array(rows, dtype=np.int64))
+    if session.available is not None:
+        existing = existing[session.available[existing]]
+    drift = {row: moved for row in rows if (moved := drift_near(session, row, existing)) is not None}
+    session = recorded(session, CorpusChange(rows, (), drift)) if drift else session
     counted = (
         ("documents with another text, about which feedback no longer counts", other),
         ("documents that are gone, and feedback about them with them", gone),
@@ -167,16 +173,6 @@ def _thinned(body: Mapping[str, Any], order: Sequence[str], gone: set[str], lost
             drift = {doc: vector for doc, vector in body["drift"].items() if doc not in gone}
             return {**body, "came": remaining(body["came"]), "went": remaining(body["went"]), "drift": drift}
     return dict(body)
-
-
-def _greeted(session: Session, newcomers: Sequence[str]) -> Session:
-    """The session with its newcomers where their nearest have drifted to."""
-    rows = session.resolve_items(newcomers)
-    existing = np.setdiff1d(np.arange(len(session)), np.array(rows, dtype=np.int64))
-    if session.available is not None:
-        existing = existing[session.available[existing]]
-    drift = {row: moved for row in rows if (moved := drift_near(session, row, existing)) is not None}
-    return recorded(session, CorpusChange(rows, (), drift)) if drift else session
 
 
 def _named(encoder: EncoderRef | None) -> str:

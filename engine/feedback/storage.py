@@ -19,11 +19,11 @@ from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.dynamic_corpus import change
 from engine.feedback.migration import begin, body_of_beginning, carried, everyone, refuse_other_corpus
+from engine.feedback.policy import VoteKind, right_one, thumb, votes_given
 from engine.feedback.presets import Preset, preset_of
 from engine.feedback.records import Event, Record
 from engine.feedback.serialization import NONSENSE, body_of, record_of
 from engine.feedback.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
-from engine.feedback.votes import VoteKind, right_one, thumb, votes_given
 from engine.paths import data_home
 from engine.space import Space
 from engine.values import Notice, digest_of

@@ -93,7 +93,11 @@ def standing(
     from the spread of the differences seen. Raises ParamError or DataError.
     """
     names = [run.name for run in runs]
-    first = _baseline(names, baseline, metric)
+    if metric not in (needy := [name for name, m in METRICS.items() if m.needs == "qrels"]):
+        raise ParamError(f"metric must be one that needs judgements: {', '.join(needy)}; got {metric!r}")
+    if not names or (baseline is not None and baseline not in names):
+        raise ParamError(f"baseline must be one of the runs ({', '.join(names) or 'none'}); got {baseline!r}")
+    first = 0 if baseline is None else names.index(baseline)
     asked = queries.take([row for row, query in enumerate(queries.ids) if qrels.grades.get(query)])
     if not len(asked):
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
@@ -127,15 +131,6 @@ def standing(
         metric=metric, k=k, difference=difference, queries=len(values), without=len(every) - len(values),
         systems=systems, differences=tuple(differences),
     )  # fmt: skip
-
-
-def _baseline(names: Sequence[str], baseline: str | None, metric: str) -> int:
-    """The number of the baseline among the runs. Raises ParamError, for the metric too."""
-    if metric not in (needy := [name for name, m in METRICS.items() if m.needs == "qrels"]):
-        raise ParamError(f"metric must be one that needs judgements: {', '.join(needy)}; got {metric!r}")
-    if not names or (baseline is not None and baseline not in names):
-        raise ParamError(f"baseline must be one of the runs ({', '.join(names) or 'none'}); got {baseline!r}")
-    return 0 if baseline is None else names.index(baseline)
 
 
 Lists = Sequence[Sequence[str]]

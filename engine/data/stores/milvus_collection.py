@@ -181,19 +181,13 @@ class MilvusCollection(MilvusCaller):
         if missing := [field for field in wanted if field not in self.fields]:
             raise DataError(f"{name} has no field {missing[0]!r}; it has {', '.join(self.fields)}")
         self.note = note_in(described.get("properties", {}).get(NOTED) or described.get("description"))
-        self.dimension = self._checked_dimension()
-        self.index, self.metric = self.read_index(table.vector)
-
-    def _checked_dimension(self) -> int:
-        """The dimension, where the fields are of the right types."""
-        own, vector = self.fields[self.table.id], self.fields[self.table.vector]
+        own, vector = self.fields[table.id], self.fields[table.vector]
         if not own.get("is_primary") or own["type"].name != "VARCHAR":
-            raise DataError(f"{self.name}: field {self.table.id!r} must be the primary key, of type VARCHAR")
+            raise DataError(f"{name}: field {table.id!r} must be the primary key, of type VARCHAR")
         if vector["type"].name != "FLOAT_VECTOR":
-            raise DataError(
-                f"{self.name}: field {self.table.vector!r} is {vector['type'].name}; FLOAT_VECTOR is needed"
-            )
-        return int(vector["params"]["dim"])
+            raise DataError(f"{name}: field {table.vector!r} is {vector['type'].name}; FLOAT_VECTOR is needed")
+        self.dimension = int(vector["params"]["dim"])
+        self.index, self.metric = self.read_index(table.vector)
 
     def count(self, where: Where | None = None) -> int:
         """How many documents a filter lets through."""

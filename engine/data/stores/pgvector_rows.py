@@ -159,20 +159,16 @@ class PgRows:
         found = self.seen
         if found is None or found.snapshot != snapshot:
             found = self._scan(connection, where)
-            self._check_index(found)
+            unit = max(abs(found.shortest - 1), abs(found.longest - 1)) <= UNIT
+            if found.count and self.indexes and "ip" not in self.indexes.values() and not unit:
+                made = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
+                raise DataError(
+                    f"the rows of {self.name} have lengths from {found.shortest:.4g} to {found.longest:.4g}, and its "
+                    f"index {made} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
+                    f"USING hnsw ({self.table.vector} {self.types[self.table.vector]}_ip_ops)"
+                )
             self.seen = found
         return found
-
-    def _check_index(self, facts: RowFacts) -> None:
-        """Refuse indexes that do not rank by inner products."""
-        unit = max(abs(facts.shortest - 1), abs(facts.longest - 1)) <= UNIT
-        if facts.count and self.indexes and "ip" not in self.indexes.values() and not unit:
-            made = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
-            raise DataError(
-                f"the rows of {self.name} have lengths from {facts.shortest:.4g} to {facts.longest:.4g}, and its index "
-                f"{made} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … USING hnsw "
-                f"({self.table.vector} {self.types[self.table.vector]}_ip_ops)"
-            )
 
     def numbers(self, rows: Sequence[bytes]) -> np.ndarray:
         """(m, d) float32 of vectors as they come over the wire: two counts, then big-endian numbers."""

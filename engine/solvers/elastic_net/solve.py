@@ -285,7 +285,11 @@ def _shared(c: Candidates, s: Solutions, l1: Array, l2: Array, tie_ends: Array, 
     changed = []
     for p in np.flatnonzero(suspect).tolist():
         index = np.concatenate([members[p], ties[tie_ends[p - 1] if p else 0 : tie_ends[p]]])
-        kind = _kinds(c, p * c.batch // len(s), index)
+        # Numbers in the order in which rows occur first, the same for exact copies.
+        some = torch.from_numpy(index).to(c.vectors.device)
+        rows = c.rows(torch.full_like(some, p * c.batch // len(s)), some).cpu().numpy()
+        seen: dict[bytes, int] = {}
+        kind = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
         held = np.flatnonzero(kind <= kind[: len(members[p])].max())
         index, kind = index[held], kind[held]
         total = np.bincount(kind[: len(members[p])], weights[p])
@@ -306,14 +310,6 @@ def _shared(c: Candidates, s: Solutions, l1: Array, l2: Array, tie_ends: Array, 
         s.residual[changed], s.gap[changed] = certificate(part, s.take(np.array(changed)), l1[changed], l2[changed])
         s.passes[changed] += 1
     return s
-
-
-def _kinds(c: Candidates, b: int, index: Array) -> Array:
-    """Numbers for some candidates of a problem, in the order in which they occur first, the same for exact copies."""
-    some = torch.from_numpy(index).to(c.vectors.device)
-    seen: dict[bytes, int] = {}
-    rows = c.rows(torch.full_like(some, b), some).cpu().numpy()
-    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
 
 
 def sorted_solutions(s: Solutions) -> Solutions:

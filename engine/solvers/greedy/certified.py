@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import Matrix, first_duplicate, products, rounding, underflow
-from engine.solvers.gram import Gram, corpus_gram, relevance
+from engine.solvers.gram import Gram, corpus_gram, ranking, relevance
 from engine.solvers.greedy.steps import (
     LOG_RESIDUAL,
     NEAREST,
@@ -160,8 +160,7 @@ def _ranking(c: Candidates, chosen: np.ndarray, scores: np.ndarray, told: list[t
         }
         for pool, passes, close_calls, past in told
     )
-    device = c.relevance.device
-    return Ranking(torch.from_numpy(chosen.copy()).to(device), torch.from_numpy(scores.copy()).to(device), info)
+    return ranking(c, chosen, scores, info)
 
 
 @dataclass(frozen=True, eq=False)
