@@ -7,8 +7,10 @@ import engine
 from dashboard.charts.palette import style_of
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.services.source import Loaded, Source
+from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from engine.values import Dataset
+from engine.views.sets import card
 from support import pages
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "![x](http://192.0.2.1/x.png)", "$\\href{javascript:alert(1)}{y}$", "`z`")
@@ -46,6 +48,20 @@ def question_of(loaded, k=6, depth=None, judged=True):
     vector = loaded.space.vectors[:3].sum(0)
     qrels = engine.Qrels({"q": {"id0": 1, "id9": 1, "id20": 2, "gone": 1}}) if judged else None
     return Question("q", "words", vector / vector.norm(), qrels, k, depth)
+
+
+def answers_of(loaded, asked, names=("top_k", "mmr"), **params):
+    """What each selector answers, the first of them the baseline; params: by their names."""
+    query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
+    answers, base = {}, None
+    for name in names:
+        stage = engine.make(name, **params.get(name, {}))
+        decoder = engine.Decoder(select=stage, depth=asked.depth)
+        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
+        base = base or ranking
+        figures = card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
+        answers[name] = Answer(name, decoder, ranking, figures, 0.001)
+    return answers
 
 
 def drawn(view, loaded, asked, answers, **session):
