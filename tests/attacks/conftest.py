@@ -7,7 +7,9 @@ import pytest
 
 from dashboard.services import roots
 from support import assault, durable
+from support.encoders import WORDS
 from support.stores import PASSWORD, PASSWORD_ENV
+from support.tiny_models import tiny_encoder
 
 VIEWS = (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount"))
 """Ways to a view of the files in which one may mount."""
@@ -25,7 +27,8 @@ def mounting(folder):
 @pytest.fixture(scope="session")
 def assailant(tmp_path_factory):
     """The process that attacks; its `disk` is the folder of a small disk, None where none can be mounted."""
-    model = durable.make_model(tmp_path_factory.mktemp("model") / "model")
+    words = (*WORDS, *map(str, range(400)))
+    model = tiny_encoder(tmp_path_factory.mktemp("model") / "model", words)
     disk = tmp_path_factory.mktemp("disk")
     way = mounting(disk)
     arguments = () if way is None else (str(disk),)

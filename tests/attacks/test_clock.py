@@ -162,16 +162,12 @@ def test_remains_from_the_future_are_deleted_and_writes_in_flight_are_not(home, 
 def test_saved_views_of_any_date_are_listed(home, clock):
     for off in JUMPS:
         clock.off = off
-        snapshots.save(a_view())
+        fields = dict.fromkeys(("corpus", "digest", "vectors", "encoder", "query"), "x")
+        snapshots.save(snapshots.new("mine", state={}, answers={}, **fields))
     listed, broken = snapshots.read_all()
     assert broken == [] and len(listed) == len(JUMPS) == len({view.name for view in listed})
     assert [view.made for view in listed] == sorted((view.made for view in listed), reverse=True)
     assert len({view.when[:4] for view in listed}) == 3
-
-
-def a_view():
-    fields = dict.fromkeys(("corpus", "digest", "vectors", "encoder", "query"), "x")
-    return snapshots.new("mine", state={}, answers={}, **fields)
 
 
 @pytest.mark.threat(

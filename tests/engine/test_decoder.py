@@ -1,16 +1,13 @@
 """decode: the selector on a space, through retrieve, rerank and pool; and who may ask what of which space."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
 
 import engine
-from engine.stages import Scorer, register
 from engine.values import EncoderRef
 from support.instances import FAMILIES, near_ties, problem
-from support.rankings import queries_of, space_of
+from support.rankings import backwards, queries_of, space_of
 
 TOP = engine.Decoder(select=engine.make("top_k"))
 
@@ -35,21 +32,7 @@ def test_a_space_settles_near_ties_in_float64():
 
 @pytest.fixture
 def by_position(monkeypatch):
-    """A scorer for this test alone: later rows are better, and its numbers are no inner products."""
-    from engine import stages
-
-    monkeypatch.setattr(stages, "_SPECS", dict(stages._SPECS))
-
-    @register("by_position", title="Position", paper="none", equation="i", cost="n")
-    @dataclass(frozen=True)
-    class ByPosition(Scorer):
-        """The row number."""
-
-        def score(self, space, queries, rows=None):
-            every = torch.arange(len(space), dtype=space.vectors.dtype).expand(len(queries), -1)
-            return every.clone() if rows is None else every.gather(1, rows)
-
-    return ByPosition()
+    return backwards(monkeypatch)
 
 
 def test_rerank_orders_the_pool_that_retrieve_chose(by_position):

@@ -19,12 +19,11 @@ from engine.evaluation.sweep import executors
 from engine.evaluation.sweep.store import Store
 from engine.judging.log import JudgingLog
 from engine.training import checkpoints, loop
-from engine.values import Corpus, Embeddings, Qrels, digest_of
+from engine.values import Embeddings, Qrels, digest_of
 from support import feedback, feedback_writer, sweeps, training
-from support.encoders import WORDS, sentences
+from support.encoders import sentences
 from support.points import digest_of_all
-from support.random_texts import space_of
-from support.tiny_models import tiny_encoder
+from support.random_texts import corpus_of, space_of
 
 Say = Callable[[str, Iterable[str]], None]
 BEGUN, KEPT = "begun", "kept"
@@ -85,24 +84,20 @@ def _embed(folder: Path, say: Say) -> str:
     by_key = {key: _number(TEXTS[span.start]) for span, key in _chunks()}
     encoders._encoded = acknowledged(encoders._encoded, lambda model, texts, *_: [_number(texts[0])], say=say)
     encoders._keep = keep_and_say
-    return engine.embed(_corpus(TEXTS), os.environ[MODEL_ENV], dtype="float32").digest
+    return engine.embed(corpus_of(TEXTS), os.environ[MODEL_ENV], dtype="float32").digest
 
 
 def _chunks():
     encoders._CHUNK_TEXTS = 12
     source = encoder_model.find(os.environ[MODEL_ENV])
     how = (source.digest, "float32", "document", source.prompt("document"))
-    return list(encoders._keyed(_corpus(TEXTS).passages, *how))
+    return list(encoders._keyed(corpus_of(TEXTS).passages, *how))
 
 
 def _embedded(folder: Path) -> set[str]:
     home_in(folder)
     there = ((span, cache.get_array(encoders.SECTION, key)) for span, key in _chunks())
     return {_number(TEXTS[span.start]) for span, rows in there if rows is not None and len(rows) == len(span)}
-
-
-def _corpus(texts) -> Corpus:
-    return Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts))
 
 
 def _say_cells(say: Say) -> None:
@@ -228,7 +223,7 @@ def _load(folder: Path, say: Say) -> str:
     load._PgWriter.write = acknowledged(
         load._PgWriter.write, lambda _, start, size: [str(start)], lambda _, start, size: [str(start)], say=say
     )
-    rows = space_of(_corpus(sentences(ROWS)), feedback.random_space(ROWS).vectors)
+    rows = space_of(corpus_of(sentences(ROWS)), feedback.random_space(ROWS).vectors)
     load.load(_target(folder), rows.corpus, rows.embeddings, batch=BATCH)
     store = open_store(_target(folder))
     try:
@@ -274,8 +269,3 @@ OPERATIONS = {
     "store load": Operation(_load, _loaded),
     "cache": Operation(_put, _put_there),
 }
-
-
-def make_model(folder: Path) -> Path:
-    """The encoder that "embed" reads, small enough to be made in a test."""
-    return tiny_encoder(folder, (*WORDS, *map(str, range(400))))

@@ -7,6 +7,7 @@ import engine
 from dashboard.charts.palette import style_of
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.services.source import Loaded, Source
+from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from engine.values import Dataset
 from support import pages
@@ -46,6 +47,18 @@ def question_of(loaded, k=6, depth=None, judged=True):
     vector = loaded.space.vectors[:3].sum(0)
     qrels = engine.Qrels({"q": {"id0": 1, "id9": 1, "id20": 2, "gone": 1}}) if judged else None
     return Question("q", "words", vector / vector.norm(), qrels, k, depth)
+
+
+def answers_of(loaded, asked, names=("top_k", "mmr"), **params):
+    """What each selector answers; params: by their names."""
+    query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
+    answers = {}
+    for name in names:
+        stage = engine.make(name, **params.get(name, {}))
+        decoder = engine.Decoder(select=stage, depth=asked.depth)
+        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
+        answers[name] = Answer(name, decoder, ranking, 0.001)
+    return answers
 
 
 def drawn(view, loaded, asked, answers, **session):

@@ -130,7 +130,8 @@ def judged(given):
             if given.route != "fista":
                 false += _copies(given, full[b], answer.index[b, : info["support"]].tolist())
                 alone = ask(given, given.queries[b]) if len(given.queries) > 1 else answer
-                if alone.index[0].tolist() != answer.index[b].tolist() and _decided(given, b, info):
+                # Weights that rounding may swap are no fault of a batch.
+                if alone.index[0].tolist() != answer.index[b].tolist() and info["ordered"] == info["support"]:
                     false.append("batch")
             yield info, distance, false
 
@@ -166,8 +167,3 @@ def _copies(given, weights, order):
         if [i for i in order if i in alike] != alike or len(set(weights[alike])) > 1:
             return ["copies"]
     return []
-
-
-def _decided(given, b, info):
-    """Whether one order is right: weights that rounding may swap are no fault of a batch."""
-    return info["ordered"] == info["support"]

@@ -1,8 +1,11 @@
 """Spaces, queries and rankings made of plain rows."""
 
+from dataclasses import dataclass
+
 import torch
 
 import engine
+from engine import stages
 
 
 def space_of(vectors, texts=None, titles=(), encoder=None):
@@ -15,6 +18,22 @@ def space_of(vectors, texts=None, titles=(), encoder=None):
 def queries_of(points, encoder=None):
     """Queries q0, q1, … of these vectors."""
     return engine.Embeddings(tuple(f"q{i}" for i in range(len(points))), points, encoder)
+
+
+def backwards(patch):
+    """A scorer that prefers high rows, known while `patch`, a MonkeyPatch, holds; no inner products."""
+    patch.setattr(stages, "_SPECS", dict(stages.methods()))
+
+    @stages.register("backwards", title="Backwards", paper="nobody", equation="i", cost="n")
+    @dataclass(frozen=True)
+    class Backwards(stages.Scorer):
+        """The row's number."""
+
+        def score(self, space, queries, rows=None):
+            every = torch.arange(len(space)).expand(len(queries), -1) if rows is None else rows
+            return every.double()
+
+    return engine.make("backwards")
 
 
 def ranking_of(rows):

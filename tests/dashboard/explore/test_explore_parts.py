@@ -6,30 +6,17 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import engine
 from dashboard.charts.palette import style_of
 from dashboard.charts.redundancy import EVERY_RANK, redundancy_figure
 from dashboard.components.live_plot import Picked
 from dashboard.explore.document_panel import OpenDocument
-from dashboard.session.answers import Answer
 from dashboard.session.view_names import REDUNDANCY, RESULTS, TABLE
 from engine.views import decision
 from engine.views import redundancy as redundancy_views
 from engine.views import sets as set_views
 from engine.wording import decimal
-from support.explore_parts import NAMES, corpus, drawn, question_of, reading, reasons
+from support.explore_parts import NAMES, answers_of, corpus, drawn, question_of, reading, reasons
 from support.pages import baseline, component, figures, press, sets, tables, tiles
-
-
-def answers_of(loaded, asked, names, **params):
-    query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
-    answers = {}
-    for name in names:
-        stage = engine.make(name, **params.get(name, {}))
-        decoder = engine.Decoder(select=stage, depth=asked.depth)
-        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
-        answers[name] = Answer(name, decoder, ranking, 0.001)
-    return answers
 
 
 @pytest.fixture(scope="module")

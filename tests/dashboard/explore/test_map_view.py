@@ -9,11 +9,10 @@ import engine
 from dashboard.components import live_plot
 from dashboard.explore import map_view
 from dashboard.services.jobs import SharedJobs
-from dashboard.session.answers import Answer
 from dashboard.session.view_names import MAP
 from dashboard.widgets import map as shared_map
 from dashboard.widgets.map import CLUSTER, PLAIN
-from support.explore_parts import corpus, drawn, question_of
+from support.explore_parts import answers_of, corpus, drawn, question_of
 
 TOPICS = tuple(["pets", "tools", ""][i % 3] for i in range(30))
 YEARS = tuple(str(1990 + i) for i in range(30))
@@ -32,15 +31,6 @@ def loaded():
     documents = replace(made.space.corpus, metadata={"topic": TOPICS, "year": YEARS})
     space = engine.Space(documents, made.space.embeddings, "cpu")
     return replace(made, space=space, dataset=replace(made.dataset, corpus=documents))
-
-
-def answers_of(loaded, asked, names=("top_k", "mmr")):
-    query, answers = engine.Embeddings(("q",), asked.vector.unsqueeze(0)), {}
-    for name in names:
-        decoder = engine.Decoder(select=engine.make(name))
-        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
-        answers[name] = Answer(name, decoder, ranking, 0.001)
-    return answers
 
 
 @pytest.fixture

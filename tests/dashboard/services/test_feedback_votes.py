@@ -67,31 +67,21 @@ def beside(work):
     return result[0] if result else None
 
 
-def test_a_long_log_that_is_replayed_holds_no_other_up(monkeypatch):
+@pytest.mark.parametrize(("module", "name"), [(orag, "log"), (space, "Space")], ids=["replay", "adapt"])
+def test_replaying_a_long_log_and_making_the_adapted_corpus_hold_nobody_up(monkeypatch, module, name):
     loaded, other = corpus(), corpus(n=30)
     add(loaded, thumb(row=1))
     add(other, thumb(row=2))
-    again = replace(loaded, space=corpus().space)
-    with held(monkeypatch, orag, "log") as arrived:
-        workers = [threading.Thread(target=lambda: live.session(again)) for _ in range(2)]
+    again, result = replace(loaded, space=corpus().space), []
+    work = (lambda: live.session(again)) if module is orag else (lambda: live.adapted(loaded))
+    with held(monkeypatch, module, name) as arrived:
+        workers = [threading.Thread(target=lambda: result.append(work())) for _ in range(2)]
         for worker in workers:
             worker.start()
         assert arrived.wait(patient(30)) and beside(lambda: live.count(other)) == 1
     for worker in workers:
         worker.join(patient(30))
-    assert live.session(again).round == 1
-
-
-def test_making_the_adapted_corpus_holds_nobody_up(monkeypatch):
-    loaded, other = corpus(), corpus(n=30)
-    add(loaded, thumb(row=1))
-    add(other, thumb(row=2))
-    result = []
-    with held(monkeypatch, space, "Space") as arrived:
-        workers = [threading.Thread(target=lambda: result.append(live.adapted(loaded))) for _ in range(2)]
-        for worker in workers:
-            worker.start()
-        assert arrived.wait(patient(30)) and beside(lambda: live.count(other)) == 1
-    for worker in workers:
-        worker.join(patient(30))
-    assert result[0] is result[1] is live.adapted(loaded) is not loaded
+    if module is orag:
+        assert live.session(again).round == 1
+    else:
+        assert result[0] is result[1] is live.adapted(loaded) is not loaded

@@ -171,17 +171,22 @@ def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(sessio
     assert one.cancelled
 
 
-def test_another_sessions_job_that_this_one_joined_is_waited_for(session):
+@pytest.mark.parametrize("purpose", ["0", "1"])
+def test_another_sessions_job_that_this_one_joined_goes_on_and_is_waited_for(session, purpose):
+    session("one")
     first, second = Held(), Held()
     one = jobs.start("0", "work 0", first)
     begun(first)
-    session()
+    session("two")
     jobs.share("0", one)
-    two = jobs.start("1", "work 1", second)
-    says(two, "Queued behind “work 0”")
-    assert one.going and len(one.holders) == 2
+    two = jobs.start(purpose, "work of its own", second)
+    if purpose == "1":
+        says(two, "Queued behind “work 0”")
+        assert len(one.holders) == 2
+    assert one.going and jobs.mine()[purpose] is two
     first.go.set()
     begun(second)
+    second.go.set()
 
 
 def test_other_sessions_wait_for_the_server(session):
@@ -251,20 +256,6 @@ def test_leaving_a_job_stops_it_once_nobody_is_left_to_want_it(session, monkeypa
         jobs.leave(job)
         job.join(patient(10))
         assert job.cancelled
-
-
-def test_a_new_start_takes_no_joined_work_from_others(session):
-    session("one")
-    first, second = Held(), Held()
-    one = jobs.start("0", "work 0", first)
-    begun(first)
-    session("two")
-    jobs.share("0", one)
-    two = jobs.start("0", "work of its own", second)
-    assert one.going and jobs.mine()["0"] is two
-    first.go.set()
-    begun(second)
-    second.go.set()
 
 
 def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):

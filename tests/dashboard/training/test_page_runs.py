@@ -44,14 +44,20 @@ def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
     assert set(outcome.progress.lines) == {f"dense, {METHOD}"}
 
 
-def test_two_windows_share_a_training(source, monkeypatch):
-    go_on, real = threading.Event(), training_runs.run
+@pytest.fixture
+def go_on(monkeypatch):
+    """A training waits until this is set."""
+    event, real = threading.Event(), training_runs.run
 
     def held(request, loaded, place, job):
-        assert go_on.wait(patient(60))
+        assert event.wait(patient(60))
         return real(request, loaded, place, job)
 
     monkeypatch.setattr(training_runs, "run", held)
+    return event
+
+
+def test_two_windows_share_a_training(source, go_on):
     first = press(page(source, **{"train.seed": 6}), "train.start")
     job = first.session_state["jobs"]["train"]
     digest = first.session_state["train.mine"]
@@ -71,14 +77,7 @@ def test_two_windows_share_a_training(source, monkeypatch):
 
 
 @pytest.mark.threat("cancelling a training that another window has joined", "it goes on there")
-def test_cancelling_a_shared_training_lets_go_of_ones_own_part(source, monkeypatch):
-    go_on, real = threading.Event(), training_runs.run
-
-    def held(request, loaded, place, job):
-        assert go_on.wait(patient(60))
-        return real(request, loaded, place, job)
-
-    monkeypatch.setattr(training_runs, "run", held)
+def test_cancelling_a_shared_training_lets_go_of_ones_own_part(source, go_on):
     first = press(page(source, **{"train.seed": 7}), "train.start")
     job = first.session_state["jobs"]["train"]
     second = screen("tune", source)

@@ -105,16 +105,11 @@ def test_other_texts_roles_weights_and_no_cache_take_nothing(packed, encoded, co
     how = {
         "few": {},
         "role": {"role": "query"},
-        "weights": {"encoder": str(copied_with_another_prompt(copy))},
+        "weights": {"encoder": str(copy(config_sentence_transformers__json={"prompts": {"document": "passage: "}}))},
         "cache": {"cache": False},
     }[how]
     embed(given, dtype="float32", **how)
     assert sum(map(len, encoded)) == len(given)
-
-
-def copied_with_another_prompt(copy):
-    """A folder of the bundled weights whose documents get a prompt."""
-    return copy(config_sentence_transformers__json={"prompts": {"document": "passage: "}})
 
 
 def test_the_demo_comes_whole(encoded):

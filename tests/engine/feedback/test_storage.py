@@ -319,7 +319,7 @@ def test_a_step_that_fails_leaves_the_log_free_for_others(tmp_path, space, log):
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (b"nothing of the kind\n", "is no log of feedback"),
+        *((raw, "is no log of feedback") for raw in (b"nothing of the kind\n", b"SQLite", b"\0" * 5000)),
         (b"SQLite format 3\0" + bytes(4000), "is no log of feedback|is damaged"),
         (["CREATE TABLE other (a)"], "is a database, but no log of feedback"),
         (["PRAGMA application_id = 7"], "is a database, but no log of feedback"),

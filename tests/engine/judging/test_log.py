@@ -135,16 +135,6 @@ def test_a_file_that_a_killed_process_left_empty_is_a_new_log(tmp_path):
     assert plain(JudgingLog(path).judge("q", "d", 1)) == plain(JudgingLog(path).read()) == [("q", "d", 1, "")]
 
 
-@pytest.mark.parametrize("content", [b'{"_id": "d1", "text": "x"}\n', b"SQLite", b"\0" * 5000])
-def test_a_file_of_something_else_is_left_alone(tmp_path, content):
-    path = tmp_path / "corpus.jsonl"
-    path.write_bytes(content)
-    for call in (lambda: JudgingLog(path).read(), lambda: JudgingLog(path).judge("q", "d", 1)):
-        with pytest.raises(DataError, match="no log of judgements"):
-            call()
-    assert path.read_bytes() == content
-
-
 def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
     space = random_space()
     path = orag.log(tmp_path / "log.sqlite", space).path

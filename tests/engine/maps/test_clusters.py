@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import engine
 from engine.data import cache
 from engine.maps.clusters import MOST, SMALLEST, clusters, title_prefix
 from engine.maps.layout import Layout
+from support.random_texts import corpus_of
 
 TOPICS = ("masked array", "random sample", "hermite series", "string width", "matrix inverse")
 
@@ -14,10 +14,6 @@ TOPICS = ("masked array", "random sample", "hermite series", "string width", "ma
 def layout_of(points):
     points = np.asarray(points, dtype=np.float32).reshape(-1, 2)
     return Layout(points, np.arange(len(points)), len(points), "none", "tsne", 0)
-
-
-def corpus_of(texts, titles=()):
-    return engine.Corpus(tuple(map(str, range(len(texts)))), tuple(texts), tuple(titles))
 
 
 def planted(each=2 * SMALLEST, seed=0):

@@ -1,6 +1,6 @@
 """Quality against rerank depth, and against the length of what is relevant."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from types import MappingProxyType
 
@@ -9,29 +9,16 @@ import pytest
 import torch
 
 import engine
-from engine import stages
 from engine.evaluation.stratification import relevant_lengths, stratify
 from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth, rerank_mixed
-from support.rankings import queries_of, space_of
+from support.rankings import backwards, queries_of, space_of
 
 N = 40
 
 
-@pytest.fixture
-def backwards(monkeypatch):
-    """A scorer, known to this test only, that prefers high rows."""
-    monkeypatch.setattr(stages, "_SPECS", dict(stages.methods()))
-
-    @stages.register("backwards", title="Backwards", paper="nobody", equation="i", cost="n")
-    @dataclass(frozen=True)
-    class Backwards(stages.Scorer):
-        """The row's number."""
-
-        def score(self, space, queries, rows=None):
-            every = torch.arange(len(space)).expand(len(queries), -1) if rows is None else rows
-            return every.double()
-
-    return engine.make("backwards")
+@pytest.fixture(name="backwards")
+def backwards_fixture(monkeypatch):
+    return backwards(monkeypatch)
 
 
 def line_of(relevant, texts=None):

@@ -86,15 +86,19 @@ def test_processes_give_the_points_of_this_one_and_count_their_cells():
     assert not multiprocessing.active_children()
 
 
-def test_processes_end_when_stopped_and_when_nobody_wants_more():
-    stop = threading.Event()
-    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
+def assert_ends_when_stopped(points, stop):
     next(points)
     stop.set()
     since = time.monotonic()
     with pytest.raises(Cancelled, match="stopped"):
         list(points)
     assert time.monotonic() - since < SOON
+
+
+def test_processes_end_when_stopped_and_when_nobody_wants_more():
+    stop = threading.Event()
+    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
+    assert_ends_when_stopped(points, stop)
     until(lambda: not multiprocessing.active_children())
 
     points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1)
@@ -220,12 +224,7 @@ def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_
 def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
     crew, stop = cluster.crew(1), threading.Event()
     points = swept(cluster=crew.address, stop=stop)
-    next(points)
-    stop.set()
-    since = time.monotonic()
-    with pytest.raises(Cancelled, match="stopped"):
-        list(points)
-    assert time.monotonic() - since < SOON
+    assert_ends_when_stopped(points, stop)
     time.sleep(1)
     assert len(units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
 
