@@ -34,8 +34,12 @@ D = TypeVar("D", bound="OnDevice")
 
 HARMLESS: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """Settings of a loader that neither asks the hub nor runs a model's own code."""
-SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True, "weights_only": True}
-"""Settings of a loader that reads weights and unpickles nothing."""
+SAFE_WEIGHTS: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True, "weights_only": True}
+"""Settings of a loader that reads weights and unpickles nothing.
+
+Always float32, because transformers makes the dtype that it builds a model in torch's default for the whole process:
+with bfloat16, whatever other threads compute at that moment would be in bfloat16 too.
+"""
 _MOST_LAYERS, _SLACK = 2048, 1 << 24
 _MOST_LOADED = 2  # models in memory: one for the current corpus and one to compare it with
 _PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
@@ -207,10 +211,10 @@ def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
         from sentence_transformers import SentenceTransformer
 
         with loading(f"encoder {source.name!r}", source.folder, "model that"):
-            weights = {"dtype": dtype, **SAFE_WEIGHTS}
-            model = SentenceTransformer(str(source.folder), device=where, model_kwargs=weights, **HARMLESS)
+            model = SentenceTransformer(str(source.folder), device="cpu", model_kwargs=SAFE_WEIGHTS, **HARMLESS)
             check_weights(model, source.folder)
-            model = model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
+            # One parameter at a time, so that the device never holds more than the model in this precision.
+            model = model.to(device=where, dtype=getattr(torch, dtype)).eval()
         return Encoder(model, source, where, dtype)
 
     return shared(_loaded, _lock, (source.digest, device, dtype), lambda: placed(make, device))
@@ -292,7 +296,7 @@ def _check_settings(folder: Path) -> None:
             if isinstance(value, int) and value > _MOST_LAYERS and re.search("layers?$|blocks?$|depths?$", keys[-1]):
                 raise FrontierError(f"{file} declares {value:,} {keys[-1]}; {_MOST_LAYERS:,} are the most")
         with torch.device("meta"):
-            empty = AutoModel.from_config(AutoConfig.from_pretrained(part, **HARMLESS))
+            empty = AutoModel.from_config(AutoConfig.from_pretrained(part, **HARMLESS), dtype=torch.float32)
         if (declared := empty.num_parameters()) > _SLACK + 4 * size:
             raise FrontierError(f"{file} declares {declared:,} numbers, and its weights have {size:,} bytes")
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from engine.data.models import encoder_model, hub
@@ -111,7 +110,7 @@ def _model(name: str, folder: Path, device: str) -> Any:
     from sentence_transformers import CrossEncoder
 
     with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):
-        weights = {"dtype": torch.float32, **encoder_model.SAFE_WEIGHTS}
+        weights = encoder_model.SAFE_WEIGHTS
         model = CrossEncoder(str(folder), device=device, model_kwargs=weights, **encoder_model.HARMLESS).eval()
         encoder_model.check_weights(model, folder)
         labels = model.num_labels

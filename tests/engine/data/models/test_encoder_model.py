@@ -48,6 +48,21 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
     assert logging.getLogger("sentence_transformers").level == logging.NOTSET
 
 
+@pytest.mark.parametrize("settings", [{}, {"dtype": "bfloat16"}], ids=["plain", "saved as bfloat16"])
+def test_loading_in_bfloat16_leaves_the_arithmetic_of_other_threads(copy, monkeypatch, settings):
+    """The default of torch holds for the whole process: tensors that others make meanwhile would be in bfloat16."""
+    import json
+
+    config = copy("changed") / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | settings), "utf-8")
+    source = encoder_model.find(str(config.parent))
+    set_default, defaults = torch.set_default_dtype, []
+    monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: (defaults.append(dtype), set_default(dtype)))
+    encoder = encoder_model.load(source, "cpu", "bfloat16")
+    assert defaults and set(defaults) == {torch.float32}
+    assert {p.dtype for p in encoder.model.parameters()} == {torch.bfloat16}
+
+
 def test_the_fingerprint_is_of_the_files_that_count(copy, tmp_path):
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(copy("twin"))
     for name in ("onnx/model.onnx", ".cache", "NOTES.md", "pytorch_model.bin", "optimizer.pt"):
@@ -150,19 +165,19 @@ def test_a_text_that_no_device_has_room_for_is_an_error(crowded):
 
 @pytest.mark.threat("CUDA has no room for the model itself", "it is loaded on the CPU, and it is said")
 def test_a_model_that_does_not_fit_is_loaded_on_the_cpu(copy, monkeypatch, caplog):
-    import sentence_transformers
+    from sentence_transformers import SentenceTransformer
 
-    real, devices = sentence_transformers.SentenceTransformer, []
+    move, devices = SentenceTransformer.to, []
 
-    def model(*args, device, **settings):
-        devices.append(device)
-        if device == "cuda":
+    def move_unless_full(model, *args, **settings):
+        devices.append(settings.get("device"))
+        if devices[-1] == "cuda":
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(*args, device=device, **settings)
+        return move(model, *args, **settings)
 
-    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", model)
+    monkeypatch.setattr(SentenceTransformer, "to", move_unless_full)
     encoder = encoder_model.load(encoder_model.find(str(copy("other", vocab__txt=["x"]))), "cuda", "float32")
-    assert devices == ["cuda", "cpu"] and encoder.device == "cpu"
+    assert [device for device in devices if device] == ["cuda", "cpu"] and encoder.device == "cpu"
     assert encoder.encode(TEXTS[:2]).shape == (2, 384) and "on the CPU, as cuda has no room" in caplog.text
 
 
