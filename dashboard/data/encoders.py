@@ -25,7 +25,6 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import Comparison, statement
 from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
 from engine.progress import counted
-from engine.stages import methods
 from engine.values import Qrels
 from engine.wording import signed, visible
 
@@ -107,7 +106,10 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     options, key = _questions(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
     on = a.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
     k = control(SET_SIZE, "data.encoders.k", b)
-    decoders = _decoders()
+    # The baseline, and what Explore compares with it.
+    first = setting.baseline(st.session_state.get(setting.POOL_KEY))
+    others = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
+    decoders = list(dict.fromkeys([first, *others]))
     st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
     settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
     panel = JobPanel(
@@ -140,13 +142,6 @@ def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
         if not options and len(dataset.queries):
             options = {QUERIES: f"{counted(len(dataset.queries), 'query', 'queries')} without judgements"}
     return {**options, DOCUMENTS: "documents as queries (no judgements)"}
-
-
-def _decoders() -> list[Decoder]:
-    """The baseline, and what Explore compares with it."""
-    first = next(iter(methods("selector").values())).cls()
-    others = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
-    return list(dict.fromkeys([Decoder(select=first, depth=st.session_state.get(setting.POOL_KEY)), *others]))
 
 
 def _work(

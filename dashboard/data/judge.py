@@ -29,9 +29,9 @@ from engine.evaluation.runs import RankedRun, runs_of
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import order, pool
 from engine.judging.qrels import agreement, export_judgements, qrels_of
-from engine.judging.queries import AskedQueries, asked, read_queries
+from engine.judging.queries import asked, read_queries
 from engine.judging.standing import Standing, standing
-from engine.judging.votes import VotesToTake, votes_to_take
+from engine.judging.votes import votes_to_take
 from engine.paths import home
 from engine.progress import counted, shorten
 from engine.values import Embeddings, Queries, digest_of, replace_surrogates
@@ -111,7 +111,9 @@ def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
         help="Text with a search a line, or a .csv, .tsv, .jsonl or .parquet table with a column of them.",
     )
     if files is not None:
-        step_button("Add from the file", "judge.add.file", _take, log, partial(_read, files, known))
+        step_button(
+            "Add from the file", "judge.add.file", _take, log, lambda: read_queries(uploads.keep([files]), known=known)
+        )
     own = loaded.dataset.queries
     if len(own) and not set(own.ids) <= set(known.ids):
         step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.ask, own)
@@ -120,10 +122,6 @@ def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
 def _take_typed(log: JudgingLog, known: Queries) -> None:
     _take(log, lambda: asked(st.session_state[TYPED].splitlines(), known))
     st.session_state[TYPED] = ""
-
-
-def _read(file: Any, known: Queries) -> AskedQueries:
-    return read_queries(uploads.keep([file]), known=known)
 
 
 def _take(log: JudgingLog, read: Any) -> None:
@@ -223,12 +221,12 @@ def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
     st.text(f"Votes given on Explore, as grades: up is {GRADES[1].lower()}, down {GRADES[0].lower()}.")
     names = [shorten(visible(given.document), 80) for given in found.judgements]
     draw_columns({"Document": (names, text_column(300)), "Grade": ([_words(g) for g in found.judgements], None)})
-    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", _take_votes, log, found)
 
+    def take() -> None:
+        log.ask(found.queries)
+        log.add(found.judgements)
 
-def _take_votes(log: JudgingLog, found: VotesToTake) -> None:
-    log.ask(found.queries)
-    log.add(found.judgements)
+    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take)
 
 
 def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:

@@ -63,10 +63,14 @@ def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     loaded = history.loaded
     me = feedback.person()
     last = last_of(entries, me)
+
+    def undo(entry: Entry) -> None:
+        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
+
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
         how: dict[str, Any] = {"disabled": last is None, "help": "Removes this vote completely."}
-        step_button("Undo the last", "drift.undo", _undo, loaded, last, icon=UNDO, **how)
+        step_button("Undo the last", "drift.undo", undo, last, icon=UNDO, **how)
         question = "Undo all votes? Each can be brought back below."
         confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
         if last is not None:
@@ -81,11 +85,6 @@ def last_of(entries: Sequence[Entry], person: str) -> Entry | None:
     """The newest entry of a person that counts, else anybody's; entries: newest first."""
     counting = [entry for entry in entries if entry.status == "counts"]
     return next((entry for entry in counting if entry.person == person), next(iter(counting), None))
-
-
-def _undo(loaded: Loaded, entry: Entry | None) -> None:
-    if entry is not None:
-        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
 
 
 def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:

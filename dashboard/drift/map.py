@@ -106,20 +106,16 @@ def _next(history: DriftHistory) -> None:
 def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
     """The arrows, and how many times as long they are; None while a job finds them."""
     key, states = ("arrows", history.key, layout.digest), States(history)
-
-    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MOST)
-    paths = worked_out(key, "drift.arrows", title, work, _effort(history), PATHS, MOST_PATHS)
-    if paths is None:
-        return None
-    return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
-
-
-def _effort(history: DriftHistory) -> int:
-    """About how many numbers the arrows take: all are compared, which is quick; those that moved are summed."""
+    # About how many numbers they take: all are compared, which is quick; those that moved are summed.
     first = history.space.matrix.on_cpu.numpy()
     count, width = (int(size) for size in first.shape)
     moved = int((history.vectors(history.last) != first).any(1).sum())
-    return len(history.steps) * width * (count // 16 + moved)
+    effort = len(history.steps) * width * (count // 16 + moved)
+    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MOST)
+    paths = worked_out(key, "drift.arrows", title, work, effort, PATHS, MOST_PATHS)
+    if paths is None:
+        return None
+    return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
 
 
 def _chart(

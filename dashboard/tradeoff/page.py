@@ -127,13 +127,13 @@ def _picked() -> list[str]:
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
+
+    def pick_all() -> None:
+        st.session_state[settings.PICKED] = list(known)
+
     if len(names) < len(known):
-        st.button("All", key="tradeoff.all", on_click=_pick_all, help="Compare all decoders")
+        st.button("All", key="tradeoff.all", on_click=pick_all, help="Compare all decoders")
     return names
-
-
-def _pick_all() -> None:
-    st.session_state[settings.PICKED] = list(methods("selector"))
 
 
 def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:

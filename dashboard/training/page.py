@@ -180,25 +180,21 @@ def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
 def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
     show_failure("Training failed.", why)
     blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
+    readable = False
+    with suppress(FrontierError):
+        readable = bool(histories(training_runs.folder(digest), request.method))
+
+    def retry() -> None:
+        training_runs.forget(digest)
+        _begin(plain, request)
+
     with st.container(horizontal=True):
-        if _readable(request, digest):
+        if readable:
             why = "Continues from the last complete epoch."
             how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
             step_button("Resume", "train.on", _begin, plain, request, **how)
         why = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
-        step_button("Retry", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
-
-
-def _readable(request: TrainingRequest, digest: str) -> bool:
-    """Whether there is something to go on from."""
-    with suppress(FrontierError):
-        return bool(histories(training_runs.folder(digest), request.method))
-    return False
-
-
-def _anew(plain: Loaded, request: TrainingRequest, digest: str) -> None:
-    training_runs.forget(digest)
-    _begin(plain, request)
+        step_button("Retry", "train.anew", retry, disabled=blocked, help=why)
 
 
 def _stopped(
