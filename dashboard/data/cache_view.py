@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.services import corpora, jobs, roots, training_runs, uploads
 from dashboard.services.trained import SECTION as TRAINED
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import select
 from dashboard.widgets.common import size
 from dashboard.widgets.tables import draw_table

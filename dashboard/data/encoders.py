@@ -22,7 +22,7 @@ from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import Comparison, statement
+from engine.evaluation.statistics import statement
 from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
 from engine.progress import counted
 from engine.values import Qrels
@@ -176,6 +176,8 @@ def _show(result: EncoderResult, stale: bool) -> None:
     compared = [row for _, _, row in rows]
     means = [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows]
     overlaps = [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows]
+    ends = [None if row is None or row.low is None or row.high is None else (row.low, row.high) for row in compared]
+    intervals = ["" if pair is None else f"{signed(pair[0])} to {signed(pair[1])}" for pair in ends]
     wins = [" / ".join(f"{n:,}" for n in row.wins) if row else "" for row in compared]
     overlap_help = "Share of documents that both encoders retrieve, mean over queries"
     draw_columns(
@@ -184,7 +186,7 @@ def _show(result: EncoderResult, stale: bool) -> None:
             "Encoder": ([encoder for _, encoder, _ in rows], None),
             "Mean": (means, number_column("%.3f")),
             "Difference": ([row and row.difference for row in compared], number_column("%+.3f")),
-            "95% CI": ([_interval(row) for row in compared], None),
+            "95% CI": (intervals, None),
             "p (Holm)": ([row and row.p_holm for row in compared], number_column("%.3f")),
             "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
@@ -200,12 +202,6 @@ def _show(result: EncoderResult, stale: bool) -> None:
         f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{judged}"
     )
     _parting(result, metric)
-
-
-def _interval(row: Comparison | None) -> str:
-    if row is None or row.low is None or row.high is None:
-        return ""
-    return f"{signed(row.low)} to {signed(row.high)}"
 
 
 def _parting(result: EncoderResult, metric: str) -> None:

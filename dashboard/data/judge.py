@@ -17,11 +17,9 @@ from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets import runs
-from dashboard.widgets.buttons import download_button, step_button
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import download_button, show_failure, step_button, upload_field
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
-from dashboard.widgets.upload_field import upload_field
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.export import source_flags
@@ -43,7 +41,6 @@ FOLDER, TWICE, LONGEST = "judgements", 10, 3000
 """The folder beside the cache; pairs that everybody judges; characters of a text that are shown."""
 RESAMPLES = 1000
 """Of intervals that are drawn anew after every grade."""
-TUNE = "screens/tune.py"
 PURPOSE, PERSON, TYPED, SAID = "judge", "judge.person", "judge.typed", "judge.said"
 STYLE = """<style>
 .st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
@@ -276,7 +273,7 @@ def _take_along(loaded: Loaded, judged: Judged) -> None:
     with st.container(horizontal=True, gap="small"):
         if used:
             if st.button("Choose a decoder", type="primary", key="judge.tune"):
-                st.switch_page(TUNE)
+                st.switch_page("screens/tune.py")
             flags = source_flags(trained.export_context(loaded, _k()))
             with st.popover("Command line"):
                 command = command_line(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])

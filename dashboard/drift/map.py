@@ -15,7 +15,7 @@ from dashboard.services import corpora, jobs
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_name, map_of, query_place
@@ -33,7 +33,6 @@ PACE = "1s"
 MOST = 100
 PATHS, MOST_PATHS = "drift.paths", 6
 """Where a session keeps arrows, and how many."""
-TEXT_HEIGHT = 200
 PURPOSE, OUTCOMES, MOST_OUTCOMES = "drift.encoders", "drift.encoders.outcomes", 3
 
 
@@ -145,7 +144,7 @@ def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
     if not 0 <= row < len(loaded.space):
         return
     corpus = loaded.space.corpus
-    with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
+    with jobs.turn(), st.container(border=True, height=200, gap="xxsmall"):
         st.text(visible(corpus.ids[row]))
         if row in paths.rows:
             st.text(f"moved by {paths.distance[paths.rows == row][0]:.3f} at the last step")

@@ -6,7 +6,6 @@ from typing import Any
 import streamlit as st
 
 from dashboard.drift import (
-    example,
     feedback_log,
     map,
     movers,
@@ -28,7 +27,7 @@ YOURS, SIMULATED, EXAMPLE = "Your feedback", "A simulation", "Worked example"
 SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
     YOURS: user_feedback.history_of,
     SIMULATED: simulation.history_of,
-    EXAMPLE: example.history_of,
+    EXAMPLE: simulation.example_of,
 }
 LIGHTS = {
     "green": ("green", ":material/favorite:"),

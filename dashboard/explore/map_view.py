@@ -38,8 +38,6 @@ from engine.views.colouring import Groups, colouring
 from engine.wording import visible
 
 WAY, HOVER, COLOUR, WHOLE = "map.way", "map.hover", "map.colour", "map.whole"
-LONGEST_NAME = 28
-"""Characters of a cluster's name."""
 MOST_LISTED = 200
 """Documents inside a lasso that are listed; the download holds all."""
 
@@ -103,7 +101,7 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
                 "sets": [_set(name, answer, sets[name]) for name, answer in answers.items()],
                 "relevant": relevant,
                 "places": {str(row): [*places[row].tolist(), document_name(loaded, row)] for row in unmapped},
-                "clusters": [[*centre, size, shorten(name, LONGEST_NAME)] for centre, size, name in clusters if name],
+                "clusters": [[*centre, size, shorten(name, 28)] for centre, size, name in clusters if name],
                 "prefix": drawn.prefix,
             },
             set_traces(traces, query, marks(relevant) if relevant else None, dark),

@@ -17,9 +17,9 @@ from dashboard.session.answers import Answer, answer, slider_requests
 from dashboard.session.parameters import form_at, key_of
 from dashboard.session.query import Question, query_key, step
 from dashboard.widgets import confirm, scorers
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.common import as_label, method_heading
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import stage_controls
 from engine.decoder import Decoder
 from engine.errors import DataError, FrontierError, ParamError

@@ -42,16 +42,15 @@ AT_ONCE = 2_000_000
 
 def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     choice = choose_queries(loaded)
-    work = partial(_measure_margins, choice)
+
+    def work(job: Job) -> MarginsByKind:
+        queries, qrels = choice.task()
+        vectors = choice.vectors(queries, job)
+        asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
+        measure_kind = partial(relevant_margins, loaded.space, progress=job.report, stop=job.stop)
+        return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
+
     measure(("margins", choice.key), "Measuring margins", work, _show_margins, by_itself=choice.small)
-
-
-def _measure_margins(choice: QueryChoice, job: Job) -> MarginsByKind:
-    queries, qrels = choice.task()
-    vectors = choice.vectors(queries, job)
-    asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
-    measure_kind = partial(relevant_margins, choice.loaded.space, progress=job.report, stop=job.stop)
-    return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
 
 
 def _show_margins(measured: MarginsByKind) -> None:
@@ -220,7 +219,13 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     with query_row(loaded, 380, "medium") as choice:
         words = control(PASSAGE, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, words), "Margins of segments"
-    many = measure(key, title, partial(_measure_segments, choice, words), by_itself=choice.small)
+
+    def work(job: Job) -> tuple[Segments, tuple[str, ...]]:
+        queries, _ = choice.task()
+        options = {"progress": job.report, "stop": job.stop}
+        return engine.segments(loaded.space, queries, passage_words=words, **options), queries.texts
+
+    many = measure(key, title, work, by_itself=choice.small)
     if many is None and (job := jobs.current(PURPOSE, key)) is not None and job.going:
         return
     example = None
@@ -240,12 +245,6 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         st.info("Pick a query to compare its best documents.")
     else:
         _one(loaded, text, words, RIVALS.default if question is None else question.k)
-
-
-def _measure_segments(choice: QueryChoice, words: int, job: Job) -> tuple[Segments, tuple[str, ...]]:
-    queries, _ = choice.task()
-    options = {"progress": job.report, "stop": job.stop}
-    return engine.segments(choice.loaded.space, queries, passage_words=words, **options), queries.texts
 
 
 def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:

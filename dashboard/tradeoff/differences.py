@@ -21,7 +21,7 @@ from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
 from dashboard.tradeoff.point_sets import ask
 from dashboard.tradeoff.selection import MEMORY, open_point
 from dashboard.tradeoff.verdict import interval, open_row
-from dashboard.widgets.buttons import download_button
+from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import draw_columns, number_column, text_column

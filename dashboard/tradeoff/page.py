@@ -24,8 +24,8 @@ from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
 from dashboard.tradeoff import differences, point_sets, selection, verdict
 from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import POLL, JobPanel, cancel_button
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder

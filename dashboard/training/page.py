@@ -21,9 +21,8 @@ from dashboard.services.training_request import (
 from dashboard.session.query import judged_splits
 from dashboard.training import form, result
 from dashboard.widgets import passages
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import show_failure, step_button
 from dashboard.widgets.choices import choose
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel, run_button, watch
 from engine.errors import FrontierError
 from engine.progress import format_duration
@@ -115,7 +114,8 @@ def _join(plain: Loaded) -> None:
 
 def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     """Draw the training that is shown: under way, stopped, failed or finished."""
-    request = _request_of(plain, digest)
+    requests = {training.digest: training.request for training in training_runs.trainings_of(plain)}
+    request = requests.get(digest)
     if request is None:
         st.info("This training has been deleted.")
         _look_at(plain, None)
@@ -300,11 +300,6 @@ def _shown_digest(plain: Loaded) -> str | None:
 def _look_at(plain: Loaded, digest: str | None) -> None:
     """Show another training, None for none, from the next run of the page on."""
     st.session_state.setdefault(AT, {})[plain.space.embeddings.digest] = digest
-
-
-def _request_of(plain: Loaded, digest: str) -> TrainingRequest | None:
-    """The request of a training, None where it is not there."""
-    return next((training.request for training in training_runs.trainings_of(plain) if training.digest == digest), None)
 
 
 def _describe(request: TrainingRequest) -> str:

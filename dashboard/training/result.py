@@ -14,7 +14,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingOutcome, TrainingStage
 from dashboard.session import address, decoders
 from dashboard.widgets import confirm
-from dashboard.widgets.buttons import download_button, step_button
+from dashboard.widgets.basics import download_button, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder

@@ -25,9 +25,9 @@ from dashboard.session.query import (
     step,
     ways_of,
 )
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
