@@ -25,7 +25,7 @@ def begin(asking: bool = True, whole: bool = True) -> tuple[Loaded | None, Quest
     if loaded is None:
         return None, None
     # Not before the corpus is loaded: these import torch, and the page has painted by then.
-    from dashboard.session import restore
+    from dashboard.session import link, restore
     from dashboard.sharing import dialogs
     from dashboard.widgets import live_feedback, query_picker
 
@@ -38,7 +38,7 @@ def begin(asking: bool = True, whole: bool = True) -> tuple[Loaded | None, Quest
         if asking:
             question = query_picker.ask(loaded)
         dialogs.menu(loaded, question)
-    restore.follow(loaded)
+    link.follow(loaded)
     if whole and loaded.reach is not None:
         st.info(
             f"This page needs all documents, and those of {as_label(loaded.source.name)} are in a vector engine. "

@@ -131,14 +131,11 @@ class Worker:
             after = f" in {self._pause:.0f} s" if self._pause else ""
             say(f"worker {self.number} (port {self.port}, process {pid}) ended with {code}: it is started again{after}")
         if self.process is None and time.monotonic() >= self._due:
-            self._start()
-
-    def _start(self) -> None:
-        # A session of its own: Ctrl-C in the terminal reaches this process alone, which then ends them in order.
-        self.process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, env={**os.environ, **self._variables}, start_new_session=True
-        )
-        self._started = time.monotonic()
+            # A session of its own: Ctrl-C in the terminal reaches this process alone, which then ends them in order.
+            self.process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, env={**os.environ, **self._variables}, start_new_session=True
+            )
+            self._started = time.monotonic()
 
     def ask_to_end(self) -> None:
         """Let go of it, whereupon it ends its jobs and itself."""

@@ -238,7 +238,8 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
         mode="markers",
         marker={
             "symbol": f"{style.symbol}-open" if position else style.symbol,
-            "size": [size for curve in curves for size in _sizes(curve)],
+            # Growing with the parameter: thin to thick.
+            "size": [s for c in curves for s in ([10.0] if len(c) < 2 else np.linspace(6, 11, len(c)).tolist())],
             "color": [translucent(colour, PALE) if p.dominated else colour for p in points],
             "line": {"width": [0 if p.dominated else 1.5 for p in points], "color": chart.ink},
         },
@@ -251,11 +252,6 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     if chart.legend:  # an entry of its own: it looks like its trace's first point, which may be a pale one
         entry = {"symbol": f"{style.symbol}-open" if position else style.symbol, "size": 10, "color": colour}
         figure.add_scatter(x=[None], y=[None], mode="markers", marker=entry, hoverinfo="skip", **named)
-
-
-def _sizes(curve: Sequence[FrontierPoint]) -> list[float]:
-    """Sizes of a curve's symbols, growing with its parameter: thin to thick."""
-    return [10.0] if len(curve) < 2 else np.linspace(6, 11, len(curve)).tolist()
 
 
 def lines_of(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> list[tuple[list[float], list[float]]]:

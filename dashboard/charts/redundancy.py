@@ -20,8 +20,6 @@ HEIGHTS = {1: 470, 2: 430, 3: 320}
 GAP = 0.05
 EVERY_RANK = 12
 """Documents up to which every rank is on the axis; of more, every fifth."""
-TITLE_LENGTH = 32
-"""Characters of a title at the mouse."""
 
 
 def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> Figure:
@@ -57,7 +55,7 @@ def _cells(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]
     np.fill_diagonal(values, None)
     ranks, gap = np.arange(1, size + 1), int(size <= EVERY_RANK)
     titles = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
-    names = [f"#{rank} {escape(title, TITLE_LENGTH)}" for rank, title in enumerate(titles, 1)]
+    names = [f"#{rank} {escape(title, 32)}" for rank, title in enumerate(titles, 1)]
     pairs = list(zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True))
     # A heat map's cells cannot be clicked everywhere; unseen points on them can.
     cells = {"type": "heatmap", "x": ranks, "y": ranks, "z": values.tolist(), "coloraxis": "coloraxis"}

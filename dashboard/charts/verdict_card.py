@@ -45,7 +45,8 @@ def verdict_svg(card: VerdictCard) -> str:
 
 def _facts(svg: Element, card: VerdictCard) -> None:
     """What the sentence rests on, and the code, on a panel."""
-    code = [line for given in card.code for line in _wrapped_code(given)][:MOST_CODE_LINES]
+    lines = (wrap(_clean(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) for line in card.code)
+    code = [line for wrapped in lines for line in wrapped or [""]][:MOST_CODE_LINES]
     facts = [
         " · ".join(filter(None, [counted(card.queries, "query", "queries"), card.interval])),
         f"{shorten(_clean(card.corpus), 34)} · embeddings {_clean(card.fingerprint)}",
@@ -172,10 +173,6 @@ def _wrapped(text: str, columns: int, most: int) -> list[str]:
     text = _clean(text)
     wide = any(east_asian_width(letter) in "WF" for letter in text)
     return wrap(text, columns // 2 if wide else columns, max_lines=most, placeholder="…") or [""]
-
-
-def _wrapped_code(line: str) -> list[str]:
-    return wrap(_clean(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) or [""]
 
 
 def _clean(text: str) -> str:

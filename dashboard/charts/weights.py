@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.fista_convergence import Reached
     from engine.views.sets import WeightLine
 
-MOST_LABELS = 6
-"""Lines that carry their document's name."""
 LABEL_DISTANCE = 0.045
 """Distance of two names, as a share of the height."""
 
@@ -98,7 +96,7 @@ def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str
     distance = LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
     for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
         height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
-        if len(heights) < MOST_LABELS and all(abs(height - other) >= distance for other in heights):
+        if len(heights) < 6 and all(abs(height - other) >= distance for other in heights):
             heights.append(height)
             place = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
             figure.add_annotation(**place, text=_label(line), font={"size": 11, "color": ink})

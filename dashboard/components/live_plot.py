@@ -104,12 +104,9 @@ def _draw_live(
 ) -> None:
     values = _as_json(figure)
     values["layout"] = {"height": HEIGHT, "uirevision": key} | values["layout"]
-    address = None
-    if backdrop is not None and (address := vendor.address_of(backdrop.digest)) is None:
-        address = vendor.keep(backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode())
     data = {
         "figure": values,
-        "backdrop": address,
+        "backdrop": backdrop and _backdrop_address(backdrop),
         "overlay": overlay and overlay.data,
         "library": vendor.library(),
         "dark": is_dark(),
@@ -124,6 +121,12 @@ def _draw_live(
     callbacks["dark"] = lambda _: None
     height = values["layout"]["height"] + (SLIDER if "curve" in (values["layout"].get("meta") or {}) else 0)
     vendor.view(NAME, key, data, callbacks, height=height, isolate_styles=False)
+
+
+def _backdrop_address(backdrop: Backdrop) -> str:
+    return vendor.address_of(backdrop.digest) or vendor.keep(
+        backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode()
+    )
 
 
 def picked(key: str) -> Picked:

@@ -28,10 +28,15 @@ def wall(
     titles: at the mouse and for screen readers; notes: below; on_click: called with a matrix's position before the page
     is drawn again; label: of all, for screen readers.
     """
+    from plotly.colors import sample_colorscale, unlabel_rgb
+
+    # Those of the heat maps, three bytes each, from that of 0 to that of 1.
+    shades = sample_colorscale("Cividis", np.linspace(0, 1, NOTHING).tolist())
+    colours = np.array([unlabel_rgb(shade) for shade in shades]).round().astype(np.uint8)
     values = np.where(np.isnan(matrices), NOTHING, np.nan_to_num(matrices).clip(0, 1) * (NOTHING - 1)).astype(np.uint8)
     data = {
         "values": base64.b64encode(values.tobytes()).decode(),
-        "colours": base64.b64encode(_colours().tobytes()).decode(),
+        "colours": base64.b64encode(colours.tobytes()).decode(),
         "size": values.shape[1],
         "titles": list(titles),
         "notes": list(notes),
@@ -53,11 +58,3 @@ def wall(
         js=FILE.with_suffix(".js").read_text(encoding="utf-8"),
     )
     component(key=key, data=data, on_clicked_change=clicked)
-
-
-def _colours() -> np.ndarray:
-    """(255, 3) bytes, from that of 0 to that of 1: those of the heat maps."""
-    from plotly.colors import sample_colorscale, unlabel_rgb
-
-    shades = sample_colorscale("Cividis", np.linspace(0, 1, NOTHING).tolist())
-    return np.array([unlabel_rgb(shade) for shade in shades]).round().astype(np.uint8)

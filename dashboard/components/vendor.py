@@ -89,7 +89,8 @@ def view(
 
     isolated = options.pop("isolate_styles", True)
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    component = st.components.v2.component(f"frontier_{name}", js=_loader(), isolate_styles=isolated)
+    loader = (MODULE_FOLDER / "loader.js").read_text(encoding="utf-8")
+    component = st.components.v2.component(f"frontier_{name}", js=loader, isolate_styles=isolated)
     handlers: dict[str, Any] = {
         f"on_{event}_change": partial(_report, key, event, callback) for event, callback in callbacks.items()
     }
@@ -101,11 +102,6 @@ def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
 
     if (value := st.session_state[key].get(event)) is not None:
         callback(value)
-
-
-@cache
-def _loader() -> str:
-    return (MODULE_FOLDER / "loader.js").read_text(encoding="utf-8")
 
 
 def offer(digest: str, request: Answerable) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.services import corpora, jobs, roots, training_runs, uploads
 from dashboard.services.trained import SECTION as TRAINED
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import select
 from dashboard.widgets.common import size
 from dashboard.widgets.tables import draw_table
@@ -86,7 +86,12 @@ def _sections(items: Sequence[Item]) -> None:
 def _table(items: Sequence[Item], chosen: str) -> list[Item]:
     """Draw the items of a section; returns those that are ticked."""
     now = datetime.now().timestamp()
-    encoders = [_encoder(item) for item in items]
+    encoders = [
+        ""
+        if "encoder" not in item.facts or _is_of_others(item)
+        else f"{corpora.encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
+        for item in items
+    ]
     states = [("in use" if _in_use(item) else "", "incomplete" if item.missing else "") for item in items]
     table = {
         **({"Section": [_title(item.section) for item in items]} if chosen == ALL else {}),
@@ -194,12 +199,6 @@ def _is_of_others(item: Item) -> bool:
     made_of = [one for one in corpora.in_memory() if content in (one.dataset.corpus.digest, one.dataset.queries.digest)]
     folders = [folder for one in made_of if (folder := uploads.folder_of(one.source.path))]
     return bool(folders) and all(map(uploads.is_of_others, folders))
-
-
-def _encoder(item: Item) -> str:
-    if "encoder" not in item.facts or _is_of_others(item):
-        return ""
-    return f"{corpora.encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
 
 
 def _title(section: str) -> str:

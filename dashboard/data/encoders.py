@@ -22,10 +22,9 @@ from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import Comparison, statement
+from engine.evaluation.statistics import statement
 from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
 from engine.progress import counted
-from engine.stages import methods
 from engine.values import Qrels
 from engine.wording import signed, visible
 
@@ -107,7 +106,10 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     options, key = _questions(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
     on = a.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
     k = control(SET_SIZE, "data.encoders.k", b)
-    decoders = _decoders()
+    # The baseline, and what Explore compares with it.
+    first = setting.baseline(st.session_state.get(setting.POOL_KEY))
+    others = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
+    decoders = list(dict.fromkeys([first, *others]))
     st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
     settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
     panel = JobPanel(
@@ -142,13 +144,6 @@ def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
     return {**options, DOCUMENTS: "documents as queries (no judgements)"}
 
 
-def _decoders() -> list[Decoder]:
-    """The baseline, and what Explore compares with it."""
-    first = next(iter(methods("selector").values())).cls()
-    others = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
-    return list(dict.fromkeys([Decoder(select=first, depth=st.session_state.get(setting.POOL_KEY)), *others]))
-
-
 def _work(
     chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...], job: Job
 ) -> EncoderResult:
@@ -181,6 +176,8 @@ def _show(result: EncoderResult, stale: bool) -> None:
     compared = [row for _, _, row in rows]
     means = [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows]
     overlaps = [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows]
+    ends = [None if row is None or row.low is None or row.high is None else (row.low, row.high) for row in compared]
+    intervals = ["" if pair is None else f"{signed(pair[0])} to {signed(pair[1])}" for pair in ends]
     wins = [" / ".join(f"{n:,}" for n in row.wins) if row else "" for row in compared]
     overlap_help = "Share of documents that both encoders retrieve, mean over queries"
     draw_columns(
@@ -189,7 +186,7 @@ def _show(result: EncoderResult, stale: bool) -> None:
             "Encoder": ([encoder for _, encoder, _ in rows], None),
             "Mean": (means, number_column("%.3f")),
             "Difference": ([row and row.difference for row in compared], number_column("%+.3f")),
-            "95% CI": ([_interval(row) for row in compared], None),
+            "95% CI": (intervals, None),
             "p (Holm)": ([row and row.p_holm for row in compared], number_column("%.3f")),
             "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
@@ -205,12 +202,6 @@ def _show(result: EncoderResult, stale: bool) -> None:
         f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{judged}"
     )
     _parting(result, metric)
-
-
-def _interval(row: Comparison | None) -> str:
-    if row is None or row.low is None or row.high is None:
-        return ""
-    return f"{signed(row.low)} to {signed(row.high)}"
 
 
 def _parting(result: EncoderResult, metric: str) -> None:

@@ -17,11 +17,9 @@ from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets import runs
-from dashboard.widgets.buttons import download_button, step_button
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import download_button, show_failure, step_button, upload_field
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
-from dashboard.widgets.upload_field import upload_field
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.export import source_flags
@@ -29,9 +27,9 @@ from engine.evaluation.runs import RankedRun, runs_of
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import order, pool
 from engine.judging.qrels import agreement, export_judgements, qrels_of
-from engine.judging.queries import AskedQueries, asked, read_queries
+from engine.judging.queries import asked, read_queries
 from engine.judging.standing import Standing, standing
-from engine.judging.votes import VotesToTake, votes_to_take
+from engine.judging.votes import votes_to_take
 from engine.paths import home
 from engine.progress import counted, shorten
 from engine.values import Embeddings, Queries, digest_of, replace_surrogates
@@ -43,7 +41,6 @@ FOLDER, TWICE, LONGEST = "judgements", 10, 3000
 """The folder beside the cache; pairs that everybody judges; characters of a text that are shown."""
 RESAMPLES = 1000
 """Of intervals that are drawn anew after every grade."""
-TUNE = "screens/tune.py"
 PURPOSE, PERSON, TYPED, SAID = "judge", "judge.person", "judge.typed", "judge.said"
 STYLE = """<style>
 .st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
@@ -111,7 +108,9 @@ def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
         help="Text with a search a line, or a .csv, .tsv, .jsonl or .parquet table with a column of them.",
     )
     if files is not None:
-        step_button("Add from the file", "judge.add.file", _take, log, partial(_read, files, known))
+        step_button(
+            "Add from the file", "judge.add.file", _take, log, lambda: read_queries(uploads.keep([files]), known=known)
+        )
     own = loaded.dataset.queries
     if len(own) and not set(own.ids) <= set(known.ids):
         step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.ask, own)
@@ -120,10 +119,6 @@ def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
 def _take_typed(log: JudgingLog, known: Queries) -> None:
     _take(log, lambda: asked(st.session_state[TYPED].splitlines(), known))
     st.session_state[TYPED] = ""
-
-
-def _read(file: Any, known: Queries) -> AskedQueries:
-    return read_queries(uploads.keep([file]), known=known)
 
 
 def _take(log: JudgingLog, read: Any) -> None:
@@ -223,12 +218,12 @@ def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
     st.text(f"Votes given on Explore, as grades: up is {GRADES[1].lower()}, down {GRADES[0].lower()}.")
     names = [shorten(visible(given.document), 80) for given in found.judgements]
     draw_columns({"Document": (names, text_column(300)), "Grade": ([_words(g) for g in found.judgements], None)})
-    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", _take_votes, log, found)
 
+    def take() -> None:
+        log.ask(found.queries)
+        log.add(found.judgements)
 
-def _take_votes(log: JudgingLog, found: VotesToTake) -> None:
-    log.ask(found.queries)
-    log.add(found.judgements)
+    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take)
 
 
 def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
@@ -278,7 +273,7 @@ def _take_along(loaded: Loaded, judged: Judged) -> None:
     with st.container(horizontal=True, gap="small"):
         if used:
             if st.button("Choose a decoder", type="primary", key="judge.tune"):
-                st.switch_page(TUNE)
+                st.switch_page("screens/tune.py")
             flags = source_flags(trained.export_context(loaded, _k()))
             with st.popover("Command line"):
                 command = command_line(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])

@@ -6,7 +6,7 @@ from dashboard.services import corpora, jobs
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import step_button
 from dashboard.widgets.common import corpus_chip, notices
 from dashboard.widgets.job_panel import show_end, watch
 from dashboard.widgets.tables import draw_table

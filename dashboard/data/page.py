@@ -10,11 +10,10 @@ import streamlit as st
 from dashboard.data import loading
 from dashboard.services import corpora, roots, uploads
 from dashboard.services.source import STORE, Source
+from dashboard.widgets.basics import show_failure, upload_field
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.common import as_label, notices
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import draw_table
-from dashboard.widgets.upload_field import upload_field
 from engine.data.stores.config import EXAMPLE, collections, config_path
 from engine.data.tables import SEPARATORS, SUFFIXES, Preview, guess_separator, preview
 from engine.errors import FrontierError, RepeatedIdError

@@ -17,10 +17,8 @@ from dashboard.services import feedback
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
-from dashboard.widgets.buttons import download_button, step_button
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import download_button, show_failure, step_button, upload_field
 from dashboard.widgets.tables import draw_columns, number_column, pair, text_column
-from dashboard.widgets.upload_field import upload_field
 from engine import feedback as orag
 from engine.errors import DataError
 from engine.feedback.session import state_at
@@ -63,10 +61,14 @@ def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     loaded = history.loaded
     me = feedback.person()
     last = last_of(entries, me)
+
+    def undo(entry: Entry) -> None:
+        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
+
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
         how: dict[str, Any] = {"disabled": last is None, "help": "Removes this vote completely."}
-        step_button("Undo the last", "drift.undo", _undo, loaded, last, icon=UNDO, **how)
+        step_button("Undo the last", "drift.undo", undo, last, icon=UNDO, **how)
         question = "Undo all votes? Each can be brought back below."
         confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
         if last is not None:
@@ -81,11 +83,6 @@ def last_of(entries: Sequence[Entry], person: str) -> Entry | None:
     """The newest entry of a person that counts, else anybody's; entries: newest first."""
     counting = [entry for entry in entries if entry.status == "counts"]
     return next((entry for entry in counting if entry.person == person), next(iter(counting), None))
-
-
-def _undo(loaded: Loaded, entry: Entry | None) -> None:
-    if entry is not None:
-        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
 
 
 def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
@@ -219,10 +216,16 @@ def put(loaded: Loaded, session: orag.Session) -> Path | None:
 def show_snapshots(history: DriftHistory) -> None:
     """Draw the forms that take, compare and restore snapshots."""
     session = history.feedback
+
+    def take() -> None:
+        name = st.session_state[NAME].strip()
+        confirm.act(lambda: feedback.log_of(history.loaded).snapshot(name))
+        st.session_state[NAME] = ""
+
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.text_input("Name", key=NAME, max_chars=80, placeholder="before the campaign", width=320)
         icon, unnamed = ":material/bookmark:", not name.strip()
-        step_button("Take a snapshot", "drift.snapshot", _take, history, icon=icon, disabled=unnamed)
+        step_button("Take a snapshot", "drift.snapshot", take, icon=icon, disabled=unnamed)
     confirm.show_error()
     named = {visible(name): position for name, position in session.snapshots.items()}
     places = {START: 0, **named, NOW: session.position}
@@ -240,12 +243,6 @@ def show_snapshots(history: DriftHistory) -> None:
 
         confirm.ask("restore", "Restore the first", question, one == NOW, restore)
     _compared(history, places[one], places[other])
-
-
-def _take(history: DriftHistory) -> None:
-    name = st.session_state[NAME].strip()
-    confirm.act(lambda: feedback.log_of(history.loaded).snapshot(name))
-    st.session_state[NAME] = ""
 
 
 def _compared(history: DriftHistory, one: int, other: int) -> None:

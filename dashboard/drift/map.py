@@ -15,7 +15,7 @@ from dashboard.services import corpora, jobs
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_name, map_of, query_place
@@ -33,7 +33,6 @@ PACE = "1s"
 MOST = 100
 PATHS, MOST_PATHS = "drift.paths", 6
 """Where a session keeps arrows, and how many."""
-TEXT_HEIGHT = 200
 PURPOSE, OUTCOMES, MOST_OUTCOMES = "drift.encoders", "drift.encoders.outcomes", 3
 
 
@@ -106,20 +105,16 @@ def _next(history: DriftHistory) -> None:
 def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
     """The arrows, and how many times as long they are; None while a job finds them."""
     key, states = ("arrows", history.key, layout.digest), States(history)
-
-    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MOST)
-    paths = worked_out(key, "drift.arrows", title, work, _effort(history), PATHS, MOST_PATHS)
-    if paths is None:
-        return None
-    return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
-
-
-def _effort(history: DriftHistory) -> int:
-    """About how many numbers the arrows take: all are compared, which is quick; those that moved are summed."""
+    # About how many numbers they take: all are compared, which is quick; those that moved are summed.
     first = history.space.matrix.on_cpu.numpy()
     count, width = (int(size) for size in first.shape)
     moved = int((history.vectors(history.last) != first).any(1).sum())
-    return len(history.steps) * width * (count // 16 + moved)
+    effort = len(history.steps) * width * (count // 16 + moved)
+    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MOST)
+    paths = worked_out(key, "drift.arrows", title, work, effort, PATHS, MOST_PATHS)
+    if paths is None:
+        return None
+    return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
 
 
 def _chart(
@@ -149,7 +144,7 @@ def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
     if not 0 <= row < len(loaded.space):
         return
     corpus = loaded.space.corpus
-    with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
+    with jobs.turn(), st.container(border=True, height=200, gap="xxsmall"):
         st.text(visible(corpus.ids[row]))
         if row in paths.rows:
             st.text(f"moved by {paths.distance[paths.rows == row][0]:.3f} at the last step")

@@ -12,8 +12,8 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders, query
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.common import method_heading
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, pair, set_table, text_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
@@ -24,10 +24,6 @@ from engine.wording import decimal, percent, signed, visible
 
 READ, POSED = "drift.read", "drift.posed"
 """Where a session keeps the document that is read, and that the session's question was just set."""
-MOST_READ = 20_000
-TEXT_HEIGHT = 150
-ENTRIES = 64
-"""Answers that a session keeps."""
 WIDTH = 215
 """Of the column of documents, with two tables beside each other."""
 
@@ -78,10 +74,10 @@ def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
     row, table_key = st.session_state.get(READ, (None, None))
     document = next((moved for moved in rows if table_key == key and moved.row == row), None)
     if document is not None:
-        with st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
+        with st.container(border=True, height=150, gap="xxsmall"):
             name = document.id if document.title in ("", document.id) else f"{document.title} · {document.id}"
             st.text(visible(name))
-            st.text(document.text[:MOST_READ] or "(no text)")
+            st.text(document.text[:20_000] or "(no text)")
 
 
 def queries_table(
@@ -162,7 +158,7 @@ def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question
             history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
         )[0]
 
-    return remembered("drift.answers", key, make, ENTRIES)
+    return remembered("drift.answers", key, make, 64)
 
 
 def _changes(history: DriftHistory, decoder: Decoder, now: ThenNow, step: int) -> None:

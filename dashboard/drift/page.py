@@ -6,7 +6,6 @@ from typing import Any
 import streamlit as st
 
 from dashboard.drift import (
-    example,
     feedback_log,
     map,
     movers,
@@ -28,7 +27,7 @@ YOURS, SIMULATED, EXAMPLE = "Your feedback", "A simulation", "Worked example"
 SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
     YOURS: user_feedback.history_of,
     SIMULATED: simulation.history_of,
-    EXAMPLE: example.history_of,
+    EXAMPLE: simulation.example_of,
 }
 LIGHTS = {
     "green": ("green", ":material/favorite:"),
@@ -46,7 +45,10 @@ def show(loaded: Loaded, question: Question | None) -> None:
     """The main area of Drift."""
     # Drift is from the corpus as it was embedded, whether the other pages show it so or as feedback has made it.
     loaded = loaded.origin
-    has_feedback = _has_feedback(loaded)
+    try:
+        has_feedback = bool(feedback.session(loaded).history)
+    except FrontierError:  # a log that cannot be read counts
+        has_feedback = True
     left, right = st.columns([4, 1], vertical_alignment="center")
     # Where the first feedback has come since, it is what people look for.
     first = YOURS if has_feedback else EXAMPLE
@@ -64,15 +66,13 @@ def show(loaded: Loaded, question: Question | None) -> None:
         badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
     st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, HEALTH])))
     confirm.show_error()
-    st.fragment(_drawn)(views[view])
 
+    @st.fragment
+    def draw() -> None:
+        confirm.rerun_if_stale()
+        views[view]()
 
-def _has_feedback(loaded: Loaded) -> bool:
-    """Whether there is feedback on this corpus; a log that cannot be read counts."""
-    try:
-        return bool(feedback.session(loaded).history)
-    except FrontierError:
-        return True
+    draw()
 
 
 def _lights(drift: Drift) -> list[str]:
@@ -82,12 +82,6 @@ def _lights(drift: Drift) -> list[str]:
     if drift.light == "green":
         return alarm or [f":green-badge[{icon} Healthy]"]
     return [f":{colour}-badge[{icon} Health: {drift.light}]", *alarm]
-
-
-def _to_yours() -> None:
-    """Look at this corpus's feedback from the next run on, and at its documents as they are now."""
-    st.session_state[f"{SOURCE}.True"] = YOURS
-    feedback.turn_on()
 
 
 def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
@@ -101,7 +95,12 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         feedback_log.show(history)
         # Documents that were cut for a simulation are another corpus.
         if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
-            feedback_log.offer(history.loaded, history.session, "use", _to_yours)
+            feedback_log.offer(history.loaded, history.session, "use", to_yours)
+
+    def to_yours() -> None:
+        # From the next run on, and at the documents as they are now.
+        st.session_state[f"{SOURCE}.True"] = YOURS
+        feedback.turn_on()
 
     more: dict[str, Callable[[], Any]] = {"Regret": lambda: timeline.regret(history)}
     if history.live:
@@ -116,8 +115,3 @@ def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> 
         "Votes": votes,
         **more,
     }
-
-
-def _drawn(view: Callable[[], Any]) -> None:
-    confirm.rerun_if_stale()
-    view()

@@ -104,7 +104,13 @@ def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutco
     """Simulate, from where a file has it; checkpoints go to job.partial."""
     key, file, whole = request.digest(loaded), request.file(loaded), loaded
     loaded, hops = request.planned(_cut(loaded, request.words, job))
-    queries, qrels, held_out = _task(request, loaded, job)
+    held_out: Qrels | None = None
+    if request.learn:
+        splits = request.qrels(loaded.dataset)
+        queries, qrels = request.vectors(loaded, splits, job), splits[request.learn]
+        held_out = splits.get(request.report or "")
+    else:
+        queries, qrels = own_queries(loaded.space, PROBES)
     fresh, started = not file.exists(), time.monotonic()
     simulated = simulate(
         loaded.space,
@@ -147,14 +153,6 @@ def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
     embeddings = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
     space = loaded.space.with_documents(corpus, embeddings)
     return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)
-
-
-def _task(request: SimulationRequest, loaded: Loaded, job: Job) -> tuple[Embeddings, Qrels, Qrels | None]:
-    """The queries' vectors and what is judged right."""
-    if not request.learn:
-        return *own_queries(loaded.space, PROBES), None
-    splits = request.qrels(loaded.dataset)
-    return request.vectors(loaded, splits, job), splits[request.learn], splits.get(request.report or "")
 
 
 def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None) -> tuple[Embeddings, Qrels]:

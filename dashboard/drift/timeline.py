@@ -18,8 +18,8 @@ from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine.drift.history import beginning, measured
 from engine.drift.measures import MEASURES, Drift

@@ -15,7 +15,7 @@ from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.query import first_split, largest_k
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine import feedback as orag
 from engine.decoder import SET_SIZE

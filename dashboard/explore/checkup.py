@@ -77,12 +77,19 @@ def show(loaded: Loaded, question: Question) -> None:
     similarity = found.similarity[positions]
     similarity[:, np.eye(similarity.shape[1], dtype=bool)] = np.nan
     titles = [f"{checked.texts[p]} · {_figures(found, p)}" for p in positions]
+
+    def open_query(place: int) -> None:
+        """Ask the query of a square, and show Explore's first view."""
+        way = SIMILAR if checked.documents else LABELLED
+        confirm.act(lambda: query.select(loaded, way, checked.split, found.queries[positions[place]]))
+        st.session_state.pop(decoders.VIEW, None)
+
     wall(
         similarity,
         titles,
         [str(found.pairs[p]) for p in positions],
         "checkup.wall",
-        lambda place: _open(loaded, checked, positions[place]),
+        open_query,
         label="Similarities within each query's results, the most redundant first",
     )
 
@@ -93,13 +100,6 @@ def _figures(found: CheckUp, position: int) -> str:
     groups = f" in {counted(int(found.groups[position]), 'group')}" if found.groups[position] else ""
     spread = found.ilad[position]
     return f"{pairs}{groups}" + (f" · ILAD {spread:.3f}" if spread == spread else "")
-
-
-def _open(loaded: Loaded, checked: Checked, position: int) -> None:
-    """Ask the query of a square, and show Explore's first view."""
-    way = SIMILAR if checked.documents else LABELLED
-    confirm.act(lambda: query.select(loaded, way, checked.split, checked.found.queries[position]))
-    st.session_state.pop(decoders.VIEW, None)
 
 
 def _panel(loaded: Loaded, question: Question) -> JobPanel[Checked]:

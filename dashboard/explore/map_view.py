@@ -32,15 +32,12 @@ from dashboard.widgets.map import (
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import as_csv
 from engine.maps import layout as maps
-from engine.maps.clusters import Clusters
 from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views.colouring import Groups, colouring
 from engine.wording import visible
 
 WAY, HOVER, COLOUR, WHOLE = "map.way", "map.hover", "map.colour", "map.whole"
-LONGEST_NAME = 28
-"""Characters of a cluster's name."""
 MOST_LISTED = 200
 """Documents inside a lasso that are listed; the download holds all."""
 
@@ -90,6 +87,9 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
     figure = map_figure(None if clicked is None else (places[clicked], marks(near[1:])), shown, grouped, dark)
     figure["layout"]["uirevision"] = f"{layout.digest} {everything} {query_digest(question)}"
     traces = [(answer.name, answer.title, marks(sets[name])) for name, answer in answers.items()]
+    found = drawn.clusters
+    clusters = zip(found.centres.tolist(), found.sizes.tolist(), found.names, strict=True)
+    unmapped = sorted({*relevant, *retrieved}.difference(layout.rows.tolist())) if layout.sampled else []
     return plot(
         figure,
         key,
@@ -100,8 +100,8 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
                 "place": query.tolist(),
                 "sets": [_set(name, answer, sets[name]) for name, answer in answers.items()],
                 "relevant": relevant,
-                "places": _unmapped(loaded, layout, {row: places[row] for row in {*relevant, *retrieved}}),
-                "clusters": _named(drawn.clusters),
+                "places": {str(row): [*places[row].tolist(), document_name(loaded, row)] for row in unmapped},
+                "clusters": [[*centre, size, shorten(name, 28)] for centre, size, name in clusters if name],
                 "prefix": drawn.prefix,
             },
             set_traces(traces, query, marks(relevant) if relevant else None, dark),
@@ -128,18 +128,6 @@ def _set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
     style = style_of(answer.name)
     look = {"sign": style.sign, "symbol": style.symbol, "light": style.light, "dark": style.dark}
     return {"key": name, "title": answer.title, "rows": rows, **look}
-
-
-def _unmapped(loaded: Loaded, layout: maps.Layout, places: dict[int, np.ndarray]) -> dict[str, list[Any]]:
-    """Place and name of documents that are not in the backdrop."""
-    absent = sorted(set(places).difference(layout.rows.tolist())) if layout.sampled else []
-    return {str(row): [*places[row].tolist(), document_name(loaded, row)] for row in absent}
-
-
-def _named(found: Clusters) -> list[list[Any]]:
-    """Place, size and name of each cluster that has a name."""
-    rows = zip(found.centres.tolist(), found.sizes.tolist(), found.names, strict=True)
-    return [[*centre, size, shorten(name, LONGEST_NAME)] for centre, size, name in rows if name]
 
 
 def _places(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, np.ndarray]:

@@ -1,26 +1,37 @@
 """The Explore page: tiles with sliders, and a view of the decoders' sets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.palette import style_of
-from dashboard.explore import checkup, map_view, proof, redundancy, results, tiles, weights
+from dashboard.charts.palette import look_of, style_of
+from dashboard.components import vendor
+from dashboard.explore import checkup, map_view, proof, redundancy, results, weights
 from dashboard.services.source import Loaded
-from dashboard.session import decoders, restore, view_names
-from dashboard.session.answers import Answer, answer
-from dashboard.session.query import Question
+from dashboard.session import decoders, link, view_names
+from dashboard.session.answers import Answer, answer, slider_requests
+from dashboard.session.parameters import form_at, key_of
+from dashboard.session.query import Question, query_key, step
 from dashboard.widgets import confirm, scorers
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.common import as_label, method_heading
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import stage_controls
 from engine.decoder import Decoder
-from engine.errors import DataError, FrontierError
+from engine.errors import DataError, FrontierError, ParamError
+from engine.evaluation.paired import promise
+from engine.params import Param, Real, values_of
 from engine.stages import methods
+from engine.views import slider
+from engine.views.sets import trust
+
+KEY, SERIAL, RELEASED = "explore.tiles", "explore.serial", "explore.released"
+"""Session keys: the component of the tiles, the number of the last settings that it reported, and whether this run
+follows them."""
 
 STYLE = """<style>
 .st-key-explore {gap: .375rem}
@@ -52,7 +63,7 @@ VIEWS = {
 def show(loaded: Loaded, question: Question) -> None:
     """Draw the main area of Explore."""
     confirm.rerun_if_stale()
-    released = st.session_state.pop(tiles.RELEASED, False)
+    released = st.session_state.pop(RELEASED, False)
     with st.container(key="explore"):
         st.html(STYLE)
         try:
@@ -63,7 +74,7 @@ def show(loaded: Loaded, question: Question) -> None:
             show_failure(f"{as_label(loaded.source.name)} does not answer.", error)
             st.button("Try again", key="explore.again")
     if not released:
-        restore.follow(loaded)
+        link.follow(loaded)
 
 
 def _compare(loaded: Loaded, question: Question, released: bool) -> None:
@@ -99,7 +110,7 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
         for name, error in errors.items():
             show_failure(f"{specs[name].title}: no answer at this setting.", error)
         if answers:
-            tiles.show(loaded, question, answers, baseline, errors, released)
+            show_tiles(loaded, question, answers, baseline, errors, released)
             proof.offer(loaded, question, answers)
     with options:
         view.options({names[0]: baseline} | answers, names[0])
@@ -144,3 +155,97 @@ def _answer_or_last(
         return last_answer if last_query == query else None
     last[name] = (query, result)
     return result
+
+
+def show_tiles(
+    loaded: Loaded,
+    question: Question,
+    answers: Mapping[str, Answer],
+    baseline: Answer,
+    errors: Mapping[str, str],
+    released: bool,
+) -> None:
+    """Draw each decoder's figures and sliders, whose every position is drawn in the browser.
+
+    errors: by decoder, why there is no answer at its setting; the last one stands in for it
+    released: whether a slider was let go just now
+    """
+    given, forms = question.relevant, dict[str, dict[str, tuple[str, Param]]]()
+    beside = any(result.decoder == baseline.decoder for result in answers.values())
+    data: dict[str, Any] = {
+        "query": query_key(loaded, question),
+        "k": question.k,
+        "judged": len(given) if question.judged else 0,
+        "serial": st.session_state.get(SERIAL, 0),
+        "base": None
+        if beside
+        else slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given),
+        # Written by the browser: else each value that was tried would be an entry of its history.
+        "address": link.address_after(loaded) if released else None,
+        "decoders": [
+            {
+                **_tile(loaded, question, key, result, forms.setdefault(key, {})),
+                "baseline": result.decoder == baseline.decoder,
+                "error": errors.get(result.name),
+            }
+            for key, result in answers.items()
+        ],
+    }
+    # After a drag the browser says in its place what that changed.
+    if not released and loaded.reach is None and st.session_state.get(decoders.VIEW) != view_names.CHECK_UP:
+        checked = checkup.at_once(loaded, question.k, question.depth)
+        data["headline"] = checked and checked.headline
+
+    def stepped(way: int) -> None:
+        if way:
+            confirm.act(lambda: step(loaded, way))
+        else:
+            st.session_state[decoders.VIEW] = view_names.CHECK_UP
+
+    vendor.view("tiles", KEY, data, {"committed": partial(_commit, forms), "stepped": stepped})
+
+
+def _tile(
+    loaded: Loaded, question: Question, key: str, result: Answer, forms: dict[str, tuple[str, Param]]
+) -> dict[str, Any]:
+    """A decoder's figures, and its sliders, each with the address of its answers at every position."""
+    stage, values, sliders = result.stage, values_of(result.stage), []
+    more = {"relevant": question.relevant, "scores": None if result.relevance is None else result.relevance.score}
+    for param in stage.spec.params:
+        widget_key, form = form_at(key_of(stage.spec, decoders.PREFIX, param.name), param, values)
+        if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
+            continue
+        forms[param.name] = widget_key, form
+        requests = slider_requests(loaded, question, result.decoder, form, **more)
+        sliders.append(
+            {
+                "param": param.name,
+                "symbol": form.symbol,
+                "help": form.help,
+                "value": values[param.name],
+                "standard": form.default,
+                "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
+                "stops": next(reversed(requests.values())).stops,
+                "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
+            }
+        )
+    notes = [promise(stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
+    return {
+        "key": key,
+        **look_of(result.name, result.title),
+        "note": " · ".join(filter(None, notes)),
+        "now": slider.packed_ranking(loaded.space, question.vector, result.ranking, **more),
+        "sliders": sliders,
+    }
+
+
+def _commit(forms: Mapping[str, Mapping[str, tuple[str, Param]]], told: Mapping[str, Any]) -> None:
+    """Set the parameters to what the sliders were let go at; forms: of each slider its widget's key and declaration."""
+    st.session_state[RELEASED] = True
+    st.session_state[SERIAL] = max(int(told["serial"]), st.session_state.get(SERIAL, 0))
+    for name, values in told["values"].items():
+        for param, value in values.items():
+            if param in forms.get(name, ()):
+                widget_key, form = forms[name][param]
+                with suppress(ParamError):
+                    st.session_state[widget_key] = form.check(value)

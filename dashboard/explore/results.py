@@ -28,7 +28,7 @@ from dashboard.widgets.tables import (
     text_column,
 )
 from engine.evaluation.metrics import METRICS, title_of
-from engine.views.sets import Merged, card, merged, missed
+from engine.views.sets import Place, card, merged, missed
 from engine.wording import visible
 
 MOST_MISSED = 6
@@ -113,6 +113,10 @@ def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answ
         st.caption("Nothing was retrieved.")
         return
     widest = max((len(str(p.rank)) for r in rows for p in r.places.values() if p.rank), default=1)
+
+    def padded(place: Place) -> str:
+        return FIGURE_SPACE * (widest - len(str(place.rank)) if place.rank else 0) + str(place)
+
     titles = {name: f"{style_of(answer.name).sign} {answer.title}" for name, answer in answers.items()}
     # Scores of several scorers do not share a column: it holds the inner product then, and says so.
     relevance = "Relevance" if all(a.relevance is None for a in answers.values()) else "Inner product"
@@ -123,7 +127,7 @@ def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answ
             "Document": ([document_name(r) for r in rows], pinned),
             **{tick: (column, text_column(28, "Judged relevant")) for tick, column in judged_column(rows).items()},
             relevance: ([r.relevance for r in rows], number_column("%.3f", 76, RELEVANCE)),
-            **{title: ([_padded(r, name, widest) for r in rows], ranks) for name, title in titles.items()},
+            **{title: ([padded(row.places[name]) for row in rows], ranks) for name, title in titles.items()},
             "Sets": ([r.sets for r in rows], number_column(width=48, help="How many of the decoders return it")),
         },
         key="merged",
@@ -134,11 +138,6 @@ def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     if place is not None:
         document_panel.open_document(loaded, question, rows[place].row)
     _list_missed("Missed by all: ", relevant_missed)
-
-
-def _padded(row: Merged, name: str, widest: int) -> str:
-    place = row.places[name]
-    return FIGURE_SPACE * (widest - len(str(place.rank)) if place.rank else 0) + str(place)
 
 
 def _list_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> None:

@@ -382,7 +382,9 @@ def _warm(chosen: Source, job: Job) -> None:
     ref = load.result.space.encoder
     steps: list[Callable[[], Any]] = [partial(_warm_path, kind) for kind in kinds[:FIRST]]
     if ref is not None:
-        steps.append(partial(_warm_encoder, ref.name, ref.dtype))
+        import engine
+
+        steps.append(partial(engine.embed, ["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False))
     for step in (*steps, *(kind.warm for kind in kinds)):
         if not job.stop.is_set():
             step()
@@ -399,9 +401,3 @@ def _warm_path(kind: type[Selector]) -> None:
     if (stage := kind()).no_path is None:
         rows = torch.eye(8)
         stage.lambda_path(Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=True)), 2, (0.0, 1.0))
-
-
-def _warm_encoder(name: str, dtype: str) -> None:
-    import engine
-
-    engine.embed(["warm up"], encoder=name, dtype=dtype, cache=False)

@@ -33,7 +33,10 @@ class Memo(MutableMapping[K, V]):
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
-            while len(self._values) > 1 and self._full():
+            while len(self._values) > 1:
+                weight = 0 if self._weigh is None else sum(map(self._weigh, self._values.values()))
+                if len(self._values) <= self._entries and weight <= self._most:
+                    break
                 self._values.popitem(last=False)
 
     def __delitem__(self, key: K) -> None:
@@ -51,10 +54,6 @@ class Memo(MutableMapping[K, V]):
 
     def __len__(self) -> int:
         return len(self._values)
-
-    def _full(self) -> bool:
-        weight = 0 if self._weigh is None else sum(map(self._weigh, self._values.values()))
-        return len(self._values) > self._entries or weight > self._most
 
 
 def session_memo(table: str, entries: int) -> Memo[Any, Any]:

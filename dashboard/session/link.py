@@ -1,36 +1,36 @@
-"""The state of a session as a value and as URL parameters, written and read by declarations."""
+"""The state of a session as a value and as URL parameters, and the address that follows it."""
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import streamlit as st
+from streamlit import config
+
 from dashboard.services.source import Loaded, Source
-from dashboard.session import address, tradeoff
-from dashboard.session.address import VERSION_KEY
-from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, offered
-from dashboard.session.parameters import in_order
+from dashboard.session import address, decoders, query, tradeoff
+from dashboard.session.address import LINK, VERSION_KEY
 from dashboard.session.query import LABELLED, SIMILAR, TYPED
+from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE, Decoder
-from engine.errors import FrontierError, ParamError
-from engine.params import UNSET, Param, Whole, counting, form_of, values_of
-from engine.progress import shorten
-from engine.stages import Scorer, SelectorSpec, Spec, Stage, methods, spec_of
-from engine.wording import visible
+from engine.errors import ParamError
+from engine.params import UNSET, Whole, counting, form_of, values_of
+from engine.stages import Stage
 
 SCHEMA = Whole(1, VERSION_KEY, 1, name=VERSION_KEY, help="How a link is to be read.")
 LONGEST, ROOM = 8_000, 200
 """Servers and chat programs cut addresses that are longer."""
 SHOWN = 12
 """Characters of a digest that tell corpora apart."""
-LONGEST_REMARK = 400
 QUESTIONS = {LABELLED: "query", TYPED: "text", SIMILAR: "document"}
 """What an address calls the three ways to ask."""
 SCREENS = Path(__file__).parents[1] / "screens"
 HOME = "explore"
 PAGE = "page"
+FIRST = "link.first"
+"""Session key: the state at the start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +51,24 @@ class State:
     tradeoff: Mapping[str, Any] = field(default_factory=dict)  # key → setting, of those not at their default
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A state read from an address; remarks: what could not be taken, with the fix, as plain text."""
-
-    state: State
-    remarks: tuple[str, ...] = ()
+def current(loaded: Loaded) -> State:
+    """The state of the session, on any page."""
+    way, split, question = query.selected(loaded)
+    session = st.session_state
+    return State(
+        source=loaded.source,
+        digest=loaded.origin.space.corpus.digest[:SHOWN],
+        vectors=loaded.origin.space.embeddings.digest[:SHOWN],
+        way=way,
+        split=split,
+        question=question,
+        k=session.get(decoders.K_KEY, SET_SIZE.default),
+        pool=session.get(decoders.POOL_KEY, POOL.default),
+        decoders=tuple(replace(decoder, depth=None) for decoder in decoders.decoders().values()),
+        view=session.get(decoders.VIEW) or "",
+        page=_open_page(),
+        tradeoff=tradeoff.changed(),
+    )
 
 
 def to_params(shown: State) -> dict[str, str]:
@@ -74,17 +86,12 @@ def to_params(shown: State) -> dict[str, str]:
     for decoder in shown.decoders:
         name = decoder.select.spec.name
         params |= _written(decoder.select, name)
-        for role, stage in ((RETRIEVE, decoder.retrieve), (RERANK, decoder.rerank)):
-            if stage is not None and (role == RERANK or stage != first_scorer()):
+        for role, stage in ((decoders.RETRIEVE, decoder.retrieve), (decoders.RERANK, decoder.rerank)):
+            if stage is not None and (role == decoders.RERANK or stage != decoders.first_scorer()):
                 params |= {f"{name}.{role}": stage.spec.name, **_written(stage, f"{name}.{role}")}
     for key, value in shown.tradeoff.items():
         params[key] = ",".join(value) or UNSET if key in tradeoff.several() else tradeoff.PARAMS[key].text(value)
     return params | {name: value for name, value in (("view", shown.view), (PAGE, shown.page)) if value}
-
-
-def too_long(params: Mapping[str, str]) -> bool:
-    """Whether an address of these parameters would be cut off somewhere."""
-    return len(urlencode(params, quote_via=quote)) > LONGEST - ROOM
 
 
 def url(base: str, params: Mapping[str, str]) -> str:
@@ -101,65 +108,44 @@ def url(base: str, params: Mapping[str, str]) -> str:
     return whole
 
 
-def read(params: Mapping[str, str]) -> Reading:
-    """The state that an address means; what it says wrongly is remarked and left at its default."""
-    unread, remarks = dict(params), []
-
-    def take(name: str, param: Param, owner: str = "") -> Any:
-        text = unread.pop(name, None)
-        if text is None:
-            return param.default
-        try:
-            return param.parse(text)
-        except FrontierError as error:
-            remarks.append(f"{owner}{error}: {param.text(param.default)} is taken")
-            return param.default
-
-    version = take(VERSION_KEY, SCHEMA)
-    if version > SCHEMA.default:
-        remarks.append(
-            f"the link is of version {version}, written by a newer Frontier than this one, which reads "
-            f"{SCHEMA.default}: what it does not know is left out; update Frontier to see all of it"
-        )
-    source = address.source_of(unread)
-    for name in ("corpus", *address.COLUMNS, address.METADATA, address.WHERE, *address.FIELDS):
-        unread.pop(name, None)
-    shown = State(
-        source=source,
-        **{name: _hex(unread.pop(name, ""), name, remarks) for name in ("digest", "vectors")},
-        **_question(unread, remarks),
-        split=unread.pop("split", None),
-        k=take("k", SET_SIZE),
-        pool=take("pool", POOL),
-        decoders=tuple(_decoder(spec, unread, take, remarks) for spec in _chosen(unread, remarks)),
-        tradeoff=_tradeoff(unread, take, remarks),
-        view=unread.pop("view", ""),
-        page=_page(unread.pop(PAGE, ""), remarks),
-    )
-    remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in unread]
-    return Reading(shown, tuple(_short(remark) for remark in remarks))
+def link_params(loaded: Loaded) -> dict[str, str]:
+    """The state of the session as URL parameters."""
+    return to_params(current(loaded))
 
 
-def fits(shown: State, loaded: Loaded) -> bool:
-    """Whether a state was made on this corpus as far as names or fingerprints say."""
-    if shown.source is None or (shown.digest and loaded.space.corpus.digest.startswith(shown.digest)):
-        return True
-    return Path(shown.source.path).name == Path(loaded.source.path).name
+def follow(loaded: Loaded) -> None:
+    """Have the address say what is shown, so that a reload comes back to it, once anything was changed.
+
+    A link that still waits for its corpus stays where it is.
+    """
+    params = _followed(loaded)
+    if params is None or st.query_params.to_dict() == params:
+        return
+    st.query_params.from_dict(params)
 
 
-def mismatch(shown: State, loaded: Loaded) -> str | None:
-    """The difference between the corpus and the one a state was made on; None without one."""
-    pairs = ((shown.vectors, loaded.space.embeddings.digest), (shown.digest, loaded.space.corpus.digest))
-    differs = [not now.startswith(then) for then, now in pairs]
-    if not any(differs):
+def address_after(loaded: Loaded) -> str | None:
+    """The query string that `follow` would set, for a script that sets it without a new entry in the history."""
+    params = _followed(loaded)
+    return None if params is None else urlencode(params)
+
+
+def _followed(loaded: Loaded) -> dict[str, str] | None:
+    """The parameters that say what is shown; None where the address stays as it is."""
+    if LINK in st.session_state:
         return None
-    difference = "other documents" if differs[1] else "other vectors of the same documents"
-    then, now = pairs[differs.index(True)]  # the vectors' first: theirs is the fingerprint that the header shows
-    origin = "" if shown.source is None else f"{shown.source.path} (encoder {shown.source.encoder}), "
-    return _short(
-        f"it was made on {difference}: {origin}fingerprint {then[:8]}; here is {loaded.source.path} "
-        f"(encoder {loaded.source.encoder}), fingerprint {now[:8]}. Its settings are applied; the sets can differ"
-    )
+    shown = current(loaded)
+    # The page stands in the address's path, and other pages know of no view.
+    shown = replace(shown, page="", view="" if shown.view == VIEW_NAMES[0] else shown.view)
+    first = st.session_state.setdefault(FIRST, shown)
+    if shown == first and VERSION_KEY not in st.query_params:
+        return None
+    params = to_params(shown)
+    if len(urlencode(params, quote_via=quote)) > LONGEST - ROOM:
+        # Else whoever copies the address would send what was shown before.
+        address.plain_address()
+        return None
+    return params
 
 
 def _written(stage: Stage, prefix: str) -> dict[str, str]:
@@ -176,89 +162,8 @@ def _written(stage: Stage, prefix: str) -> dict[str, str]:
     return written
 
 
-def _decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> Decoder:
-    select = _stage(spec, spec.name, take)
-    retrieve, rerank = (_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
-    return Decoder(select, retrieve or first_scorer(), rerank)
-
-
-def _stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
-    values: dict[str, Any] = {}
-    for param in in_order(spec.params):
-        form = form_of(param, counting(spec.params, values))[1]
-        values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
-    return spec.cls(**values)
-
-
-def _scorer(
-    unread: dict[str, str], spec: Spec, role: str, take: Callable[..., Any], remarks: list[str]
-) -> Scorer | None:
-    """The scorer that a decoder has for a role, None where the address names none that there is."""
-    prefix, known = f"{spec.name}.{role}", offered(role)
-    name = unread.pop(prefix, None)
-    if name is None:
-        return None
-    if name not in known:
-        names = ", ".join(known)
-        remarks.append(f"{spec.title}: no scorer that can {role} is called {name!r}; there are {names}: it is left out")
-        # Whatever it says of that scorer goes with it.
-        for other in [n for n in unread if n.startswith(f"{prefix}.")]:
-            del unread[other]
-        return None
-    scorer: Scorer = _stage(known[name], prefix, take)
-    return scorer
-
-
-def _chosen(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
-    known, text = methods("selector"), unread.pop("decoders", None)
-    if text is None:
-        return list(known.values())[:2]
-    names = _names(text, known, remarks)
-    return [spec for name, spec in known.items() if name in names]
-
-
-def _names(text: str, known: Mapping[str, Spec], remarks: list[str]) -> list[str]:
-    """The names in a list of those that are known, in their order."""
-    names = set()
-    for name in text.split(",") if text != UNSET else ():
-        try:
-            names.add(found := spec_of(name, next(iter(known.values())).kind).name)
-        except ParamError as error:
-            remarks.append(f"{error}: it is left out")
-        else:
-            remarks += [] if found in known else [f"{name!r} is none of {', '.join(known)}: it is left out"]
-    return [name for name in known if name in names]
-
-
-def _tradeoff(unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> dict[str, Any]:
-    """The settings of Trade-off that an address has."""
-    lists = {key: known for key, known in tradeoff.several().items() if key in unread}
-    found: dict[str, Any] = {key: _names(unread.pop(key), known, remarks) for key, known in lists.items()}
-    values = {key: take(key, param) for key, param in tradeoff.PARAMS.items() if key in unread}
-    return found | {key: value for key, value in values.items() if value != tradeoff.PARAMS[key].default}
-
-
-def _question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
-    """The fields of a State that say what is asked."""
-    questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTIONS.items() if name in unread]
-    if len(questions) > 1:
-        remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
-    return questions[0] if questions else {}
-
-
-def _page(name: str, remarks: list[str]) -> str:
-    if name in (known := ["", *sorted(p.stem for p in SCREENS.glob("[!_]*.py"))]):
-        return name
-    remarks.append(f"no page is called {name!r}; there are {', '.join(known[1:])}: this one stays")
-    return ""
-
-
-def _hex(text: str, name: str, remarks: list[str]) -> str:
-    if re.fullmatch(r"[0-9a-f]{0,64}", text):
-        return text
-    remarks.append(f"{name} must be hexadecimal digits; got {text!r}: it is not compared")
-    return ""
-
-
-def _short(text: str) -> str:
-    return shorten(visible(text), LONGEST_REMARK)
+def _open_page() -> str:
+    """The name of the screen that is drawn."""
+    base = (config.get_option("server.baseUrlPath") or "").strip("/")
+    last = urlsplit(st.context.url or "").path.removeprefix(f"/{base}").rstrip("/").rpartition("/")[2]
+    return last if last and (SCREENS / f"{last}.py").is_file() else HOME

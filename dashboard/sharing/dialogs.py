@@ -13,14 +13,13 @@ from dashboard.services import trained
 from dashboard.services.candidates import measured_depth
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.link import read, url
+from dashboard.session.link import current, link_params, url
 from dashboard.session.query import Question
-from dashboard.session.restore import current, link_params, reopen
+from dashboard.session.restore import read, reopen
 from dashboard.sharing import snapshots
 from dashboard.sharing.export_results import PARAMETER_COLUMNS, figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import BOTH, NEWER, OLDER, PageSnapshot, SavedAnswer
-from dashboard.widgets.buttons import download_button, step_button
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
 from engine.evaluation.export import exports

@@ -68,14 +68,16 @@ def _strip() -> None:
     with st.container(key="tour", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{number + 1} of {len(STOPS)} · {stop.act}.** {stop.why}", width="content")
         if not last:
-            st.button("Next", key="tour.next", type="primary", on_click=_next, args=(number + 1,))
+            st.button(
+                "Next",
+                key="tour.next",
+                type="primary",
+                on_click=st.session_state.update,
+                args=({STOP: number + 1, GO: STOPS[number + 1].screen},),
+            )
         done = "Done" if last else "Close"
         st.button(done, key="tour.close", type="tertiary", on_click=_close)
         st.button("Don't show again", key="tour.never", type="tertiary", on_click=_never)
-
-
-def _next(number: int) -> None:
-    st.session_state[STOP], st.session_state[GO] = number, STOPS[number].screen
 
 
 def _close() -> None:

@@ -42,16 +42,15 @@ AT_ONCE = 2_000_000
 
 def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     choice = choose_queries(loaded)
-    work = partial(_measure_margins, choice)
+
+    def work(job: Job) -> MarginsByKind:
+        queries, qrels = choice.task()
+        vectors = choice.vectors(queries, job)
+        asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
+        measure_kind = partial(relevant_margins, loaded.space, progress=job.report, stop=job.stop)
+        return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
+
     measure(("margins", choice.key), "Measuring margins", work, _show_margins, by_itself=choice.small)
-
-
-def _measure_margins(choice: QueryChoice, job: Job) -> MarginsByKind:
-    queries, qrels = choice.task()
-    vectors = choice.vectors(queries, job)
-    asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
-    measure_kind = partial(relevant_margins, choice.loaded.space, progress=job.report, stop=job.stop)
-    return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
 
 
 def _show_margins(measured: MarginsByKind) -> None:
@@ -184,20 +183,17 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
         f"document in the top {RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open symbol: "
         f"more than {DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
+    written = [f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}" for k in smallest]
     tried = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
     draw_table(
         {
             "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
             "Queries": [row.queries for row in rows],
-            "Smallest k": ["–" if not r.queries else _number(k) for r, k in zip(rows, smallest, strict=True)],
+            "Smallest k": ["–" if not r.queries else k for r, k in zip(rows, written, strict=True)],
             **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in tried},
         },
         {f"k = {k:,}": number_column("percent") for k in tried},
     )
-
-
-def _number(k: int | None) -> str:
-    return f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}"
 
 
 MARGINS = StudyView(
@@ -223,7 +219,13 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     with query_row(loaded, 380, "medium") as choice:
         words = control(PASSAGE, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, words), "Margins of segments"
-    many = measure(key, title, partial(_measure_segments, choice, words), by_itself=choice.small)
+
+    def work(job: Job) -> tuple[Segments, tuple[str, ...]]:
+        queries, _ = choice.task()
+        options = {"progress": job.report, "stop": job.stop}
+        return engine.segments(loaded.space, queries, passage_words=words, **options), queries.texts
+
+    many = measure(key, title, work, by_itself=choice.small)
     if many is None and (job := jobs.current(PURPOSE, key)) is not None and job.going:
         return
     example = None
@@ -231,32 +233,18 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         verdict, *details = segments_said(many[0], len(many[1]), words)
         st.markdown(f"**{verdict}**")
         st.caption(" ".join(details))
-        example = _example(*many)
-    text = _text(question, example)
+        margins, texts = many
+        # The first query with the most pairs that the theorem covers.
+        covered = np.bincount(margins.query[margins.promised], minlength=len(texts))
+        example = texts[int(covered.argmax())] if covered.any() else None
+    own = None if question is None else question.text
+    text = example or own
+    if example is not None and own is not None:
+        text = own if choose("Pairs of", (EXAMPLE, CURRENT), "theory.segments.query") == CURRENT else example
     if text is None:
         st.info("Pick a query to compare its best documents.")
     else:
         _one(loaded, text, words, RIVALS.default if question is None else question.k)
-
-
-def _measure_segments(choice: QueryChoice, words: int, job: Job) -> tuple[Segments, tuple[str, ...]]:
-    queries, _ = choice.task()
-    options = {"progress": job.report, "stop": job.stop}
-    return engine.segments(choice.loaded.space, queries, passage_words=words, **options), queries.texts
-
-
-def _example(margins: Segments, texts: tuple[str, ...]) -> str | None:
-    """The first query with the most pairs that the theorem covers; None where it covers none."""
-    covered = np.bincount(margins.query[margins.promised], minlength=len(texts))
-    return texts[int(covered.argmax())] if covered.any() else None
-
-
-def _text(question: Question | None, example: str | None) -> str | None:
-    """The words of the query to show: the example, until the current one is chosen."""
-    own = None if question is None else question.text
-    if example is None or own is None:
-        return example or own
-    return own if choose("Pairs of", (EXAMPLE, CURRENT), "theory.segments.query") == CURRENT else example
 
 
 def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:

@@ -5,8 +5,8 @@ import streamlit as st
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.theory import dimensions, search, sets
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
-from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 
 VIEWS = {

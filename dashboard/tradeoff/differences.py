@@ -21,7 +21,7 @@ from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
 from dashboard.tradeoff.point_sets import ask
 from dashboard.tradeoff.selection import MEMORY, open_point
 from dashboard.tradeoff.verdict import interval, open_row
-from dashboard.widgets.buttons import download_button
+from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import draw_columns, number_column, text_column
@@ -36,7 +36,7 @@ from engine.evaluation.stratification import KINDS as QUERY_KINDS
 from engine.evaluation.stratification import kinds as kinds_of
 from engine.evaluation.stratification import stratify, values_by_query
 from engine.evaluation.verdict import Rows
-from engine.values import Embeddings, digest_of
+from engine.values import digest_of
 from engine.wording import signed, visible
 
 MOST_ROWS = 14
@@ -221,7 +221,13 @@ def _cards(
     fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
     if vectors is not None and len(rows) <= MOST_READ and fast:
         with jobs.turn():
-            sets = [_rows(each, loaded, vectors, sweep.k) for each in (system, sweep.baseline)]
+            rankings = [
+                each.ranking(loaded.space, vectors.ids, sweep.k)
+                if isinstance(each, RankedRun)
+                else decode(each, loaded.space, vectors, k=sweep.k)
+                for each in (system, sweep.baseline)
+            ]
+        sets: list[list[list[int]]] = [ranking.index.tolist() for ranking in rankings]
         for row in rows:
             own, other = (each[position[row.query]] for each in sets)
             for name, mine, theirs in ((names[0], own, other), (names[1], other, own)):
@@ -230,13 +236,6 @@ def _cards(
                 if only:
                     lines[row.query].append(f"Only {escape(name)}: {', '.join(only[:MOST_TITLES])}{more}")
     return {query: "<br>".join(parts) for query, parts in lines.items()}
-
-
-def _rows(system: Decoder | RankedRun, loaded: Loaded, queries: Embeddings, k: int) -> list[list[int]]:
-    """The rows of each query's set."""
-    if isinstance(system, RankedRun):
-        return system.ranking(loaded.space, queries.ids, k).index.tolist()
-    return decode(system, loaded.space, queries, k=k).index.tolist()
 
 
 def _title(loaded: Loaded, row: int) -> str:

@@ -24,8 +24,8 @@ from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
 from dashboard.tradeoff import differences, point_sets, selection, verdict
 from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import POLL, JobPanel, cancel_button
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
@@ -127,13 +127,13 @@ def _picked() -> list[str]:
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
+
+    def pick_all() -> None:
+        st.session_state[settings.PICKED] = list(known)
+
     if len(names) < len(known):
-        st.button("All", key="tradeoff.all", on_click=_pick_all, help="Compare all decoders")
+        st.button("All", key="tradeoff.all", on_click=pick_all, help="Compare all decoders")
     return names
-
-
-def _pick_all() -> None:
-    st.session_state[settings.PICKED] = list(methods("selector"))
 
 
 def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:

@@ -16,8 +16,8 @@ from dashboard.session.query import LABELLED, Question, query_key, select
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import Opened
 from dashboard.tradeoff.verdict import to_explore
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.common import method_heading
-from dashboard.widgets.failure import show_failure
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve

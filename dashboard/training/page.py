@@ -21,9 +21,8 @@ from dashboard.services.training_request import (
 from dashboard.session.query import judged_splits
 from dashboard.training import form, result
 from dashboard.widgets import passages
-from dashboard.widgets.buttons import step_button
+from dashboard.widgets.basics import show_failure, step_button
 from dashboard.widgets.choices import choose
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel, run_button, watch
 from engine.errors import FrontierError
 from engine.progress import format_duration
@@ -115,7 +114,8 @@ def _join(plain: Loaded) -> None:
 
 def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     """Draw the training that is shown: under way, stopped, failed or finished."""
-    request = _request_of(plain, digest)
+    requests = {training.digest: training.request for training in training_runs.trainings_of(plain)}
+    request = requests.get(digest)
     if request is None:
         st.info("This training has been deleted.")
         _look_at(plain, None)
@@ -180,25 +180,21 @@ def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
 def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
     show_failure("Training failed.", why)
     blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
+    readable = False
+    with suppress(FrontierError):
+        readable = bool(histories(training_runs.folder(digest), request.method))
+
+    def retry() -> None:
+        training_runs.forget(digest)
+        _begin(plain, request)
+
     with st.container(horizontal=True):
-        if _readable(request, digest):
+        if readable:
             why = "Continues from the last complete epoch."
             how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
             step_button("Resume", "train.on", _begin, plain, request, **how)
         why = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
-        step_button("Retry", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
-
-
-def _readable(request: TrainingRequest, digest: str) -> bool:
-    """Whether there is something to go on from."""
-    with suppress(FrontierError):
-        return bool(histories(training_runs.folder(digest), request.method))
-    return False
-
-
-def _anew(plain: Loaded, request: TrainingRequest, digest: str) -> None:
-    training_runs.forget(digest)
-    _begin(plain, request)
+        step_button("Retry", "train.anew", retry, disabled=blocked, help=why)
 
 
 def _stopped(
@@ -304,11 +300,6 @@ def _shown_digest(plain: Loaded) -> str | None:
 def _look_at(plain: Loaded, digest: str | None) -> None:
     """Show another training, None for none, from the next run of the page on."""
     st.session_state.setdefault(AT, {})[plain.space.embeddings.digest] = digest
-
-
-def _request_of(plain: Loaded, digest: str) -> TrainingRequest | None:
-    """The request of a training, None where it is not there."""
-    return next((training.request for training in training_runs.trainings_of(plain) if training.digest == digest), None)
 
 
 def _describe(request: TrainingRequest) -> str:

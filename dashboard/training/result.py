@@ -14,7 +14,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingOutcome, TrainingStage
 from dashboard.session import address, decoders
 from dashboard.widgets import confirm
-from dashboard.widgets.buttons import download_button, step_button
+from dashboard.widgets.basics import download_button, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder
@@ -112,19 +112,19 @@ def in_use(loaded: Loaded) -> None:
     decoder = origin.trained_for
     if not origin.source.trained or decoder is None:
         return
+
+    def leave() -> None:
+        # On the encoder's own embeddings a scorer of what was trained would find nothing to score.
+        if not decoders.has_default_scorers(decoder):
+            decoders.put_decoder(Decoder(decoder.select))
+        address.use(origin.source.plain)
+
     with st.container(horizontal=True, vertical_alignment="center"):
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
         st.text(visible(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
         compare, undo = ":material/compare_arrows:", ":material/undo:"
         step_button("Use in Explore", "train.decoder", decoders.apply, decoder, icon=compare)
-        step_button("Use the encoder's own", "train.plain", _leave, origin, decoder, icon=undo)
-
-
-def _leave(origin: Loaded, decoder: Decoder) -> None:
-    """Back to the encoder's own embeddings, on which a scorer of what was trained would find nothing to score."""
-    if not decoders.has_default_scorers(decoder):
-        decoders.put_decoder(Decoder(decoder.select))
-    address.use(origin.source.plain)
+        step_button("Use the encoder's own", "train.plain", leave, icon=undo)
 
 
 def _use(loaded: Loaded, digest: str, stage: str) -> None:

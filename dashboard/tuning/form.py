@@ -20,7 +20,7 @@ from engine.evaluation.metrics import METRICS, available, title_of
 from engine.evaluation.tuning.objectives import RELEVANT, Objective
 from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
 from engine.evaluation.tuning.tune import TRIALS
-from engine.params import Choice, Param, Whole, params_of, sweep_values
+from engine.params import Choice, Whole, params_of, sweep_values
 from engine.stages import Spec, make, methods
 from engine.wording import visible
 
@@ -245,11 +245,8 @@ def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
         value, usual = getattr(explored, param.name), sweep_values(param, 1)
         if form is param and value == param.default and len(usual) == 1:
             value = usual[0]
-        st.session_state.setdefault(key, form.check(value) if _fits(form, value) else form.default)
+        low, high = getattr(form, "comfortable_range", (None, None))
+        fits = low is None or value is None or (low <= value <= high and value == form.type(value))
+        st.session_state.setdefault(key, form.check(value) if fits else form.default)
         values[param.name] = control(form, key, places[len(values) % len(places)])
     return values
-
-
-def _fits(form: Param, value: Any) -> bool:
-    low, high = getattr(form, "comfortable_range", (None, None))
-    return low is None or value is None or (low <= value <= high and value == form.type(value))

@@ -15,7 +15,7 @@ from dashboard.session import decoders
 from dashboard.tuning import form, result
 from dashboard.tuning.request import PURPOSE, TuningOutcome, TuningRequest, file_of, run
 from dashboard.widgets import passages
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel, run_button, show_end
 from dashboard.widgets.tables import draw_table
 from engine.errors import FrontierError

@@ -15,7 +15,7 @@ from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning.request import TuningOutcome
-from dashboard.widgets.buttons import download_button
+from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, pair, text_column
 from engine.errors import DataError, ParamError

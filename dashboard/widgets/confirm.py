@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import show_failure
 from engine.errors import FrontierError
 
 WRONG, CONFIRM, STALE = "drift.wrong", "drift.confirm", "drift.stale"

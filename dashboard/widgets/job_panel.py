@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.services import jobs
 from dashboard.services.jobs import Job, Progress, SharedJobs
 from dashboard.services.memo import Memo
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import show_failure
 from engine.progress import rough_duration
 
 T = TypeVar("T")

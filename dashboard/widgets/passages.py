@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.services.passage_queries import NAME, SPLIT, available, make, offered, with_passages
 from dashboard.services.source import Loaded
-from dashboard.widgets.failure import show_failure
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine.data.cloze import LONGEST, SHORTEST
 from engine.errors import FrontierError

@@ -25,14 +25,14 @@ from dashboard.session.query import (
     step,
     ways_of,
 )
+from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
-from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.studies.check_up import check_up, largest_gain
-from engine.values import Qrels, Queries, replace_surrogates
+from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
 
 TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
@@ -132,11 +132,17 @@ def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Te
     if not len(queries):
         st.info("This split judges no query of the corpus.")
         return None
+
+    def label(i: int) -> str:
+        # With its id where another query has the same text: a picker knows its entries by what they show.
+        text = queries.texts[i]
+        return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[i]})")
+
     row = st.selectbox(
         f"{len(queries):,} queries",
         order_of(loaded, split, len(queries)),
         key=f"query.{key}.{split}",
-        format_func=lambda i: _told_apart(queries, i),
+        format_func=label,
         persist_state="session",
         label_visibility="collapsed",
     )
@@ -148,12 +154,6 @@ def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Te
     known = loaded.queries
     vector = _embedded(loaded, text) if known is None else known[dataset.queries.position[query]]
     return query, text, vector, dataset.qrels[split] if split else None
-
-
-def _told_apart(queries: Queries, row: int) -> str:
-    """A query's text; with its id where another has the same: a picker knows its entries by what they show."""
-    text = queries.texts[row]
-    return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[row]})")
 
 
 def _typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:

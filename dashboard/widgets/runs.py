@@ -7,8 +7,7 @@ import streamlit as st
 from dashboard.services import roots, uploads
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
-from dashboard.widgets.buttons import step_button
-from dashboard.widgets.upload_field import upload_field
+from dashboard.widgets.basics import step_button, upload_field
 from engine.errors import FrontierError
 from engine.evaluation.runs import RankedRun, read_run
 from engine.progress import counted

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
+import torch
 
 from engine.candidates import without_autocast
 from engine.decoder import Decoder, ScoredCandidates, scored, select_from, select_grid_from
@@ -17,7 +18,6 @@ from engine.reach import Reach
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
-from engine.views.decision import relevances, similarities
 from engine.wording import visible
 
 FINE, COARSE = 1000, 100
@@ -165,8 +165,9 @@ def slider_answers(
     return {"rankings": np.vstack(rankings), "start": lines.start, "ends": ends, "apart": numbered, "why": ""}
 
 
+@without_autocast
 def packed(
-    space: Space, query: Any, rankings: np.ndarray, relevant: Collection[str] = (), scores: Any = None
+    space: Space, query: torch.Tensor, rankings: np.ndarray, relevant: Collection[str] = (), scores: Any = None
 ) -> dict[str, Any]:
     """Sets of documents, and all that is drawn of them, as JSON values.
 
@@ -184,13 +185,15 @@ def packed(
     _, at = np.unique(meet[0] * (len(rows) + 1) + meet[1], return_index=True)
     one, other = meet[:, np.sort(at)]
     documents, corpus = rows.tolist(), space.corpus
-    cosines = similarities(space, documents)[one, other] if documents else np.empty(0)
+    vectors = space.vectors[torch.as_tensor(documents, dtype=torch.int64, device=space.device)].double()
+    cosines = (vectors @ vectors.T).cpu().numpy()[one, other]
+    relevance = (vectors * query.to(space.device, space.vectors.dtype).double()).sum(1).tolist()
     own = None if scores is None else [None if s != s else round(s, 6) for s in scores[rows].tolist()]
     names = [corpus.titles[row] or corpus.texts[row] or corpus.ids[row] for row in documents]
     return {
         "rows": documents,
         "names": [visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME] for name in names],
-        "relevance": [round(value, 6) for value in relevances(space, query, documents)],
+        "relevance": [round(value, 6) for value in relevance],
         "scores": own,
         "right": [i for i, row in enumerate(documents) if corpus.ids[row] in relevant],
         "near": np.floor(cosines * PRECISION).astype(int).tolist(),
@@ -199,6 +202,6 @@ def packed(
     }
 
 
-def packed_ranking(space: Space, query: Any, ranking: Ranking, **more: Any) -> dict[str, Any]:
+def packed_ranking(space: Space, query: torch.Tensor, ranking: Ranking, **more: Any) -> dict[str, Any]:
     """The same of one ranking of one query."""
     return packed(space, query, ranking.index.cpu().numpy(), **more)

@@ -19,10 +19,10 @@ NAMES = list(engine.methods("selector"))
 def part():
     import streamlit as st
 
-    from dashboard.explore import page, tiles
+    from dashboard.explore import page
 
     view, loaded, asked, answers, baseline = st.session_state["given"]
-    tiles.show(loaded, asked, answers, answers[baseline], {})
+    page.show_tiles(loaded, asked, answers, answers[baseline], {}, False)
     page.VIEWS[view].options(answers, baseline)
     page.VIEWS[view].show(loaded, asked, answers, baseline)
 

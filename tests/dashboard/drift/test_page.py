@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import example, feedback_log, history
+from dashboard.drift import feedback_log, history, simulation
 from dashboard.drift import map as drift_map
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
@@ -51,10 +51,10 @@ def apart(tmp_path, monkeypatch):
     """A home without feedback, and no example that another test has begun."""
     monkeypatch.setattr(live.orag, "place", lambda space: tmp_path / f"{space.embeddings.digest[:12]}.sqlite")
     yield
-    for name, job in example._EXAMPLES.items():
+    for name, job in simulation._EXAMPLES.items():
         job.cancel()
         job.join(patient(60))
-        example._EXAMPLES.forget(name, job)
+        simulation._EXAMPLES.forget(name, job)
 
 
 def drift(source=None, looking=SIMULATED, feedback=False, **session):
@@ -279,7 +279,7 @@ def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
 
 def test_the_example_teaches_where_nobody_has_said_anything():
     app = drift(looking=EXAMPLE)
-    job = example.job_of(load())
+    job = simulation.example_job(load())
     assert job.key.learn == "dev" and job.running
     assert "Simulated feedback: dev queries arrive one by one" in texts(app)
     job.join(patient(120))
@@ -292,7 +292,7 @@ def test_the_example_teaches_where_nobody_has_said_anything():
 def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
     source = csv_source(tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)])
     app = drift(source, looking=EXAMPLE)
-    job = example.job_of(load(source))
+    job = simulation.example_job(load(source))
     assert "documents as queries arrive one by one" in texts(app)
     job.join(patient(120))
     assert run(app) and job.error is None and job.key.learn == ""

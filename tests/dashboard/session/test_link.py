@@ -13,7 +13,8 @@ from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.session import address, link, parameters, query, tradeoff
 from dashboard.session.decoders import RERANK, RETRIEVE, offered
-from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
+from dashboard.session.link import LONGEST, QUESTIONS, State, to_params, url
+from dashboard.session.restore import read
 from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError

@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from dashboard.components import vendor
-from dashboard.explore.tiles import KEY
+from dashboard.explore.page import KEY
 from engine.errors import DataError
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
