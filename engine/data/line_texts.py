@@ -49,7 +49,14 @@ class LineTexts(TextSource):
             file.close()
 
     def many(self, rows: Sequence[int]) -> list[str]:
-        file = self._opened()
+        # The open file, found to be the one that was read: it is looked at every time.
+        with self._lock:
+            if self._file is None:
+                self._file = opened(self.path)
+            file = self._file.fileno()
+        with readable(self.path):
+            if _facts(os.fstat(file)) != self.facts:
+                raise self._changed()
         found = []
         try:
             with readable(self.path):
@@ -69,17 +76,6 @@ class LineTexts(TextSource):
     def of_field(self, field: str) -> LineTexts:
         """Another field of the same lines."""
         return LineTexts(self.path, field, self.spans, self.facts)
-
-    def _opened(self) -> int:
-        """The open file, found to be the one that was read: it is looked at every time."""
-        with self._lock:
-            if self._file is None:
-                self._file = opened(self.path)
-            file = self._file.fileno()
-        with readable(self.path):
-            if _facts(os.fstat(file)) != self.facts:
-                raise self._changed()
-        return file
 
     def _read(self, file: int, start: int, size: int) -> bytes:
         if hasattr(os, "pread"):

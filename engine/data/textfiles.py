@@ -40,7 +40,14 @@ def lines(
     with opened(path) as file:
         with readable(path):
             total = len(path.content) if isinstance(path, HeldFile) else os.fstat(file.fileno()).st_size
-            done = _skip_bom(path, file)
+            start = file.read(4)
+            for mark, name in _BOMS.items():
+                if start.startswith(mark):
+                    raise DataError(
+                        f"{path.name} is {name}: its first bytes are {mark.hex(' ')}; "
+                        f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
+                    )
+            done = file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)
         if ends is not None:
             ends.append(done)
         for number, raw in enumerate(_raw_lines(path, file, longest), 1):
@@ -73,14 +80,3 @@ def lines(
 def _raw_lines(path: Path | HeldFile, file: BinaryIO, longest: int) -> Iterator[bytes]:
     with readable(path):
         yield from iter(partial(file.readline, longest + 1), b"")
-
-
-def _skip_bom(path: Path | HeldFile, file: BinaryIO) -> int:
-    start = file.read(4)
-    for mark, name in _BOMS.items():
-        if start.startswith(mark):
-            raise DataError(
-                f"{path.name} is {name}: its first bytes are {mark.hex(' ')}; "
-                f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
-            )
-    return file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)
