@@ -279,8 +279,7 @@ def movement(start: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, float]:
 
 def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
     """(P, min(10, n)) the most relevant rows for each probe, best first; ties go to the lower row."""
-    index: np.ndarray = select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
-    return index
+    return select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
 
 
 def nearest(vectors: np.ndarray, watched: np.ndarray) -> np.ndarray:

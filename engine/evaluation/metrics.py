@@ -427,8 +427,7 @@ def _listed(vectors: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Sequence[Te
 
 def _sums(listed: Tensor, index: Tensor) -> Tensor:
     """(b, d) sums of the rows of listed at (b, k)."""
-    sums: Tensor = embedding_bag(index, listed, mode="sum")
-    return sums
+    return embedding_bag(index, listed, mode="sum")
 
 
 def _unit(rows: Tensor) -> Tensor:

@@ -61,8 +61,7 @@ def undecidable(candidates: Candidates, picks: Sequence[int]) -> LinearQuestion:
 
 def query_of(candidates: Candidates) -> np.ndarray:
     """(d,) float64 the one query of the candidates."""
-    point: np.ndarray = candidates.queries[0].double().cpu().numpy()
-    return point
+    return candidates.queries[0].double().cpu().numpy()
 
 
 def by_relevance(candidates: Candidates, ranking: Ranking, count: int | None = None) -> list[LinearQuestion]:
@@ -310,5 +309,4 @@ def _span(rows: np.ndarray) -> np.ndarray:
 
 def _vectors(candidates: Candidates, rows: Sequence[int]) -> np.ndarray:
     """(len(rows), d) float64 vectors of some candidates."""
-    vectors: np.ndarray = candidates.vectors[list(rows)].double().cpu().numpy()
-    return vectors
+    return candidates.vectors[list(rows)].double().cpu().numpy()

@@ -131,8 +131,7 @@ def _squares(points: np.ndarray, ground: np.ndarray) -> np.ndarray:
 
 def _directions(rows: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
-    directions: np.ndarray = rows / np.where(length == 0, 1, length)
-    return directions
+    return rows / np.where(length == 0, 1, length)
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,5 +134,4 @@ def query_vectors(store: Any, queries: Any, **report: Any) -> np.ndarray:
             f"{store.encoder.name} makes vectors of {found.dimension} numbers; {store.ref.collection} has "
             f"{store.dimension}"
         )
-    vectors: np.ndarray = found.vectors.double().numpy()
-    return vectors
+    return found.vectors.double().numpy()

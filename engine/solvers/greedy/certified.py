@@ -187,8 +187,7 @@ class SingleQuery:
         """(n,) upper bounds on the squared lengths."""
         c = self.c
         squares = c.squares if c.squares.ndim == 1 else c.squares[self.b]
-        larger: np.ndarray = squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
-        return larger
+        return squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
 
     @cached_property
     def first(self) -> int:
@@ -211,8 +210,7 @@ class SingleQuery:
         if self.point is None:
             return ids
         same = self.c.matrix.duplicate_of if self.c.shared else first_duplicate(self.vectors)
-        kept: np.ndarray = ids[np.sort(np.unique(same.cpu().numpy()[ids], return_index=True)[1])]
-        return kept
+        return ids[np.sort(np.unique(same.cpu().numpy()[ids], return_index=True)[1])]
 
     def finish(self, p: Problem) -> None:
         """Fill up a problem's picks by relevance."""
@@ -429,8 +427,7 @@ class PoolSearch:
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
     """Positions of the `count` largest values, in any order."""
-    result: np.ndarray = torch.from_numpy(values).topk(count, sorted=False).indices.numpy()
-    return result
+    return torch.from_numpy(values).topk(count, sorted=False).indices.numpy()
 
 
 @cache
