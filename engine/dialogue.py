@@ -1,7 +1,5 @@
 """The talk with a vector engine about some queries: pools first, then questions, until nothing is open."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

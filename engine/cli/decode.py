@@ -1,7 +1,5 @@
 """Commands on one decoder: `methods`, `embed`, `decode` and `answer`, which serves one over HTTP."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Commands that measure many decoders: sweep, compare, tune."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

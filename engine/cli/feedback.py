@@ -1,7 +1,5 @@
 """Commands of online learning: frontier orag simulate, replay, undo, report."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What commands read: corpora and their vectors, judged queries, and methods that options name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal

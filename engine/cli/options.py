@@ -1,7 +1,5 @@
 """Options that several commands share, and flags made of declared parameters."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps

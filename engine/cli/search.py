@@ -1,7 +1,5 @@
 """Commands on ways to search: depths (what a reranker sees), ann (approximate search), latency, budget."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Mapping, Sequence

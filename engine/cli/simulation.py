@@ -1,7 +1,5 @@
 """Simulated feedback: declared flags, the data that a simulation runs on, and `orag search` for rate and batch size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that measure what the papers prove or claim: `theory vrsd` and its kin on a corpus, and `reproduce`."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict

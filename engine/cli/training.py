@@ -1,7 +1,5 @@
 """Training from the command line: a command a recipe, its flags made from the declared parameters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

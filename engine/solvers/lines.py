@@ -1,7 +1,5 @@
 """Rankings whose gains are lines in a parameter: in pieces between which the ranking changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a vector engine's index finds of the best documents, for queries and for the questions that prove answers."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ for as long as the best beats every bound outside. As the gains of mmr, dpp and 
 those of max_sum move by no more than `beyond` says. Then the bounds are renewed with all picks and a new pool is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext

@@ -5,8 +5,6 @@ eq. (4). Loading is measured by D because then the relaxation is tight at δ = 1
 e_i − e_j the curvature is δ(|u_i|² + |u_j|²) + 2 u_i·u_j ≥ 0 (the paper's eq. 10).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
