@@ -267,11 +267,6 @@ class Dialogue:
             scans += 1
             self._ask(asked, scans, True)
 
-    def solve_pools(self, answers: Sequence[PartialAnswer], decoder: Decoder, batch: QueryBatch, k: int) -> None:
-        """Decode within the depth, with the second scorer if there is one."""
-        for at, answer in enumerate(answers):
-            answer.solve_pool(decoder, batch.block(at, at + 1), k, self.store)
-
     def _ask(self, asked: Sequence[tuple[PartialAnswer, LinearQuestion]], turn: int, exact: bool) -> None:
         """One round trip with every open question of every answer."""
         sizes = [(LEAST + answer.above(q) * 5 // 4) << (turn - 1) // 2 for answer, q in asked]

@@ -121,7 +121,8 @@ class Reach(Elsewhere):
                 if decoder.depth is None:
                     dialogue.settle(answers, decoder, k, prove)
                 else:
-                    dialogue.solve_pools(answers, decoder, batch, k)
+                    for at, answer in enumerate(answers):
+                        answer.solve_pool(decoder, batch.block(at, at + 1), k, self.store)
                 told = [answer.certainty(decoder, self.store.snapshots, prove) for answer in answers]
                 with self._lock:
                     parts = [

@@ -140,7 +140,9 @@ def decode(
         echo_entry(entry, traced)
     took = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    echo(f"\n{decoder.label}: {counts}{took}\n{_means_line(measured, k, judgements)}")
+    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
+    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
+    echo(f"\n{decoder.label}: {counts}{took}\n{means}{left}")
 
 
 def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> Queries:
@@ -250,12 +252,6 @@ def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
         echo(aligned(rows, "rrrlll" if traced else "rrll"))
     if sentence := trust(entry["info"]):
         echo(f"     {sentence}")
-
-
-def _means_line(measured: Any, k: int, judgements: Qrels | None) -> str:
-    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
-    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
-    return f"{means}{left}"
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:

@@ -10,7 +10,7 @@ import click
 
 from engine import feedback as core
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
-from engine.cli.inputs import CorpusOptions, check_splits, embed_queries, make_stages
+from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
 from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
 from engine.cli.simulation import StreamOptions, declared_values
 from engine.data.event_log import exists
@@ -185,7 +185,8 @@ def _drift_history(session: Session, dataset: Dataset, split: str | None, points
 def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
     use_threads()
     with Meter() as meter:
-        return source.load_space(meter)
+        dataset = source.load(meter)
+        return dataset, embed_corpus(dataset, source, progress=meter)
 
 
 def _read_log(log: str, space: Space) -> Session:

@@ -127,13 +127,12 @@ def use_threads() -> None:
     FRONTIER_THREADS overrides.
     """
     import torch
-
-    from engine.threads import limit_blas
+    from threadpoolctl import threadpool_limits
 
     override = os.environ.get("FRONTIER_THREADS", "")
     count = int(override) if override.isdigit() and int(override) else max(1, (os.cpu_count() or 2) // 2)
     torch.set_num_threads(count)
-    limit_blas(count)
+    threadpool_limits(count, user_api="blas")
 
 
 @contextmanager

@@ -69,11 +69,6 @@ class CorpusOptions(Encoding, ReadOptions):
         """The data set."""
         return self.read(self.corpus, progress=meter)
 
-    def load_space(self, meter: Any) -> tuple[Dataset, Space]:
-        """The data set and its space."""
-        dataset = self.load(meter)
-        return dataset, embed_corpus(dataset, self, progress=meter)
-
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedOptions(CorpusOptions):

@@ -17,7 +17,7 @@ from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
 from engine.theory.relaxation import cone, ends, on_pools
-from engine.theory.success_sets import success_sets
+from engine.theory.success_sets import McNemar, success_sets
 from engine.theory.vrsd import on_pools as vrsd_on_pools
 from engine.values import Dataset, Embeddings, Qrels
 
@@ -54,7 +54,7 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
         **{f"some λ₁ at λ₂ {level:g}": found.paths[:, at] for at, level in enumerate(found.l2)},
         "some λ₁ at some of these λ₂": found.by_path,
     }
-    beside = {name: found.against_dense(recovered) for name, recovered in ways.items()}
+    beside = {name: McNemar.of(found.dense, recovered) for name, recovered in ways.items()}
     witnesses = sorted(found.witnesses[found.witnesses == found.witnesses].tolist())
     if as_json:
         rows = [{"way": name, "recovered": int(way.sum())} | asdict(beside[name]) for name, way in ways.items()]

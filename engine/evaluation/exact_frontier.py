@@ -32,8 +32,6 @@ from engine.values import Embeddings, Qrels, Queries, digest_of
 TOLERANCE = Real(1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged.")
 TOGETHER = 64
 """Queries whose paths are followed before anybody is told."""
-
-
 USUAL: Mapping[str, Any] = {"tolerance": TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
 """How breakpoints are merged and bands drawn, where nothing else is said."""
 Measured = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
