@@ -1,7 +1,5 @@
 """The command group, commands whose work is imported when they run, the progress meter, threads, and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -88,7 +86,7 @@ class Meter:
         self._eta = Eta()
         self._label, self._drawn = "", 0.0
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> "Meter":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Texts of a large JSON Lines file that stay there: a line is read by its offset when somebody looks at it."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -69,11 +67,11 @@ class LineTexts(TextSource):
             raise self._changed() from None
         return found
 
-    def take(self, rows: Sequence[int]) -> LineTexts:
+    def take(self, rows: Sequence[int]) -> "LineTexts":
         """The texts of some rows, which stay where they are too."""
         return LineTexts(self.path, self.field, self.spans[np.asarray(rows, np.int64)], self.facts)
 
-    def of_field(self, field: str) -> LineTexts:
+    def of_field(self, field: str) -> "LineTexts":
         """Another field of the same lines."""
         return LineTexts(self.path, field, self.spans, self.facts)
 

@@ -1,7 +1,5 @@
 """The exact frontier: means over queries at every value of a selector's λ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -139,7 +137,7 @@ class _Asked:
     def of(
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
-    ) -> _Asked:  # fmt: skip
+    ) -> "_Asked":  # fmt: skip
         """The arguments, checked; facts: tolerance, resamples and seed."""
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)

@@ -5,8 +5,6 @@ a tangent of it bounds the gain of every document: gain(u) ≤ c + g·u. Where n
 g·u > gain(pick) − c, none of them would have been picked. A bound once true stays true while gains only fall.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +45,7 @@ class LinearQuestion:
     picks: frozenset[int]
     value: float | None = None
     given: frozenset[int] = frozenset()
-    other: LinearQuestion | None = None
+    other: "LinearQuestion | None" = None
 
     def __iter__(self) -> Iterator[np.ndarray | float]:
         yield self.point
