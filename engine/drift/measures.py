@@ -5,8 +5,6 @@ neighbourhoods are all measured such that a common shift leaves them alone. How 
 good it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -161,7 +159,7 @@ class Drift:
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"movers": [list(m) for m in self.movers]}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Drift:
+    def from_json(cls, values: Mapping[str, Any]) -> "Drift":
         return cls(**{**values, "movers": tuple(Mover(int(row), float(far)) for row, far in values["movers"])})
 
 

@@ -3,8 +3,6 @@
 ILAD is measured in the space of the start, which is the honest one, and in the space as it is now: drift inflates it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -75,7 +73,7 @@ class RoundMetrics:
         return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RoundMetrics:
+    def from_json(cls, values: Mapping[str, Any]) -> "RoundMetrics":
         cells = (
             RoundCell(**{**c, "mean": {m: np.nan if v is None else v for m, v in c["mean"].items()}})
             for c in values["cells"]
