@@ -134,8 +134,7 @@ def decode(
             "mean": nan_to_none(measured.mean),
             "left_out": measured.left_out,
         }
-        echo_json({**summary, "results": entries}, allow_nan=False)
-        return
+        return echo_json({**summary, "results": entries}, allow_nan=False)
     for entry in entries:
         echo_entry(entry, traced)
     took = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""

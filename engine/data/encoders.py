@@ -83,9 +83,7 @@ def embed(
     dtype = shipped.ARITHMETIC if given else dtype
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
-    # A few plain texts as somebody asks them, no set of queries and no documents.
-    typed = role == "query" and not isinstance(what, Corpus | Queries) and len(texts) < _CHUNK_LEAST
-    missing, keys = [], []
+    typed, missing, keys = _is_typed(what, role, texts), [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         keys.append(key)
         stored = _stored(key, typed) if cache else None
@@ -96,8 +94,7 @@ def embed(
     if cache:
         _describe(what, label, role, reference, keys)
     # Where the cache holds some, all are of one making.
-    nothing = torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0)
-    there, rows = given if given and len(missing) == len(keys) else nothing
+    there, rows = given if given and len(missing) == len(keys) else _nothing(len(texts))
     lacking = {span: [i for i in span if not there[i]] for span, _ in missing}
     encode = None
     if any(lacking.values()):
@@ -111,6 +108,11 @@ def embed(
             _keep(key, vectors.numpy(), typed)
         run.place(span.start, vectors)
     return run.embeddings(ids, texts, reference, role)
+
+
+def _is_typed(what: object, role: Role, texts: Sequence[str]) -> bool:
+    """Whether these are a few plain texts as somebody asks them, no set of queries and no documents."""
+    return role == "query" and not isinstance(what, Corpus | Queries) and len(texts) < _CHUNK_LEAST
 
 
 def _stored(key: str, typed: bool) -> np.ndarray | None:
@@ -142,6 +144,11 @@ class TextEncoder:
         _check(texts)
         run = _Run(len(texts), None, None)
         return _encoded(self._model, texts, role, self._model.source.prompt(role), BATCH_SIZE.check(32), run)
+
+
+def _nothing(count: int) -> tuple[Tensor, Tensor]:
+    """No text has a vector yet."""
+    return torch.zeros(count, dtype=torch.bool), torch.empty(count, 0)
 
 
 def _of_span(

@@ -128,10 +128,7 @@ def search(
     try:
         for one, rounds in zip(grid, lengths, strict=True):
             found = simulate(space, queries, first, preset=one, progress=tell, **given)
-            before, after = (_ndcg(found.checkpoints[at], part) for at in (0, -1))
-            if before is None or after is None:
-                raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
-            settings.append(TriedRate(one.rate, one.batch, -(-len(found.trail) // one.batch), before, after))
+            settings.append(_setting(one, found, part))
             done += rounds
             if seen is not None:
                 seen(settings[-1])
@@ -180,6 +177,13 @@ def _grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> lis
     known = params_of(Preset)
     pairs = product(dict.fromkeys(rates), dict.fromkeys(batches))
     return [replace(preset, **checked(known, {"rate": rate, "batch": batch}, "a search")) for rate, batch in pairs]
+
+
+def _setting(preset: Preset, found: Simulated, part: str) -> TriedRate:
+    before, after = (_ndcg(found.checkpoints[at], part) for at in (0, -1))
+    if before is None or after is None:
+        raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
+    return TriedRate(preset.rate, preset.batch, -(-len(found.trail) // preset.batch), before, after)
 
 
 def _ndcg(checkpoint: RoundMetrics, part: str) -> float | None:
