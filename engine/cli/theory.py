@@ -58,8 +58,7 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
     witnesses = sorted(found.witnesses[found.witnesses == found.witnesses].tolist())
     if as_json:
         rows = [{"way": name, "recovered": int(way.sum())} | asdict(beside[name]) for name, way in ways.items()]
-        echo_json({"queries": len(found.queries), "ways": rows, "witnesses": witnesses})
-        return
+        return echo_json({"queries": len(found.queries), "ways": rows, "witnesses": witnesses})
     head = (f"{len(found.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")
     lines = [
         (name, _of(int(way.sum()), found.queries), str(b.both), str(b.first), str(b.second), f"{b.p:.3g}")
@@ -84,8 +83,7 @@ def ccbqp(
     narrow = cone(space)
     if as_json:
         plain = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in small]
-        echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})
-        return
+        return echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})
     saddles, points, fractional, capped, runs = (
         sum(getattr(row, name) for row in rows)
         for rows, names in ((small, ("saddles", "fractional")), (stops, ("fractional", "capped", "runs")))

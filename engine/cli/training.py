@@ -258,8 +258,7 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
             )  # fmt: skip
     record = json.loads((folder / HISTORY_FILE).read_text("utf-8"))
     if chosen.as_json:
-        echo_json({"folder": str(folder), **record})
-        return
+        return echo_json({"folder": str(folder), **record})
     best = "the model as it was" if record["best"] < 0 else f"after epoch {record['best']}"
     echo(f"{record['stopped']}; best: {best}; written: {folder}, for the scorer cross_encoder(model={folder})")
 

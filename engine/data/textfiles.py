@@ -20,7 +20,6 @@ SHORT = 64 << 10
 _BATCH = 4096  # lines between two reports
 _BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
-
 STOPPED = "{label} was stopped"
 """Message of `stoppable` for reading."""
 SILENT = stoppable(None, None)
