@@ -221,7 +221,12 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
     """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
     space = probe_of(space)
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
-        queries = _numbered(space, queries)
+        rows = real_tensor(queries, "queries")
+        matrix = Matrix(rows.unsqueeze(0) if rows.ndim == 1 else rows, "queries")
+        check_dimension("queries", matrix.vectors, space.vectors, "the corpus")
+        rows = matrix.vectors / matrix.lengths.clamp_min(torch.finfo(rows.dtype).tiny).unsqueeze(1)
+        ids = tuple(map(str, range(len(rows))))
+        queries = Embeddings(ids, rows if space.matrix.unit else matrix.vectors)
     if not isinstance(queries, Embeddings):
         named = labelled(queries)
         queries = embed_queries(space, named if isinstance(queries, Queries) else named.texts)
@@ -235,16 +240,6 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
     vectors = Matrix(points.vectors, "queries").vectors
     check_dimension("queries", vectors, space.vectors, "the corpus")
     return QueryBatch(points.ids, vectors.to(space.device, space.vectors.dtype), points.texts)
-
-
-def _numbered(space: Space, queries: Tensor | np.ndarray) -> Embeddings:
-    """An array as embeddings with row numbers for ids, scaled to length 1 where the documents are."""
-    rows = real_tensor(queries, "queries")
-    matrix = Matrix(rows.unsqueeze(0) if rows.ndim == 1 else rows, "queries")
-    check_dimension("queries", matrix.vectors, space.vectors, "the corpus")
-    rows = matrix.vectors / matrix.lengths.clamp_min(torch.finfo(rows.dtype).tiny).unsqueeze(1)
-    ids = tuple(map(str, range(len(rows))))
-    return Embeddings(ids, rows if space.matrix.unit else matrix.vectors)
 
 
 def _asked(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:

@@ -1,7 +1,5 @@
 """The talk with a vector engine about some queries: pools first, then questions, until nothing is open."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -268,11 +266,6 @@ class Dialogue:
                 return
             scans += 1
             self._ask(asked, scans, True)
-
-    def solve_pools(self, answers: Sequence[PartialAnswer], decoder: Decoder, batch: QueryBatch, k: int) -> None:
-        """Decode within the depth, with the second scorer if there is one."""
-        for at, answer in enumerate(answers):
-            answer.solve_pool(decoder, batch.block(at, at + 1), k, self.store)
 
     def _ask(self, asked: Sequence[tuple[PartialAnswer, LinearQuestion]], turn: int, exact: bool) -> None:
         """One round trip with every open question of every answer."""

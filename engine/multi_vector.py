@@ -1,7 +1,5 @@
 """Multi-vector documents: the vectors of passages, or the first token states of an encoder trained for them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -27,7 +25,7 @@ class Parts:
         self.starts = self.counts.cumsum(0) - self.counts
 
     @classmethod
-    def of(cls, embeddings: Embeddings, corpus: Corpus, like: Tensor) -> Parts:
+    def of(cls, embeddings: Embeddings, corpus: Corpus, like: Tensor) -> "Parts":
         """Parts from embeddings with ids as of `part_id`, on the device and in the precision of `like`.
 
         Raises DataError when an id names no document or a document has no part.
@@ -55,7 +53,7 @@ class Parts:
         """Memory of the vectors."""
         return self.vectors.numel() * self.vectors.element_size()
 
-    def first(self, most: int) -> Parts:
+    def first(self, most: int) -> "Parts":
         """The first `most` parts of every document."""
         chosen = torch.arange(len(self), device=self.documents.device) - self.starts[self.documents] < most
         return Parts(self.vectors[chosen], self.documents[chosen])

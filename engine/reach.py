@@ -1,7 +1,5 @@
 """A corpus in a vector engine: decoded on what it returned, and asked until nothing that it holds back could matter."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -121,7 +119,8 @@ class Reach(Elsewhere):
                 if decoder.depth is None:
                     dialogue.settle(answers, decoder, k, prove)
                 else:
-                    dialogue.solve_pools(answers, decoder, batch, k)
+                    for at, answer in enumerate(answers):
+                        answer.solve_pool(decoder, batch.block(at, at + 1), k, self.store)
                 told = [answer.certainty(decoder, self.store.snapshots, prove) for answer in answers]
                 with self._lock:
                     parts = [
@@ -131,7 +130,7 @@ class Reach(Elsewhere):
                 rankings.append(Ranking.joined(parts))
         return rankings
 
-    def _begun(self, state: _State, points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
+    def _begun(self, state: "_State", points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
         """Answers to queries, (B, d), that have their pool of `size` documents; pools are kept for the next time."""
         keys = [(exact, point.tobytes(), size) for point in points]
         with self._lock:
@@ -155,7 +154,7 @@ class Reach(Elsewhere):
             answers.append(answer)
         return answers
 
-    def _now(self) -> _State:
+    def _now(self) -> "_State":
         """What is known of the store as this thread's snapshot has it: nothing from before where it has changed."""
         ref = self.store.ref_of(self.where)
         with self._lock:

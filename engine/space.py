@@ -97,8 +97,14 @@ class Space:
         self.embeddings = embeddings
         self.adapt = adapt
         self.device, self.matrix = _placed(embeddings, device)
-        self.parts = None if parts is None else _parts(parts, corpus, self.vectors)
         self.given_parts = parts
+        self.parts = None
+        if parts is not None:
+            dimension = self.vectors.shape[1]
+            if parts.dimension != dimension:
+                raise DataError(f"parts must have the corpus's dimension, {dimension}; got {parts.dimension}")
+            Matrix(parts.vectors, "parts")
+            self.parts = Parts.of(parts, corpus, self.vectors)
         self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._deriving = threading.Lock()
 
@@ -279,14 +285,6 @@ def _placed(embeddings: Embeddings, device: str | torch.device | None) -> tuple[
         raise FrontierError(f"{short}: take device='cpu'")
     logging.getLogger("frontier").warning("note: %s, so the CPU searches them", short)
     return torch.device("cpu"), Matrix(embeddings.vectors, cached=True, file=embeddings.file)
-
-
-def _parts(parts: Embeddings, corpus: Corpus, vectors: Tensor) -> Parts:
-    """Several vectors a document, checked against the corpus's own."""
-    if parts.dimension != vectors.shape[1]:
-        raise DataError(f"parts must have the corpus's dimension, {vectors.shape[1]}; got {parts.dimension}")
-    Matrix(parts.vectors, "parts")
-    return Parts.of(parts, corpus, vectors)
 
 
 def _bytes(value: Any) -> int:

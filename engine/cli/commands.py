@@ -1,7 +1,5 @@
 """Every command, its options and its help; what it does is in the module that it names, imported when it runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

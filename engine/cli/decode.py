@@ -1,7 +1,5 @@
 """Commands on one decoder: `methods`, `embed`, `decode` and `answer`, which serves one over HTTP."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -136,13 +134,14 @@ def decode(
             "mean": nan_to_none(measured.mean),
             "left_out": measured.left_out,
         }
-        echo_json({**summary, "results": entries}, allow_nan=False)
-        return
+        return echo_json({**summary, "results": entries}, allow_nan=False)
     for entry in entries:
         echo_entry(entry, traced)
     took = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    echo(f"\n{decoder.label}: {counts}{took}\n{_means_line(measured, k, judgements)}")
+    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
+    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
+    echo(f"\n{decoder.label}: {counts}{took}\n{means}{left}")
 
 
 def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> Queries:
@@ -252,12 +251,6 @@ def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
         echo(aligned(rows, "rrrlll" if traced else "rrll"))
     if sentence := trust(entry["info"]):
         echo(f"     {sentence}")
-
-
-def _means_line(measured: Any, k: int, judgements: Qrels | None) -> str:
-    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
-    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
-    return f"{means}{left}"
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:

@@ -1,7 +1,5 @@
 """Commands that measure many decoders: sweep, compare, tune."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -246,8 +244,7 @@ def compare(
         groups: dict[str, Any] = {"by": strata.as_json()} if strata else {}
         groups |= {"wins": [{**asdict(row), "wins": row.wins._asdict()} for row in rows]} if wins else {}
         groups |= {"oracle": [asdict(row) for row in headroom]} if oracle else {}
-        echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
-        return
+        return echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
     echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))

@@ -1,10 +1,8 @@
 """Commands of online learning: frontier orag simulate, replay, undo, report."""
 
-from __future__ import annotations
-
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import click
 
 from engine import feedback as core
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
-from engine.cli.inputs import CorpusOptions, check_splits, embed_queries, make_stages
+from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
 from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
 from engine.cli.simulation import StreamOptions, declared_values
 from engine.data.event_log import exists
@@ -54,7 +52,15 @@ def simulate(
 ) -> None:
     use_threads()
     values = declared_values(texts)
-    _check_files(log, target, stream, values)
+    if target is not None and Path(target).suffix.lower() not in SUFFIXES:
+        raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
+    if log is not None and Path(log).exists():
+        raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
+    drawn = Deployment.of(stream.reranker, stream.candidates)
+    if (log or target) and not replayable(values["plan"], preset_of(stream.preset, values["preset"]), drawn):
+        raise click.UsageError(
+            "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
+        )
     with Meter() as meter, stop_on_interrupt() as stop:
         task = stream.load_stream(values["corpus"].get("words"), meter, stop)
         simulation = run(
@@ -70,19 +76,6 @@ def simulate(
         return echo_json(_simulation_json(simulation), allow_nan=False)
     echo_lines(_simulation_lines(simulation, k, task.space))
     echo_written(filter(None, (log, target)))
-
-
-def _check_files(log: str | None, target: str | None, stream: StreamOptions, values: Mapping[str, Any]) -> None:
-    """Raise a UsageError for files that cannot be written, before the simulation runs."""
-    if target is not None and Path(target).suffix.lower() not in SUFFIXES:
-        raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
-    if log is not None and Path(log).exists():
-        raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    drawn = Deployment.of(stream.reranker, stream.candidates)
-    if (log or target) and not replayable(values["plan"], preset_of(stream.preset, values["preset"]), drawn):
-        raise click.UsageError(
-            "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
-        )
 
 
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
@@ -192,7 +185,8 @@ def _drift_history(session: Session, dataset: Dataset, split: str | None, points
 def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
     use_threads()
     with Meter() as meter:
-        return source.load_space(meter)
+        dataset = source.load(meter)
+        return dataset, embed_corpus(dataset, source, progress=meter)
 
 
 def _read_log(log: str, space: Space) -> Session:
@@ -211,14 +205,6 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
         f"{counted(len(simulation.trail), 'round')} over {queries}; {counted(len(space), 'document')}, "
         f"temperature {simulation.begun.temperature:.4g}"
     )
-    yield from _round_lines(simulation, k)
-    yield from _exploration_lines(simulation)
-    yield from _drift_lines(simulation.checkpoints[-1].drift, space)
-    yield from _regret_lines(simulation)
-
-
-def _round_lines(simulation: Any, k: int) -> Iterator[str]:
-    """A table a decoder: nDCG of held-out queries, of the stream's and of the rare ones, by round."""
     first = simulation.checkpoints[0]
     part = HELD_OUT if first.cell(part=HELD_OUT) else STREAM
     decoders = simulation.decoders
@@ -232,6 +218,9 @@ def _round_lines(simulation: Any, k: int) -> Iterator[str]:
             values = (*means, tail.mean["ndcg"], stream.mean["ndcg"])
             rows.append([str(checkpoint.step), *map(or_dash, values)])
         yield aligned(rows, "r")
+    yield from _exploration_lines(simulation)
+    yield from _drift_lines(simulation.checkpoints[-1].drift, space)
+    yield from _regret_lines(simulation)
 
 
 def _exploration_lines(simulation: Any) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """A finished sweep: its cells, groups of its queries (`--by`), and runs of other systems beside it (`--run`)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

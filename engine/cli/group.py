@@ -1,7 +1,5 @@
 """The command group, commands whose work is imported when they run, the progress meter, threads, and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -88,7 +86,7 @@ class Meter:
         self._eta = Eta()
         self._label, self._drawn = "", 0.0
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> "Meter":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,13 +125,12 @@ def use_threads() -> None:
     FRONTIER_THREADS overrides.
     """
     import torch
-
-    from engine.threads import limit_blas
+    from threadpoolctl import threadpool_limits
 
     override = os.environ.get("FRONTIER_THREADS", "")
     count = int(override) if override.isdigit() and int(override) else max(1, (os.cpu_count() or 2) // 2)
     torch.set_num_threads(count)
-    limit_blas(count)
+    threadpool_limits(count, user_api="blas")
 
 
 @contextmanager

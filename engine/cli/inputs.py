@@ -1,7 +1,5 @@
 """What commands read: corpora and their vectors, judged queries, and methods that options name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -70,11 +68,6 @@ class CorpusOptions(Encoding, ReadOptions):
     def load(self, meter: Any) -> Dataset:
         """The data set."""
         return self.read(self.corpus, progress=meter)
-
-    def load_space(self, meter: Any) -> tuple[Dataset, Space]:
-        """The data set and its space."""
-        dataset = self.load(meter)
-        return dataset, embed_corpus(dataset, self, progress=meter)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,5 @@
 """Options that several commands share, and flags made of declared parameters."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -196,8 +194,6 @@ ENCODER = options(
     option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."),
 )
 _TRAINED = "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
-
-
 EMBEDDED = options(CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
 SOURCE = grouped("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDDED)
 

@@ -1,7 +1,5 @@
 """The commands `data`, how much a data set holds, and `passages`, labelled queries for a corpus without any."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

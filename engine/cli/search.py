@@ -1,7 +1,5 @@
 """Commands on ways to search: depths (what a reranker sees), ann (approximate search), latency, budget."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -173,15 +171,7 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
             raise Cancelled(f"{len(rows)} times were measured; none is kept") from None
     if as_json:
         return echo_json(*(row.as_json() for row in rows))
-    _echo_latencies(rows)
-    echo(
-        f"\nMedian milliseconds of {len(rows[0].seconds)} queries one at a time on one thread, the dense scores "
-        f"included; {rows[0].documents:,} documents. slope: of log time in log k, 1 is linear, and its 95% interval."
-    )
-
-
-def _echo_latencies(rows: Sequence[Any]) -> None:
-    """Selectors as rows, sizes as columns, and where there are enough of them how time grows."""
+    # Selectors as rows, sizes as columns, and where there are enough of them how time grows.
     sizes = sorted({row.k for row in rows})
     steep = len(sizes) >= LEAST_SIZES
     lines = [("ms a query by k", *(f"{k:,}" for k in sizes), *(["slope"] if steep else []))]
@@ -191,6 +181,10 @@ def _echo_latencies(rows: Sequence[Any]) -> None:
         grows = slope(own) if steep else None
         lines.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
     echo(aligned(lines))
+    echo(
+        f"\nMedian milliseconds of {len(rows[0].seconds)} queries one at a time on one thread, the dense scores "
+        f"included; {rows[0].documents:,} documents. slope: of log time in log k, 1 is linear, and its 95% interval."
+    )
 
 
 def budget(

@@ -1,7 +1,5 @@
 """Simulated feedback: declared flags, the data that a simulation runs on, and `orag search` for rate and batch size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,8 +135,9 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         task = stream.load_stream(values["corpus"].get("words"), meter, stop)
         table = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
-        def seen(setting: Any) -> None:
-            for line in (*table, _line(setting)) if not as_json else ():
+        def seen(s: Any) -> None:
+            row = f"{s.rate:>8.0e}  {s.batch:>5}  {s.updates:>7,}  {s.after:.4f}  {s.gain:>+.4f}"
+            for line in (*table, row) if not as_json else ():
                 meter.echo(line)
             table.clear()
 
@@ -151,10 +150,6 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         echo_json(_json(found), allow_nan=False)
     else:
         echo_lines(_lines(found, k))
-
-
-def _line(setting: Any) -> str:
-    return f"{setting.rate:>8.0e}  {setting.batch:>5}  {setting.updates:>7,}  {setting.after:.4f}  {setting.gain:>+.4f}"
 
 
 def _lines(found: Any, k: int) -> Iterator[str]:

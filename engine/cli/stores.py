@@ -1,7 +1,5 @@
 """Commands about vector engines: load a corpus into one, measure what its index finds, answer with a proof."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands that measure what the papers prove or claim: `theory vrsd` and its kin on a corpus, and `reproduce`."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +17,7 @@ from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
 from engine.theory.relaxation import cone, ends, on_pools
-from engine.theory.success_sets import success_sets
+from engine.theory.success_sets import McNemar, success_sets
 from engine.theory.vrsd import on_pools as vrsd_on_pools
 from engine.values import Dataset, Embeddings, Qrels
 
@@ -56,12 +54,11 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
         **{f"some λ₁ at λ₂ {level:g}": found.paths[:, at] for at, level in enumerate(found.l2)},
         "some λ₁ at some of these λ₂": found.by_path,
     }
-    beside = {name: found.against_dense(recovered) for name, recovered in ways.items()}
+    beside = {name: McNemar.of(found.dense, recovered) for name, recovered in ways.items()}
     witnesses = sorted(found.witnesses[found.witnesses == found.witnesses].tolist())
     if as_json:
         rows = [{"way": name, "recovered": int(way.sum())} | asdict(beside[name]) for name, way in ways.items()]
-        echo_json({"queries": len(found.queries), "ways": rows, "witnesses": witnesses})
-        return
+        return echo_json({"queries": len(found.queries), "ways": rows, "witnesses": witnesses})
     head = (f"{len(found.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")
     lines = [
         (name, _of(int(way.sum()), found.queries), str(b.both), str(b.first), str(b.second), f"{b.p:.3g}")
@@ -86,8 +83,7 @@ def ccbqp(
     narrow = cone(space)
     if as_json:
         plain = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in small]
-        echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})
-        return
+        return echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})
     saddles, points, fractional, capped, runs = (
         sum(getattr(row, name) for row in rows)
         for rows, names in ((small, ("saddles", "fractional")), (stops, ("fractional", "capped", "runs")))

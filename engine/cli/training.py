@@ -1,7 +1,5 @@
 """Training from the command line: a command a recipe, its flags made from the declared parameters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -149,7 +147,17 @@ def _train(method: str, params: Mapping[str, Any], chosen: _CourseOptions) -> No
     if chosen.as_json:
         echo_json(_course_json(result, result.table, Path(chosen.out)))
     else:
-        _echo_course(result, result.table, chosen)
+        for name, stage in result.stages.items():
+            echo(f"{name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
+        echo(f"\nOn {result.table.queries:,} queries of {result.table.split}, percent ± standard error:")
+        echo(aligned([result.table.head, *result.table.rows]) + "\n")
+        echo_lines(result.table.sentences)
+        if result.verdict:
+            echo(f"\n{result.verdict}")
+        if result.table.split == chosen.dev:
+            echo("The best epochs were chosen by these queries, so they look better on them than on others.")
+        files = (str(Path(chosen.out) / f"{name}.safetensors") for name in result.stages)
+        echo(f"\nwritten: {', '.join(files)}")
 
 
 def _load_splits(chosen: _CourseOptions, meter: Meter) -> Dataset:
@@ -182,21 +190,6 @@ def _epoch_line(stage: str, epoch: Epoch) -> str:
         parts += [f"{epoch.support:.1f} with a weight", f"empty {epoch.empty:.1%}", f"outside {epoch.outside:.1%}"]
         parts += [f"without a loss {epoch.satisfied:.1%}"]
     return "  ".join([*parts, f"{epoch.seconds:.1f} s"])
-
-
-def _echo_course(result: Course, table: Table, chosen: _CourseOptions) -> None:
-    """How each stage ended, the table, and its verdict."""
-    for name, stage in result.stages.items():
-        echo(f"{name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
-    echo(f"\nOn {table.queries:,} queries of {table.split}, percent ± standard error:")
-    echo(aligned([table.head, *table.rows]) + "\n")
-    echo_lines(table.sentences)
-    if result.verdict:
-        echo(f"\n{result.verdict}")
-    if table.split == chosen.dev:
-        echo("The best epochs were chosen by these queries, so they look better on them than on others.")
-    files = (str(Path(chosen.out) / f"{name}.safetensors") for name in result.stages)
-    echo(f"\nwritten: {', '.join(files)}")
 
 
 def _course_json(result: Course, table: Table, out: Path) -> dict[str, Any]:
@@ -265,8 +258,7 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
             )  # fmt: skip
     record = json.loads((folder / HISTORY_FILE).read_text("utf-8"))
     if chosen.as_json:
-        echo_json({"folder": str(folder), **record})
-        return
+        return echo_json({"folder": str(folder), **record})
     best = "the model as it was" if record["best"] < 0 else f"after epoch {record['best']}"
     echo(f"{record['stopped']}; best: {best}; written: {folder}, for the scorer cross_encoder(model={folder})")
 

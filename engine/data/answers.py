@@ -4,8 +4,6 @@ What an answer of a language model would show cannot be measured without one; wh
 that it gets can. Answers are never embedded, and no query or document holds them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -199,7 +199,11 @@ def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            _hold(file)
+            # Locked while it is written; a process that dies lets go of it.
+            from filelock import lock_descriptor
+
+            with suppress(OSError):  # a file system without locks
+                lock_descriptor(file.fileno(), blocking=False)
             if callable(data):
                 data(file)
             else:
@@ -220,14 +224,6 @@ def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _hold(file: BinaryIO) -> None:
-    """Lock a temporary while it is written; a process that dies lets go of it."""
-    from filelock import lock_descriptor
-
-    with suppress(OSError):  # a file system without locks
-        lock_descriptor(file.fileno(), blocking=False)
 
 
 def _in_flight(path: Path) -> bool:

@@ -5,8 +5,6 @@ one transaction (write-ahead, fully synchronous). Checksums are compared wheneve
 nobody has the file open, so it can be copied and replaced.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -90,7 +88,7 @@ class EventLog:
             self._stamp = stamp
 
     @contextmanager
-    def _writing(self, new_header: Mapping[str, Any] | None = None) -> Iterator[Rows]:
+    def _writing(self, new_header: Mapping[str, Any] | None = None) -> "Iterator[Rows]":
         """The file with all its events taken in, and no other writer; what is appended is on the disk afterwards.
 
         new_header: of a log that is made where there is none.
@@ -105,7 +103,7 @@ class EventLog:
             position = rows.position()
         self._position = position
 
-    def _take_in(self, rows: Rows) -> None:
+    def _take_in(self, rows: "Rows") -> None:
         log_id, number, checksum = self._position
         goes_on = log_id != "" and log_id == rows.id and rows.checksum(number) == checksum
         self._position = NOWHERE

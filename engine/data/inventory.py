@@ -100,7 +100,16 @@ def remove(chosen: Iterable[Item]) -> int:
                 raise FrontierError(f"{path} lies outside {place}, so it is not deleted from here")
             if path not in shared:
                 freed += cache.delete(path)
-        _tidy(item)
+        # Take away an item's label and folder, once they name and hold nothing.
+        with suppress(OSError):
+            (home() / LABELS / f"{item.section}.{item.name}").unlink()
+        for folder in sorted({path.parent for path in item.files}, key=lambda p: -len(p.parts)):
+            while folder.parent != home() and folder != home():
+                try:
+                    folder.rmdir()
+                except OSError:
+                    break  # not empty, or gone
+                folder = folder.parent
     return freed
 
 
@@ -245,16 +254,3 @@ def _stat(path: Path) -> tuple[int, float]:
     except OSError:
         return 0, 0.0  # gone since it was listed
     return stat.st_size, stat.st_mtime
-
-
-def _tidy(item: Item) -> None:
-    """Take away an item's label and folder, once they name and hold nothing."""
-    with suppress(OSError):
-        (home() / LABELS / f"{item.section}.{item.name}").unlink()
-    for folder in sorted({path.parent for path in item.files}, key=lambda p: -len(p.parts)):
-        while folder.parent != home() and folder != home():
-            try:
-                folder.rmdir()
-            except OSError:
-                break  # not empty, or gone
-            folder = folder.parent

@@ -1,7 +1,5 @@
 """Texts of a large JSON Lines file that stay there: a line is read by its offset when somebody looks at it."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -49,7 +47,14 @@ class LineTexts(TextSource):
             file.close()
 
     def many(self, rows: Sequence[int]) -> list[str]:
-        file = self._opened()
+        # The open file, found to be the one that was read: it is looked at every time.
+        with self._lock:
+            if self._file is None:
+                self._file = opened(self.path)
+            file = self._file.fileno()
+        with readable(self.path):
+            if _facts(os.fstat(file)) != self.facts:
+                raise self._changed()
         found = []
         try:
             with readable(self.path):
@@ -62,24 +67,13 @@ class LineTexts(TextSource):
             raise self._changed() from None
         return found
 
-    def take(self, rows: Sequence[int]) -> LineTexts:
+    def take(self, rows: Sequence[int]) -> "LineTexts":
         """The texts of some rows, which stay where they are too."""
         return LineTexts(self.path, self.field, self.spans[np.asarray(rows, np.int64)], self.facts)
 
-    def of_field(self, field: str) -> LineTexts:
+    def of_field(self, field: str) -> "LineTexts":
         """Another field of the same lines."""
         return LineTexts(self.path, field, self.spans, self.facts)
-
-    def _opened(self) -> int:
-        """The open file, found to be the one that was read: it is looked at every time."""
-        with self._lock:
-            if self._file is None:
-                self._file = opened(self.path)
-            file = self._file.fileno()
-        with readable(self.path):
-            if _facts(os.fstat(file)) != self.facts:
-                raise self._changed()
-        return file
 
     def _read(self, file: int, start: int, size: int) -> bytes:
         if hasattr(os, "pread"):

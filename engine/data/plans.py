@@ -5,8 +5,6 @@ becomes the step's judgement and is never part of a text. Steps whose tool is no
 are those that name their own tool.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice

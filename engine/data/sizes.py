@@ -1,7 +1,5 @@
 """How much a data set holds: documents, queries, and relevant documents a query (NNN paper, Table 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +18,7 @@ class Spread:
     most: int
 
     @classmethod
-    def of(cls, numbers: Sequence[int]) -> Spread | None:
+    def of(cls, numbers: Sequence[int]) -> "Spread | None":
         """None of no numbers."""
         if not numbers:
             return None

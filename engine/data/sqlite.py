@@ -19,7 +19,6 @@ WAIT = 60.0
 READ_ONLY = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
 """Codes of a file, or a folder around it, that cannot be written."""
 
-
 _COMPUTED = """
 SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR rootpage = 0
 UNION ALL SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE m.type = 'table' AND x.hidden"""

@@ -20,7 +20,6 @@ SHORT = 64 << 10
 _BATCH = 4096  # lines between two reports
 _BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
-
 STOPPED = "{label} was stopped"
 """Message of `stoppable` for reading."""
 SILENT = stoppable(None, None)
@@ -40,7 +39,14 @@ def lines(
     with opened(path) as file:
         with readable(path):
             total = len(path.content) if isinstance(path, HeldFile) else os.fstat(file.fileno()).st_size
-            done = _skip_bom(path, file)
+            start = file.read(4)
+            for mark, name in _BOMS.items():
+                if start.startswith(mark):
+                    raise DataError(
+                        f"{path.name} is {name}: its first bytes are {mark.hex(' ')}; "
+                        f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
+                    )
+            done = file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)
         if ends is not None:
             ends.append(done)
         for number, raw in enumerate(_raw_lines(path, file, longest), 1):
@@ -73,14 +79,3 @@ def lines(
 def _raw_lines(path: Path | HeldFile, file: BinaryIO, longest: int) -> Iterator[bytes]:
     with readable(path):
         yield from iter(partial(file.readline, longest + 1), b"")
-
-
-def _skip_bom(path: Path | HeldFile, file: BinaryIO) -> int:
-    start = file.read(4)
-    for mark, name in _BOMS.items():
-        if start.startswith(mark):
-            raise DataError(
-                f"{path.name} is {name}: its first bytes are {mark.hex(' ')}; "
-                f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
-            )
-    return file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)

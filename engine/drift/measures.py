@@ -5,8 +5,6 @@ neighbourhoods are all measured such that a common shift leaves them alone. How 
 good it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -161,7 +159,7 @@ class Drift:
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"movers": [list(m) for m in self.movers]}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Drift:
+    def from_json(cls, values: Mapping[str, Any]) -> "Drift":
         return cls(**{**values, "movers": tuple(Mover(int(row), float(far)) for row, far in values["movers"])})
 
 
@@ -279,8 +277,7 @@ def movement(start: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, float]:
 
 def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
     """(P, min(10, n)) the most relevant rows for each probe, best first; ties go to the lower row."""
-    index: np.ndarray = select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
-    return index
+    return select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
 
 
 def nearest(vectors: np.ndarray, watched: np.ndarray) -> np.ndarray:

@@ -3,18 +3,17 @@
 ILAD is measured in the space of the start, which is the honest one, and in the space as it is now: drift inflates it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 
 from engine.decoder import Decoder, decode
 from engine.drift.measures import Drift, sampled_rows
-from engine.evaluation.metrics import measure
+from engine.evaluation.metrics import defined_mean, measure
 from engine.evaluation.paired import Style, display, names, written_out
 from engine.evaluation.sweep.cell import as_json
 from engine.space import Space
@@ -74,7 +73,7 @@ class RoundMetrics:
         return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RoundMetrics:
+    def from_json(cls, values: Mapping[str, Any]) -> "RoundMetrics":
         cells = (
             RoundCell(**{**c, "mean": {m: np.nan if v is None else v for m, v in c["mean"].items()}})
             for c in values["cells"]
@@ -144,7 +143,7 @@ def cells(
                     part.name,
                     group,
                     int(chosen.sum()),
-                    {m: _mean(v[chosen]) for m, v in values.items()},
+                    {m: defined_mean(v[chosen]) for m, v in values.items()},
                 )
                 for group, chosen in groups.items()
             ]
@@ -153,11 +152,7 @@ def cells(
 
 def called(decoders: Sequence[Decoder], style: Style = display) -> list[str]:
     """Short names of decoders, told apart."""
-    return list(names([_Named(as_json(decoder)) for decoder in decoders], style))
-
-
-class _Named(NamedTuple):
-    decoder: Mapping[str, object]
+    return list(names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders], style))
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:
@@ -167,8 +162,3 @@ def adapted(start: Space, vectors: np.ndarray) -> Space:
     if torch.equal(rows, first.vectors.cpu()):
         return start
     return start.with_embeddings(Embeddings(first.ids, rows, first.encoder, first.texts))
-
-
-def _mean(values: np.ndarray) -> float:
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else float("nan")

@@ -1,7 +1,5 @@
 """A selector's means over queries as step functions of its λ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,7 +34,7 @@ class Steps:
         """(B,) the first step of each query."""
         return np.flatnonzero(np.diff(self.query, prepend=-1))
 
-    def only(self, kept: np.ndarray) -> Steps:
+    def only(self, kept: np.ndarray) -> "Steps":
         """Those of some queries: kept (B,) bool."""
         mask = kept[self.query]
         values = {name: column[mask] for name, column in self.values.items()}

@@ -1,7 +1,5 @@
 """The exact frontier: means over queries at every value of a selector's λ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +30,6 @@ from engine.values import Embeddings, Qrels, Queries, digest_of
 TOLERANCE = Real(1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged.")
 TOGETHER = 64
 """Queries whose paths are followed before anybody is told."""
-
-
 USUAL: Mapping[str, Any] = {"tolerance": TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
 """How breakpoints are merged and bands drawn, where nothing else is said."""
 Measured = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
@@ -141,7 +137,7 @@ class _Asked:
     def of(
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
-    ) -> _Asked:  # fmt: skip
+    ) -> "_Asked":  # fmt: skip
         """The arguments, checked; facts: tolerance, resamples and seed."""
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)

@@ -379,7 +379,22 @@ QDRANT_MOST = 16_384
 
 def _qdrant(decoder: Decoder, use: ExportContext) -> str:
     if not _has_own(decoder):
-        return _qdrant_candidates(decoder, use)
+        count, notes = _fetched(decoder, use)
+        if decoder.rerank is not None and decoder.rerank.words:
+            raise _Cannot(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
+        given = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
+        return _lines(
+            *_imports("engine.integrations", "answer"),
+            *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
+            "fetched = client.query_points(",
+            f"    collection_name={_literal(use.collection)},",
+            "    query=vector,",
+            f"    limit={count},",
+            "    with_vectors=True,",
+            ").points",
+            *_constructed("found", "answer", decoder, use, *given),
+            "points = [fetched[row] for row in found.rows]",
+        )
     search, weight, notes = _in_a_store(decoder, use)
     query = "vector"
     if search == "mmr":
@@ -396,25 +411,6 @@ def _qdrant(decoder: Decoder, use: ExportContext) -> str:
         f"    query={query},",
         f"    limit={_size(decoder, use)},",
         ")",
-    )
-
-
-def _qdrant_candidates(decoder: Decoder, use: ExportContext) -> str:
-    count, notes = _fetched(decoder, use)
-    if decoder.rerank is not None and decoder.rerank.words:
-        raise _Cannot(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
-    given = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
-    return _lines(
-        *_imports("engine.integrations", "answer"),
-        *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
-        "fetched = client.query_points(",
-        f"    collection_name={_literal(use.collection)},",
-        "    query=vector,",
-        f"    limit={count},",
-        "    with_vectors=True,",
-        ").points",
-        *_constructed("found", "answer", decoder, use, *given),
-        "points = [fetched[row] for row in found.rows]",
     )
 
 

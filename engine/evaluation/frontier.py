@@ -1,7 +1,5 @@
 """The frontier: what relevance costs in diversity and back, with bands that say how sure that is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -173,7 +171,7 @@ def _places(common: Shared, x: str, y: str, resamples: int, seed: int) -> tuple[
 
 
 def _placed(
-    curve: _Curve, cells: Sequence[Any], scorers: bool, where: np.ndarray, bands: Sequence[Any], beaten: np.ndarray
+    curve: "_Curve", cells: Sequence[Any], scorers: bool, where: np.ndarray, bands: Sequence[Any], beaten: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
     """The points of a curve; where: (m, 2) means; bands: (m, 4) ends in x and y; beaten: (m,) dominated."""
     points = []

@@ -48,7 +48,20 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     points: `Point`s of one split, of any k and any methods; method: which one, needed where there are several with two
     parameters that vary. Raises ParamError or DataError: not two parameters vary, or something besides them does.
     """
-    chosen, names = _one_grid([p for p in cells_at(points, k) if method in (None, p.method)], method)
+    cells = [p for p in cells_at(points, k) if method in (None, p.method)]
+    found = {name: varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
+    two = [name for name, params in found.items() if len(params) == 2]
+    if len(two) != 1:
+        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(found.items())]
+        of_method = f"of {method} " if method else ""
+        raise ParamError(
+            f"a heat-map {of_method}needs points of one method in which exactly two parameters vary"
+            + (f": {'; '.join(varied)}" if varied else "; there are none")
+            + ("; say which method" if len(two) > 1 else "")
+        )
+    chosen, names = [p for p in cells if p.method == two[0]], found[two[0]]
+    if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in chosen}) > 1:
+        raise ParamError(f"the points of {two[0]} differ in scorers or pool besides: take those of one chain")
     if missing := [p.label for p in chosen if metric not in p.values]:
         raise ParamError(f"{metric} was not measured for {missing[0]}")
     rows, columns = (_axis(name, chosen) for name in names)
@@ -74,24 +87,6 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
         queries=queries,
         keys=keys,
     )
-
-
-def _one_grid(cells: list[Any], method: str | None) -> tuple[list[Any], list[str]]:
-    """The cells of the one method in which two parameters vary, and the names of these."""
-    found = {name: varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
-    two = [name for name, params in found.items() if len(params) == 2]
-    if len(two) != 1:
-        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(found.items())]
-        of_method = f"of {method} " if method else ""
-        raise ParamError(
-            f"a heat-map {of_method}needs points of one method in which exactly two parameters vary"
-            + (f": {'; '.join(varied)}" if varied else "; there are none")
-            + ("; say which method" if len(two) > 1 else "")
-        )
-    grid = [p for p in cells if p.method == two[0]]
-    if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in grid}) > 1:
-        raise ParamError(f"the points of {two[0]} differ in scorers or pool besides: take those of one chain")
-    return grid, found[two[0]]
 
 
 def _axis(name: str, cells: list[Any]) -> Axis:

@@ -125,11 +125,6 @@ class Measures:
     values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
 
 
-def _reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
-    hits = sets.hits
-    return np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0.0)
-
-
 def _ndcg(sets: RetrievedSets) -> np.ndarray:
     ideal = _discounted(sets.known.ideal(sets.rows.shape[1]))
     return _discounted(sets.grades) / np.where(ideal > 0, ideal, np.nan)
@@ -181,7 +176,13 @@ METRICS: dict[str, Metric] = {
         Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", "qrels", lambda f: f.hits.sum(1) / f.relevant),
         Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.relevant),
         Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _ndcg),
-        Metric("mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", "qrels", _reciprocal_rank),
+        Metric(
+            "mrr",
+            "MRR",
+            "1 / rank of the first relevant, 0 if none in the top-k",
+            "qrels",
+            lambda f: np.where(f.hits.any(1), 1 / (f.hits.argmax(1) + 1), 0.0),
+        ),
         Metric(
             "budget_recall",
             f"Recall in {BUDGET} words",
@@ -246,8 +247,6 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
-
-
 LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better)
 
 
@@ -427,8 +426,7 @@ def _listed(vectors: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Sequence[Te
 
 def _sums(listed: Tensor, index: Tensor) -> Tensor:
     """(b, d) sums of the rows of listed at (b, k)."""
-    sums: Tensor = embedding_bag(index, listed, mode="sum")
-    return sums
+    return embedding_bag(index, listed, mode="sum")
 
 
 def _unit(rows: Tensor) -> Tensor:

@@ -51,7 +51,19 @@ def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
     A decoder given twice with the same values counts once. Raises ParamError or DataError: nothing at this k, a metric
     that was not measured, several splits, one decoder with differing values, no query in common.
     """
-    cells = _distinct(cells_at(points, k), metrics)
+    by_label: dict[str, Any] = {}
+    for point in cells_at(points, k):
+        if missing := [m for m in metrics if m not in point.values]:
+            measured = ", ".join(point.values) or "nothing"
+            raise ParamError(f"{', '.join(missing)} was not measured for {point.label}; it has {measured}")
+        other = by_label.setdefault(point.label, point)
+        if other is point:
+            continue
+        if other.queries != point.queries or not all(
+            np.allclose(other.values[m], point.values[m], rtol=0, atol=SAME, equal_nan=True) for m in metrics
+        ):
+            raise DataError(f"two points are called {point.label} and differ: compare those of one data set at a time")
+    cells = list(by_label.values())
     has = {p.label: np.all([np.isfinite(p.values[m]) for m in metrics], axis=0) for p in cells}
     compared = tuple(p for p in cells if has[p.label].any())
     what = " and ".join(dict.fromkeys(metrics))
@@ -103,23 +115,6 @@ def by_query(
         for query, a, b in zip(common.queries, *columns, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.difference, row.query)))
-
-
-def _distinct(points: Sequence[Any], metrics: Sequence[str]) -> list[Any]:
-    """Each decoder once."""
-    by_label: dict[str, Any] = {}
-    for point in points:
-        if missing := [m for m in metrics if m not in point.values]:
-            measured = ", ".join(point.values) or "nothing"
-            raise ParamError(f"{', '.join(missing)} was not measured for {point.label}; it has {measured}")
-        other = by_label.setdefault(point.label, point)
-        if other is point:
-            continue
-        if other.queries != point.queries or not all(
-            np.allclose(other.values[m], point.values[m], rtol=0, atol=SAME, equal_nan=True) for m in metrics
-        ):
-            raise DataError(f"two points are called {point.label} and differ: compare those of one data set at a time")
-    return list(by_label.values())
 
 
 def scorers_matter(points: Iterable[Any]) -> bool:

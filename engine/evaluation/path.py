@@ -1,7 +1,5 @@
 """What a query gets at every value of a weight: its rankings over λ, and its documents' weights over λ₁."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Runs: what a system returned for queries, from a file of another system or from a decoder, measured alike."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The verdict on a frontier: the best setting within a budget, what it gains over the baseline and what that costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from engine.data import cache
 from engine.data.models import encoder_model
@@ -37,7 +38,6 @@ from engine.evidence.rules import (
 )
 from engine.params import Whole
 from engine.progress import Progress, Stop, stoppable
-from engine.threads import limit_blas
 from engine.values import digest_of
 
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
@@ -194,7 +194,7 @@ _SETS = JudgedSets()
 def _ready(*arguments: Any) -> None:
     global _SETS
     torch.set_num_threads(1)
-    limit_blas(1)
+    threadpool_limits(1, user_api="blas")
     _SETS = JudgedSets(*arguments)
 
 

@@ -52,8 +52,7 @@ class TrainedSystems:
     @cached_property
     def queries(self) -> engine.Embeddings:
         """All queries, embedded."""
-        queries: engine.Embeddings = engine.embed(self.judged.dataset.queries, encoder=self.judged.encoder)
-        return queries
+        return engine.embed(self.judged.dataset.queries, encoder=self.judged.encoder)
 
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
         """A training whose checkpoint the folder has, or one that is made."""

@@ -33,7 +33,6 @@ STRIDE = 64
 MOST_KEPT, KEPT_BYTES = 16, 1 << 28
 """Cached states a session: at most 16, at most 256 MiB."""
 
-
 Moved = dict[int, np.ndarray]
 """Row → (d,) float64, of documents that are not where they began."""
 

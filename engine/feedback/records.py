@@ -4,8 +4,6 @@ A session is a prefix of a journal: sessions that follow each other share one jo
 gets a copy for its second future.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_left
 from collections import defaultdict
@@ -208,7 +206,7 @@ class Journal:
         for record in records:
             self._append(record)
 
-    def extended(self, length: int, records: Iterable[Record]) -> Journal:
+    def extended(self, length: int, records: Iterable[Record]) -> "Journal":
         """A journal of the first `length` records and these: this one, unless it has gone on otherwise."""
         with self._growing:
             if len(self.records) == length:

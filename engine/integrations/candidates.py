@@ -1,7 +1,5 @@
 """A decoder over the candidates of any store: what the adapters share, and a plain function of it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -77,5 +77,4 @@ class FrontierEmbeddings(Embeddings):
         return self._vectors([text], "query")[0]
 
     def _vectors(self, texts: list[str], role: Role) -> list[list[float]]:
-        vectors: list[list[float]] = self._encode(texts, role).tolist()
-        return vectors
+        return self._encode(texts, role).tolist()

@@ -1,7 +1,5 @@
 """scikit-learn: any decoder as an estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +28,7 @@ class FrontierRetriever(BaseEstimator):
         self.k = k
         self.encoder = encoder
 
-    def fit(self, X: Any, y: Sequence[Any] | None = None) -> FrontierRetriever:
+    def fit(self, X: Any, y: Sequence[Any] | None = None) -> "FrontierRetriever":
         """Take the documents, texts or an array (n, d); y: their ids, by default row numbers."""
         self.decoder_, _ = read_setting(self.decoder)
         rows = X.toarray() if hasattr(X, "toarray") else X

@@ -1,7 +1,5 @@
 """Log of judgements: an event log to which several people and processes may add; undo is an event too."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -108,7 +108,8 @@ def standing(
     rankings = [run.ranking(space, asked.ids, k) for run in runs]
     every = np.stack([score(ranking, qrels) for ranking in rankings], axis=1)
     values = every[np.isfinite(every).all(1)]
-    listed = [_listed(ranking, space) for ranking in rankings]
+    ids = space.corpus.ids
+    listed = [[[ids[row] for row in rows if row >= 0] for rows in ranking.index.tolist()] for ranking in rankings]
     systems = tuple(
         SystemStanding(name=name, mean=mean, low=low, high=high, judged=_judged_share(docs, asked.ids, qrels))
         for name, docs, (mean, low, high) in zip(names, listed, _means(values, resamples, seed), strict=True)
@@ -135,11 +136,6 @@ def standing(
 
 Lists = Sequence[Sequence[str]]
 """Documents that a system returned, a query each, best first."""
-
-
-def _listed(ranking: Ranking, space: Space) -> Lists:
-    ids = space.corpus.ids
-    return [[ids[row] for row in rows if row >= 0] for rows in ranking.index.tolist()]
 
 
 def _means(values: np.ndarray, resamples: int, seed: int) -> list[tuple[float | None, float | None, float | None]]:

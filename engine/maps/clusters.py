@@ -1,7 +1,5 @@
 """Named clusters of a map: k-means on its points, names by class-based TF-IDF of titles and texts (c-TF-IDF)."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """Density of a map's documents on a grid: a Gaussian kernel density estimate, for contours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

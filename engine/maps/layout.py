@@ -4,8 +4,6 @@ Vectors count by direction; a zero row is at a right angle to all others. Neighb
 and seed give the same map.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -231,7 +229,7 @@ class _Asked:
     embeddings: str
 
     @classmethod
-    def of(cls, space: Space, method: str, perplexity: float, seed: int, most: int) -> _Asked:
+    def of(cls, space: Space, method: str, perplexity: float, seed: int, most: int) -> "_Asked":
         checked = METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed), MOST.check(most)
         return cls(*checked[:3], min(checked[3], len(space)), len(space), space.embeddings.digest)
 

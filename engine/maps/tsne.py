@@ -78,8 +78,7 @@ def projected(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
     across, middle = torch.tensor(axes.T), torch.tensor(mean)
     centred = (block.double() - middle for (block,) in blocks(rows.shape[1], rows))
     points = torch.cat([torch.stack([(b * axis).sum(1) for axis in across], 1) for b in centred])
-    result: np.ndarray = points.float().numpy()
-    return result
+    return points.float().numpy()
 
 
 def nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:

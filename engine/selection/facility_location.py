@@ -1,7 +1,5 @@
 """facility_location: relevance and coverage of a ground set, Lin & Bilmes 2011, §4, lazily greedy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,7 +36,7 @@ class FacilityLocation(Selector):
     )
 
     @classmethod
-    def select_grid(cls, stages: Sequence[FacilityLocation], candidates: Candidates, k: int) -> list[Ranking]:
+    def select_grid(cls, stages: "Sequence[FacilityLocation]", candidates: Candidates, k: int) -> list[Ranking]:
         """Greedy: one document of P at a time, whichever adds most to the objective; of k = 1, the most relevant.
 
         P: the `ground_set` most relevant candidates, but no fewer than k. gain: what the pick added. info: pool = |P|,

@@ -1,7 +1,5 @@
 """Base of the selectors whose next pick has the largest λ·relevance + (1−λ)·diversity: mmr, dpp and ssd."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Self
 

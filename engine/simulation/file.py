@@ -1,7 +1,5 @@
 """A simulation on disk: one file, written whole or not at all, from which it goes on where it was."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping
@@ -34,7 +32,7 @@ class History:
         """The checkpoints' steps."""
         return {checkpoint.step for checkpoint in self.checkpoints}
 
-    def after(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> History:
+    def after(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
         """With one checkpoint more."""
         snapshots = (*self.snapshots, snapshot)
         while len(snapshots) > 2 and sum(s.moved.size for s in snapshots) > MOST:

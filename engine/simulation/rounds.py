@@ -3,8 +3,6 @@
 A run's documents are, bit by bit, those of a session that was fed the same events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -37,7 +35,7 @@ class RoundLog:
     top: np.ndarray  # the row that would be shown if nothing were explored, −1 where that is not known
 
     @classmethod
-    def of(cls, length: int) -> RoundLog:
+    def of(cls, length: int) -> "RoundLog":
         """An empty one, to be filled in place."""
         empty = {**dict.fromkeys(("query", "item", "top"), NOBODY), **dict.fromkeys(("good", "right"), False)}
         return cls(**{column.name: np.full(length, empty.get(column.name, np.nan)) for column in fields(cls)})
@@ -97,7 +95,7 @@ class Snapshot:
     moved: np.ndarray
 
     @classmethod
-    def of(cls, step: int, start: np.ndarray, now: np.ndarray) -> Snapshot:
+    def of(cls, step: int, start: np.ndarray, now: np.ndarray) -> "Snapshot":
         """start: (n, d) Θ₁; now: (n, d) Θ_t in the same precision."""
         rows = np.flatnonzero((start != now).any(1))
         return cls(step, rows, now[rows])

@@ -4,8 +4,6 @@ The stream is cut in two. Every setting learns the first half's queries and is m
 never saw; the best one starts anew on the second half, and what it reaches there is what is reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product

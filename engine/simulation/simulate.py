@@ -4,8 +4,6 @@ Online-Optimized RAG, §4 and App. C. Everything is drawn by the preset's seed a
 simulation that was stopped goes on as if it had not been. Its size can be told beforehand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property

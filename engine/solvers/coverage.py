@@ -1,7 +1,5 @@
 """Relevance and coverage of a ground set, lazily greedy, compiled on the rows of a Gram matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +37,7 @@ class Covers:
     seen: Array
 
     @staticmethod
-    def of(columns: Array, rows: Array, made: Array) -> Covers:
+    def of(columns: Array, rows: Array, made: Array) -> "Covers":
         """The same for all queries and weights."""
         p = columns.shape[1]
         alone, kept = np.empty(p), p if len(rows) == p else 0
@@ -47,7 +45,7 @@ class Covers:
         return Covers(columns, rows, made, alone, np.zeros((kept, kept)), np.zeros(p, np.bool_))
 
     @staticmethod
-    def among(gram: Gram) -> Covers:
+    def among(gram: Gram) -> "Covers":
         """Of all the vectors of a Gram matrix."""
         gram.whole()
         return Covers.of(gram.columns, gram.rows, gram.made)

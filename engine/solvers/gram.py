@@ -4,8 +4,6 @@ Each is a sum over the dimensions in one fixed order, four at a time, and a lane
 blocking, batch or thread count changes a bit, identical rows have identical products, and s_ij = s_ji.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property

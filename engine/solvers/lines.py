@@ -1,7 +1,5 @@
 """Rankings whose gains are lines in a parameter: in pieces between which the ranking changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,8 +38,7 @@ class LambdaPath:
     def last(self) -> Array:
         """(s,) the last of each run of pieces with one ranking: cut for other reasons, it did not change."""
         changed = (self.picks[1:] != self.picks[:-1]).any(1)
-        last: Array = np.flatnonzero(np.append(changed, True))
-        return last
+        return np.flatnonzero(np.append(changed, True))
 
 
 def by_value(

@@ -5,8 +5,6 @@ a tangent of it bounds the gain of every document: gain(u) ≤ c + g·u. Where n
 g·u > gain(pick) − c, none of them would have been picked. A bound once true stays true while gains only fall.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +45,7 @@ class LinearQuestion:
     picks: frozenset[int]
     value: float | None = None
     given: frozenset[int] = frozenset()
-    other: LinearQuestion | None = None
+    other: "LinearQuestion | None" = None
 
     def __iter__(self) -> Iterator[np.ndarray | float]:
         yield self.point
@@ -61,8 +59,7 @@ def undecidable(candidates: Candidates, picks: Sequence[int]) -> LinearQuestion:
 
 def query_of(candidates: Candidates) -> np.ndarray:
     """(d,) float64 the one query of the candidates."""
-    point: np.ndarray = candidates.queries[0].double().cpu().numpy()
-    return point
+    return candidates.queries[0].double().cpu().numpy()
 
 
 def by_relevance(candidates: Candidates, ranking: Ranking, count: int | None = None) -> list[LinearQuestion]:
@@ -310,5 +307,4 @@ def _span(rows: np.ndarray) -> np.ndarray:
 
 def _vectors(candidates: Candidates, rows: Sequence[int]) -> np.ndarray:
     """(len(rows), d) float64 vectors of some candidates."""
-    vectors: np.ndarray = candidates.vectors[list(rows)].double().cpu().numpy()
-    return vectors
+    return candidates.vectors[list(rows)].double().cpu().numpy()

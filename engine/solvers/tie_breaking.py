@@ -57,21 +57,17 @@ def decide(
     batch, candidate = open_.nonzero(as_tuple=True)
     contenders = open_.sum(1)
     if len(candidate) > CROWD * len(open_) and (alike := twins()) is not None:
-        batch, candidate, contenders = _one_of_a_kind(batch, candidate, alike, len(open_))
+        # The lowest candidate of each kind in each problem, and how many each problem has.
+        kind = torch.unique(batch * len(alike) + alike[candidate], return_inverse=True)[1]
+        at = torch.arange(len(kind), device=kind.device)
+        lowest = torch.zeros_like(at)[: int(kind.max()) + 1].scatter_reduce(0, kind, at, "amin", include_self=False)
+        kept = lowest.sort().values
+        batch, candidate, contenders = batch[kept], candidate[kept], torch.bincount(batch[kept], minlength=len(open_))
     value = exact(batch if problems is None else problems[batch], candidate)
     # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
     order = value.argsort(descending=True, stable=True)
     order = order[batch[order].argsort(stable=True)]
     return candidate[order[contenders.cumsum(0) - contenders]]
-
-
-def _one_of_a_kind(batch: Tensor, candidate: Tensor, alike: Tensor, problems: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The lowest candidate of each kind in each problem, and how many each problem has."""
-    kind = torch.unique(batch * len(alike) + alike[candidate], return_inverse=True)[1]
-    at = torch.arange(len(kind), device=kind.device)
-    lowest = torch.zeros_like(at)[: int(kind.max()) + 1].scatter_reduce(0, kind, at, "amin", include_self=False)
-    kept = lowest.sort().values
-    return batch[kept], candidate[kept], torch.bincount(batch[kept], minlength=problems)
 
 
 def ranked(score: Tensor, k: int, error: Tensor, exact: Exact, all_: bool = True) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,6 @@ from engine.params import Whole
 DIMENSION = Whole(768, "k", 1, comfortable=(32, 4096), name="k", help="Dimensions of the projection.")
 RANK = Whole(10, "r₀", 1, name="rank", help="Within how many results the document is wanted.")
 
-
 DOCUMENTS = Whole(1000, "|D|", 1, name="documents", help="How many documents there are beside the best one.")
 
 

@@ -73,10 +73,6 @@ class SuccessSets:
         """The cell that recovers the most sets, the first of equal ones."""
         return int(self.cells.sum(0).argmax())
 
-    def against_dense(self, recovered: np.ndarray) -> McNemar:
-        """Dense retrieval first, then another way."""
-        return McNemar.of(self.dense, recovered)
-
 
 @without_autocast
 def success_sets(

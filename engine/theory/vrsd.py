@@ -99,7 +99,12 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
         )
     vectors, query = tuple((n, 1) for n in numbers), (target, k)
     aligned = (rows for rows in combinations(range(len(numbers)), k) if _aligned([vectors[i] for i in rows], query))
-    return Reduction(vectors, query, next(aligned, None), target in _sums(numbers)[k])
+    # How many numbers → what so many of them can sum to.
+    sums: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
+    for place, number in enumerate(numbers):
+        for size in range(place, -1, -1):
+            sums[size + 1] |= {total + number for total in sums[size]}
+    return Reduction(vectors, query, next(aligned, None), target in sums[k])
 
 
 def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] | None:
@@ -127,12 +132,3 @@ def _aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool
     sums = tuple(map(sum, zip(*vectors, strict=True)))
     along = sum(a * b for a, b in zip(sums, query, strict=True))
     return along > 0 and along**2 == sum(a * a for a in sums) * sum(b * b for b in query)
-
-
-def _sums(numbers: Sequence[int]) -> dict[int, set[int]]:
-    """How many numbers → what so many of them can sum to."""
-    sums: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
-    for place, number in enumerate(numbers):
-        for size in range(place, -1, -1):
-            sums[size + 1] |= {total + number for total in sums[size]}
-    return sums

@@ -1,7 +1,5 @@
 """Adapters: small networks over frozen query and document vectors, and the encoder that they make of one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -123,7 +121,7 @@ class Adapters(nn.Module):
         return (vectors, None) if self.heads is None else self.heads.documents(vectors)
 
     @staticmethod
-    def of(state: Mapping[str, Tensor]) -> Adapters:
+    def of(state: Mapping[str, Tensor]) -> "Adapters":
         """Adapters from a state dict."""
         query = QueryAdapter(*_sizes(state["query.inner.weight"])) if "query.inner.weight" in state else None
         count = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)

@@ -1,7 +1,5 @@
 """Training samples: queries with their relevant documents, of two disjoint splits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -42,7 +40,7 @@ class Samples:
         """Mean count of relevant documents a training query, |S|."""
         return sum(map(len, self.relevant)) / len(self)
 
-    def batch(self, positions: Tensor) -> TrainingBatch:
+    def batch(self, positions: Tensor) -> "TrainingBatch":
         """The training queries at (B,) positions."""
         rows = [self.relevant[position] for position in positions.tolist()]
         counts = torch.tensor([len(own) for own in rows])

@@ -146,7 +146,18 @@ def fit(
         if reason:
             break
         epoch = tally.epoch(number, run.dev(), time.perf_counter() - began)
-        state = _after(state, epoch, model, optimizer)
+        gained = epoch.dev.comp5 > state.history[state.best + 1].dev.comp5
+        state = LoopState(
+            (*state.history, epoch),
+            epoch.epoch if gained else state.best,
+            _copied(model.result()) if gained else state.kept,
+            _copied(model.state_dict()),
+            {
+                f"{parameter}.{name}": torch.as_tensor(value).clone()
+                for parameter, values in optimizer.state_dict()["state"].items()
+                for name, value in values.items()
+            },
+        )
         keep(state)
         watch(epoch)
     if progress is not None:
@@ -181,28 +192,8 @@ def _end_reason(state: LoopState, schedule: Schedule) -> str:
     return ""
 
 
-def _after(state: LoopState, epoch: Epoch, model: TrainableEncoder, optimizer: torch.optim.Optimizer) -> LoopState:
-    gained = epoch.dev.comp5 > state.history[state.best + 1].dev.comp5
-    return LoopState(
-        (*state.history, epoch),
-        epoch.epoch if gained else state.best,
-        _copied(model.result()) if gained else state.kept,
-        _copied(model.state_dict()),
-        _optimizer_tensors(optimizer),
-    )
-
-
 def _copied(state: State) -> State:
     return {name: tensor.detach().clone() for name, tensor in state.items()}
-
-
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> State:
-    """The optimiser's state as tensors by "<parameter>.<name>"."""
-    return {
-        f"{parameter}.{name}": torch.as_tensor(value).clone()
-        for parameter, values in optimizer.state_dict()["state"].items()
-        for name, value in values.items()
-    }
 
 
 def _restore(optimizer: torch.optim.Optimizer, tensors: State) -> None:

@@ -1,7 +1,5 @@
 """Training metrics: dev quality after each epoch, and sums over the training batches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -42,7 +40,7 @@ class Dev:
     recall5_se: float
 
     @classmethod
-    def of(cls, columns: Columns) -> Dev:
+    def of(cls, columns: Columns) -> "Dev":
         """The means of every metric."""
         numbers = {f"{metric}{k}": mean_and_error(column) for (metric, k), column in columns.items()}
         return cls(**{n: m for n, (m, _) in numbers.items()}, **{f"{n}_se": se for n, (_, se) in numbers.items()})
@@ -65,7 +63,7 @@ class Epoch:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Epoch:
+    def from_json(cls, values: Mapping[str, Any]) -> "Epoch":
         """Raises TypeError, KeyError or ValueError where the values make none."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
         numbers = [*asdict(epoch.dev).values(), *(v for v in asdict(epoch).values() if not isinstance(v, dict | None))]

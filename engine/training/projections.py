@@ -8,8 +8,6 @@ are longer than what the encoder reads (measured: assets/results/projections.md)
 place of the paper's layer normalisation. Queries have a projection of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -55,7 +53,7 @@ class Heads(nn.Module):
         return (vectors, None) if vectors.ndim == 2 else (mean_direction(vectors), vectors)
 
     @staticmethod
-    def of(state: Mapping[str, Tensor], prefix: str) -> Heads | None:
+    def of(state: Mapping[str, Tensor], prefix: str) -> "Heads | None":
         """Heads from a state dict, their names after `prefix`; None where it holds none."""
         if f"{prefix}query.weight" not in state:
             return None

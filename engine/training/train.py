@@ -207,6 +207,10 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
     space = samples.space
     base, before = space.encoder, adapted_of(space)
     hashes = training_query_hashes(samples.train) | (frozenset() if before is None else before.learnt)
+    try:
+        frontier = version("frontier-retrieval")
+    except PackageNotFoundError:
+        frontier = "checkout"
     facts = space_facts(space) | {
         "encoder": base.name if base else "",
         "embeddings": space.embeddings.digest if before is None else before.corpus,
@@ -218,21 +222,13 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
         "dev": dev.digest,
         "seed": seed,
         "parent": "" if before is None else before.digest,
-        "versions": _versions(),
+        "versions": {"torch": str(torch.__version__), "frontier": frontier},
     }
     encodes = _reads_texts(recipe, space)
     if encodes or (recipe.text_use == "words" and samples.train.texts is not None):
         facts["texts"] = digest_of((*(samples.train.texts or ()), *(samples.dev.texts or ())))
         facts["versions"] |= reader_versions() if encodes else {}
     return facts
-
-
-def _versions() -> dict[str, str]:
-    try:
-        frontier = version("frontier-retrieval")
-    except PackageNotFoundError:
-        frontier = "checkout"
-    return {"torch": str(torch.__version__), "frontier": frontier}
 
 
 def _resolve(

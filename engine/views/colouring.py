@@ -1,7 +1,5 @@
 """Colours of documents by a column of their metadata: numbers, or the largest of its groups."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

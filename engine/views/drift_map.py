@@ -1,7 +1,5 @@
 """Drift on the map of the start: an arrow from each document's first place to where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,7 +30,7 @@ class Trajectories:
         columns = np.column_stack([begin[moved], end[moved]]).T.tolist()
         return {"row": self.rows[moved].tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
 
-    def lengthened(self, span: float, share: float = 0.1) -> tuple[Trajectories, float]:
+    def lengthened(self, span: float, share: float = 0.1) -> "tuple[Trajectories, float]":
         """The same with all arrows longer by one round factor, at least 1, and that factor: the longest at the last
         step then takes up to a share of the map. span: of the map."""
         far = np.linalg.norm(self.points[-1] - self.points[0], axis=1)
@@ -131,8 +129,7 @@ def _squares(points: np.ndarray, ground: np.ndarray) -> np.ndarray:
 
 def _directions(rows: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
-    directions: np.ndarray = rows / np.where(length == 0, 1, length)
-    return directions
+    return rows / np.where(length == 0, 1, length)
 
 
 @dataclass(frozen=True, eq=False)

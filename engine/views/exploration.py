@@ -1,7 +1,5 @@
 """Exploration view: success of what was drawn beside that of what would have been shown, between checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

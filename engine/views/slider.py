@@ -1,7 +1,5 @@
 """One query's sets at every position of a parameter's slider, as plain values that a browser asks for and draws."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Only `load` and the `Encoder` it returns import transformers, so that a start with every vector cached stays fast.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -45,7 +43,7 @@ _MOST_LOADED = 2  # models in memory: one for the current corpus and one to comp
 _PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 _lock = threading.RLock()
-_loaded: OrderedDict[tuple[str, str, str], Encoder] = OrderedDict()
+_loaded: "OrderedDict[tuple[str, str, str], Encoder]" = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class Encoder(OnDevice):
         # A model that normalises does so in its own arithmetic: bfloat16 rows have norms of .996 to 1.004.
         return torch.nn.functional.normalize(vectors, dim=1, eps=1e-30)
 
-    def warm(self) -> Encoder:
+    def warm(self) -> "Encoder":
         """Encode a text: the first encoding takes several times as long as the next ones."""
         self.encode(["a first query"])
         return self

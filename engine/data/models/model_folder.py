@@ -126,7 +126,22 @@ def _of_settings(folder: Path, file: PurePosixPath) -> Iterator[str]:
         return
     try:
         content = json.loads(path.read_text("utf-8"))
-        yield from _of_values(file, content)
+        for keys, value in leaves(content):
+            text = value if isinstance(value, str) else ""
+            if "auto_map" in keys:
+                yield f"{file} names code of its own ({value!r:.80}, in auto_map), and it must need none"
+            elif _CLASS_KEYS.intersection(keys) and ("." in text or file.name == "modules.json"):
+                if not _CLASS.fullmatch(text):
+                    yield (
+                        f"{file} names {value!r:.80}, and only sentence-transformers' own modules and activations of "
+                        "torch.nn are loaded: it must need no code of its own"
+                    )
+            elif value not in (None, "") and (chosen := _LOADER_SETTINGS.intersection(keys)):
+                yield f"{file} sets {chosen.pop()}: how a model is loaded is not its own to choose"
+            elif value is not None and keys[-1:] and keys[-1] in _LENGTHS and not _is_length(value):
+                yield f"{file} sets {keys[-1]} to {value!r:.80}; it must be a number of tokens, at least 1"
+            elif "/" in text and any(key.endswith("_implementation") for key in keys):
+                yield f"{file} names {text!r:.80} as an implementation: it must need no code of its own"
     except ValueError as error:
         yield f"{file} is not JSON ({error})"
         return
@@ -136,25 +151,6 @@ def _of_settings(folder: Path, file: PurePosixPath) -> Iterator[str]:
     for place in _module_places(file, content):
         if not _inside(folder, place):
             yield f"{file} names {place!r:.80}, which is no folder of the model's own"
-
-
-def _of_values(file: PurePosixPath, content: object) -> Iterator[str]:
-    for keys, value in leaves(content):
-        text = value if isinstance(value, str) else ""
-        if "auto_map" in keys:
-            yield f"{file} names code of its own ({value!r:.80}, in auto_map), and it must need none"
-        elif _CLASS_KEYS.intersection(keys) and ("." in text or file.name == "modules.json"):
-            if not _CLASS.fullmatch(text):
-                yield (
-                    f"{file} names {value!r:.80}, and only sentence-transformers' own modules and activations of "
-                    "torch.nn are loaded: it must need no code of its own"
-                )
-        elif value not in (None, "") and (chosen := _LOADER_SETTINGS.intersection(keys)):
-            yield f"{file} sets {chosen.pop()}: how a model is loaded is not its own to choose"
-        elif value is not None and keys[-1:] and keys[-1] in _LENGTHS and not _is_length(value):
-            yield f"{file} sets {keys[-1]} to {value!r:.80}; it must be a number of tokens, at least 1"
-        elif "/" in text and any(key.endswith("_implementation") for key in keys):
-            yield f"{file} names {text!r:.80} as an implementation: it must need no code of its own"
 
 
 def _is_length(value: object) -> bool:

@@ -3,8 +3,6 @@
 Weights come from safetensors files only, and code from no model: no file of a model is run or unpickled.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +17,7 @@ from engine.data.models import encoder_model, hub
 from engine.errors import FrontierError
 from engine.values import replace_surrogates
 
-_loaded: OrderedDict[tuple[str, str], CrossEncoderModel] = OrderedDict()
+_loaded: "OrderedDict[tuple[str, str], CrossEncoderModel]" = OrderedDict()
 _lock = threading.RLock()
 
 

@@ -1,7 +1,5 @@
 """A matrix in memory, or a file that is mapped, asked as a vector engine is: always exact."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """FRONTIER_HOME/stores.toml: where vector engines are, and what their collections are called. It holds no secret."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A corpus and its embeddings into a vector engine, batch by batch; killed at any moment, it goes on where it was."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What an engine's index was measured to find, kept beside stores.toml, so that answers can quote it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

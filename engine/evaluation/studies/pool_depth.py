@@ -1,7 +1,5 @@
 """How deep a pool must be for its answers to be those of the whole corpus."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from engine.decoder import Decoder, decode

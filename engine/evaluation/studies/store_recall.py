@@ -1,7 +1,5 @@
 """What a vector engine's index finds of the best documents, for queries and for the questions that prove answers."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from typing import Any
@@ -134,5 +132,4 @@ def query_vectors(store: Any, queries: Any, **report: Any) -> np.ndarray:
             f"{store.encoder.name} makes vectors of {found.dimension} numbers; {store.ref.collection} has "
             f"{store.dimension}"
         )
-    vectors: np.ndarray = found.vectors.double().numpy()
-    return vectors
+    return found.vectors.double().numpy()

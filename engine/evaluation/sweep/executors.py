@@ -20,11 +20,12 @@ from operator import methodcaller
 from types import FrameType
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.compute import STOPPED, Task, Unit, compute_unit, packed, unpacked
 from engine.progress import Stop
-from engine.threads import limit_blas
 
 LOOK = 0.2
 """Seconds between two looks at whether to stop."""
@@ -133,7 +134,7 @@ def _ready(task: Task, halt: Any, parent: int) -> None:
     import torch
 
     torch.set_num_threads(1)
-    limit_blas(1)
+    threadpool_limits(1, user_api="blas")
     # Ctrl-C goes to the parent, which tells its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _TASK, _HALT = task, halt

@@ -1,7 +1,5 @@
 """Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import zlib
@@ -66,7 +64,7 @@ class Store:
             write_ahead(db)
 
     @classmethod
-    def of(cls, store: Store | str | Path | None) -> Store | None:
+    def of(cls, store: "Store | str | Path | None") -> "Store | None":
         """The store, or the one at a path; None for none."""
         return cls(store) if isinstance(store, str | Path) else store
 

@@ -1,7 +1,5 @@
 """Studies in a store: what was asked for, what was chosen, and what the other split said of it, newest first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

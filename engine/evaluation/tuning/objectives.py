@@ -1,7 +1,5 @@
 """What a setting is tuned for, as data, and which of the measured settings that makes the best."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,7 +131,7 @@ class Objective(Declared):
         k: int,
         against: str,
         margin: Any = 0.0,
-    ) -> TunedChoice:
+    ) -> "TunedChoice":
         """The best of m settings.
 
         means: metric → (m,) over the queries that all of them and the baseline share; baseline: its means over those;

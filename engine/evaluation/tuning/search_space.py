@@ -1,7 +1,5 @@
 """The settings of a stage that tuning tries: all of a grid, or those that a seeded search suggests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,7 +31,7 @@ class Settings:
     rest: Mapping[str, Any]  # the values of the others
 
     @classmethod
-    def of(cls, spec: Spec, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any]) -> Settings:
+    def of(cls, spec: Spec, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any]) -> "Settings":
         """free: names, by default of what sweeps vary; the others are as `fixed` says, or as sweeps have them.
 
         Raises ParamError.
@@ -59,7 +57,7 @@ class Settings:
         return cls(spec, {p: p.swept if p.swept and len(p.swept) > 1 else p.grid(points) for p in forms}, rest)
 
     @classmethod
-    def every(cls, spec: Spec, points: int) -> Settings:
+    def every(cls, spec: Spec, points: int) -> "Settings":
         """All settings of a grid; the only one where a stage has no parameter to vary. Raises ParamError."""
         decoders = grid(spec.name, points)
         return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.of(spec, points, None, {})

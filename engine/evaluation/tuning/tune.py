@@ -1,7 +1,5 @@
 """Tuning: a setting, or a decoder, is chosen on one split and reported on another beside the baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,7 +145,7 @@ def baseline() -> Decoder:
 
 def families(
     selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11
-) -> list[Family]:
+) -> "list[Family]":
     """The settings that `choose` measures, a family for every selector behind every scorer, without the baseline.
 
     The arguments are those of `choose`. Raises ParamError.
@@ -210,7 +208,7 @@ class _Study:
         cls, objective: Any, k: int, options: Mapping[str, Any], judged: tuple[Any, Any, str, str | None],
         metrics: Iterable[str], swept: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
         seen: Callable[[Cell], None] | None,
-    ) -> _Study:  # fmt: skip
+    ) -> "_Study":  # fmt: skip
         """Check the arguments. judged: queries, judgements by split, names of dev and test; metrics: reported too."""
         objective = Objective(objective) if isinstance(objective, str) else objective
         if not isinstance(objective, Objective):

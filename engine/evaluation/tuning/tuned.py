@@ -1,7 +1,5 @@
 """The result of tuning: what dev chose, what it was chosen from, and what test says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter

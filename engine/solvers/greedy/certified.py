@@ -5,8 +5,6 @@ for as long as the best beats every bound outside. As the gains of mmr, dpp and 
 those of max_sum move by no more than `beyond` says. Then the bounds are renewed with all picks and a new pool is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -187,8 +185,7 @@ class SingleQuery:
         """(n,) upper bounds on the squared lengths."""
         c = self.c
         squares = c.squares if c.squares.ndim == 1 else c.squares[self.b]
-        larger: np.ndarray = squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
-        return larger
+        return squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
 
     @cached_property
     def first(self) -> int:
@@ -211,8 +208,7 @@ class SingleQuery:
         if self.point is None:
             return ids
         same = self.c.matrix.duplicate_of if self.c.shared else first_duplicate(self.vectors)
-        kept: np.ndarray = ids[np.sort(np.unique(same.cpu().numpy()[ids], return_index=True)[1])]
-        return kept
+        return ids[np.sort(np.unique(same.cpu().numpy()[ids], return_index=True)[1])]
 
     def finish(self, p: Problem) -> None:
         """Fill up a problem's picks by relevance."""
@@ -429,8 +425,7 @@ class PoolSearch:
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
     """Positions of the `count` largest values, in any order."""
-    result: np.ndarray = torch.from_numpy(values).topk(count, sorted=False).indices.numpy()
-    return result
+    return torch.from_numpy(values).topk(count, sorted=False).indices.numpy()
 
 
 @cache

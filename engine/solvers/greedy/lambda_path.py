@@ -12,8 +12,6 @@ certain between two λ where every pick is ahead of all other candidates by more
 selector itself can tell.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -352,7 +350,7 @@ class _Rows:
         self.rows, self.made, self.slot = np.empty((min(n, HELD), n)), np.zeros(min(n, HELD), np.bool_), np.full(n, -1)
 
     @classmethod
-    def of(cls, columns: Array, rows: Array, made: Array, squares: Array) -> _Rows:
+    def of(cls, columns: Array, rows: Array, made: Array, squares: Array) -> "_Rows":
         """Those of all candidates."""
         kept = cls.__new__(cls)
         kept._keep(columns, rows, made, squares)

@@ -5,8 +5,6 @@ eq. (4). Loading is measured by D because then the relaxation is tight at δ = 1
 e_i − e_j the curvature is δ(|u_i|² + |u_j|²) + 2 u_i·u_j ≥ 0 (the paper's eq. 10).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,8 +143,7 @@ class _Climb:
         touched = np.flatnonzero(self.x != self.base)
         gradient = self._exact(touched)
         order = np.lexsort((touched, -gradient, -self.x[touched]))
-        rows: Array = np.sort(touched[order[: self.p.k]])
-        return rows
+        return np.sort(touched[order[: self.p.k]])
 
     def _corner(self, h: Array, error: float) -> Array:
         """(k,) ascending: the k largest of the gradient h + load·D·x, exactly."""
@@ -179,8 +176,7 @@ class _Climb:
         if p.c.matrix.unit:
             return np.ones(len(index))
         rows = torch.from_numpy(index).to(p.every.device)
-        squares: Array = p.squares(p.every[self.b : self.b + 1], rows[None])[0].cpu().numpy()
-        return squares
+        return p.squares(p.every[self.b : self.b + 1], rows[None])[0].cpu().numpy()
 
     def _sums(self, corner: Array) -> Array:
         """(d,) of the rows of a set: where x is one, only what changes is added."""
@@ -207,8 +203,7 @@ def _mean(c: Candidates, b: int) -> Array:
 
 def _mean_row(vectors: Tensor) -> Array:
     if not _in_place(vectors):
-        mean: Array = vectors.double().mean(0).cpu().numpy()
-        return mean
+        return vectors.double().mean(0).cpu().numpy()
     out = np.zeros(vectors.shape[1])
     add_rows(vectors.numpy(), np.arange(len(vectors)), 1.0, out)
     return out / len(vectors)

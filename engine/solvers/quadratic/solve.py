@@ -5,8 +5,6 @@ shortlist, compiled; one pass over the vectors then bounds every other candidate
 less i's marginal, and the few that the bound leaves open are looked at one by one and join the shortlist if need be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

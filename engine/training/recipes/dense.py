@@ -1,7 +1,5 @@
 """dense: adapters trained with InfoNCE of inner products. NNN paper, B.2."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +24,7 @@ class DenseRecipe(AdapterRecipe):
     )
     tau: float = declare(TEMPERATURE)
 
-    def objective(self, model: TrainableEncoder, documents: int) -> InnerProducts:
+    def objective(self, model: TrainableEncoder, documents: int) -> "InnerProducts":
         return InnerProducts(model, self)
 
 

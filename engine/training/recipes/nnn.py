@@ -1,7 +1,5 @@
 """nnn: adapters trained for the weights of elastic nets (NNN-Tr). NNN paper, §3.2 and B.5."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -95,7 +93,7 @@ class NnnRecipe(AdapterRecipe):
         stage: Any = best(grid("nnn", fill="strict", **fixed)).select
         return replace(recipe, l1=stage.l1, l2=stage.l2)
 
-    def objective(self, model: TrainableEncoder, documents: int) -> ElasticNets:
+    def objective(self, model: TrainableEncoder, documents: int) -> "ElasticNets":
         return ElasticNets(model, self, documents)
 
 

@@ -181,13 +181,6 @@ class Negatives:
 
         Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
         """
-        uniform = self._uniform(generator)
-        if self.pool is None:
-            return uniform
-        key = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
-        return torch.cat([uniform, self.pool.gather(1, key.argsort(dim=1)[:, : self.hard])], dim=1)
-
-    def _uniform(self, generator: torch.Generator) -> Tensor:
         queries = len(self.relevant)
         irrelevant = self.documents - torch.tensor([len(rows) for rows in self.relevant])
         share = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
@@ -195,7 +188,11 @@ class Negatives:
         row = (share * irrelevant.unsqueeze(1)).long().minimum((irrelevant - 1).clamp_min(0).unsqueeze(1))
         for place in self._places:
             row += row >= place.unsqueeze(1)
-        return torch.where(irrelevant.unsqueeze(1) > 0, row, -1)
+        uniform = torch.where(irrelevant.unsqueeze(1) > 0, row, -1)
+        if self.pool is None:
+            return uniform
+        key = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
+        return torch.cat([uniform, self.pool.gather(1, key.argsort(dim=1)[:, : self.hard])], dim=1)
 
     @cached_property
     def _places(self) -> tuple[Tensor, ...]:
