@@ -1,7 +1,5 @@
 """The console command: the engine's commands, and those that need the dashboard; each is imported when it runs."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """`frontier serve`: where the server is found, what it allows, and its start, alone or as several workers."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Several server processes on one host: started, watched and ended together, and the lines of a proxy before them."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """Geometry of the frontier's chart: the window one looks through, places of labels, outlines of many curves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`frontier evidence`: judged claims as one HTML file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dashboard.charts.evidence import curve_figures, effects_figure

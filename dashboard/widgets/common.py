@@ -1,7 +1,5 @@
 """Pieces of several pages: the wait for a corpus, its chip, headings, sizes, notices."""
 
-from __future__ import annotations
-
 import re
 from html import escape
 from typing import Any
