@@ -5,16 +5,7 @@ import random
 
 import pytest
 
-from dashboard.charts.frontier_layout import (
-    CHARACTER,
-    LINE,
-    PLOT,
-    Window,
-    hull,
-    overlap,
-    place_labels,
-    window,
-)
+from dashboard.charts.frontier_layout import CHARACTER, LINE, PLOT, Window, hull, overlap, place_labels, window
 
 BASE = (0.4, 100.0)
 

@@ -18,18 +18,7 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import display
 from engine.evaluation.statistics import compare
 from engine.evaluation.sweep.cell import make_cell
-from engine.evaluation.tables import (
-    as_csv,
-    frame,
-    guarded,
-    latex,
-    markdown,
-    per_query,
-    read,
-    results,
-    unguarded,
-    write,
-)
+from engine.evaluation.tables import as_csv, frame, guarded, latex, markdown, per_query, read, results, unguarded, write
 from support.datafiles import TEXT
 
 DATA = {"corpus": "c" * 64, "embeddings": "0" * 64, "queries": "1e5", "qrels": "=1+1"}

@@ -20,19 +20,7 @@ from engine.evaluation.sweep.sweep import grid
 from support.clusters import Cluster, dask
 from support.patience import patient, until
 from support.points import digest_of_all
-from support.sweeps import (
-    KS,
-    METRICS,
-    alive,
-    client,
-    end,
-    patients,
-    put_patient,
-    toy,
-    trodden,
-    units,
-    walkers,
-)
+from support.sweeps import KS, METRICS, alive, client, end, patients, put_patient, toy, trodden, units, walkers
 
 STARTS = range(8)
 CELLS = {(start, k) for start in STARTS for k in KS}
