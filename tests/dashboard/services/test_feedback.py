@@ -1,18 +1,21 @@
-"""Live feedback without a browser: one log for everybody, what it makes of the corpus, the buttons that write it."""
+"""Live feedback without a browser: one log for everybody, whose vote is taken back, what it makes of the corpus."""
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
 import engine
+from dashboard.drift import feedback_log
 from dashboard.services import feedback
 from dashboard.services.source import Source
-from engine import orag
+from engine import orag, space
 from engine.errors import DataError
+from engine.views import drift
 from engine.views.sets import before_after
 from support.live_feedback import HOSTILE, N, add, corpus, explore, read, thumb, vectors
 from support.pages import assert_plain, component, pick, press, screen, texts, tiles
@@ -260,9 +263,9 @@ def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
     assert not app.exception and "cannot be used" in texts(app) and "is no log of feedback" in texts(app)
     press(app, "vote.up")
     assert "This feedback was not taken." in texts(app)
-    press(app, "live.carry")
+    press(app, "feedback.carry")
     assert "This did not work" in texts(app)
-    press(app, "live.anew")
+    press(app, "feedback.anew")
     assert "A new log has begun" in texts(app) and "cannot be used" not in texts(app)
     press(app, "vote.up")
     assert feedback.count(loaded) == 1 and "learned from 1 piece" in texts(app)
@@ -289,3 +292,73 @@ def test_before_and_after_name_what_changed_and_nothing_else():
     still = [row for row in order if row in then and order.index(row) == then.index(row)]
     assert len(still) >= 1 and not {one.row for one in result} & (set(still) - {second})
     assert before_after(loaded.space, loaded.space, query, {"top_k": (first, first)}) == ()
+
+
+def test_a_thumb_is_taken_back_with_those_it_had_replaced(folder):
+    app, loaded = explore(folder)
+    other = add(loaded, thumb(row=5, person="somebody else")).events[0]
+    for key in ("vote.up", "vote.down", "vote.up", "vote.down"):
+        press(app, key)
+    assert feedback.count(loaded) == 2 and len(feedback.session(loaded).events) == 5
+    press(app, "vote.down")
+    now = feedback.session(loaded)
+    assert [event.id for event in now.events if now.status(event.id) == "counts"] == [other.id]
+
+
+def test_ones_own_last_comes_before_anothers():
+    loaded = corpus()
+    add(loaded, thumb(row=1, person="ana"))
+    add(loaded, thumb(row=2, person="ana"))
+    now = add(loaded, thumb(row=3, person="bob"))
+    entries = drift.feedback(now)
+    assert feedback_log.last_of(entries, "ana").row == 2 and feedback_log.last_of(entries, "eve").row == 3
+    now = feedback.log_of(loaded).undo(feedback_log.last_of(entries, "ana").id)
+    assert feedback_log.last_of(drift.feedback(now), "ana").row == 1
+    assert feedback_log.last_of(drift.feedback(feedback.log_of(loaded).reset()), "ana") is None
+
+
+@contextmanager
+def held(monkeypatch, owner, name):
+    """While inside, whoever calls that function stands in it until the end; gives the event of somebody's arrival."""
+    arrived, go_on, real = threading.Event(), threading.Event(), getattr(owner, name)
+
+    def slow(*args, **kwargs):
+        arrived.set()
+        assert go_on.wait(patient(30))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, slow)
+    try:
+        yield arrived
+    finally:
+        go_on.set()
+        monkeypatch.setattr(owner, name, real)
+
+
+def beside(work):
+    """What a thread's work gives, or None where it has not ended in a while."""
+    result = []
+    worker = threading.Thread(target=lambda: result.append(work()), daemon=True)
+    worker.start()
+    worker.join(patient(10))
+    return result[0] if result else None
+
+
+@pytest.mark.parametrize(("module", "name"), [(orag, "log"), (space, "Space")], ids=["replay", "adapt"])
+def test_replaying_a_long_log_and_making_the_adapted_corpus_hold_nobody_up(monkeypatch, module, name):
+    loaded, other = corpus(), corpus(n=30)
+    add(loaded, thumb(row=1))
+    add(other, thumb(row=2))
+    again, result = replace(loaded, space=corpus().space), []
+    work = (lambda: feedback.session(again)) if module is orag else (lambda: feedback.adapted(loaded))
+    with held(monkeypatch, module, name) as arrived:
+        workers = [threading.Thread(target=lambda: result.append(work())) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        assert arrived.wait(patient(30)) and beside(lambda: feedback.count(other)) == 1
+    for worker in workers:
+        worker.join(patient(30))
+    if module is orag:
+        assert feedback.session(again).round == 1
+    else:
+        assert result[0] is result[1] is feedback.adapted(loaded) is not loaded
