@@ -24,7 +24,6 @@ from engine.training.dataset import Samples, gather_samples
 from engine.training.loop import generator_of
 from engine.training.recipes import make_recipe
 from engine.training.train import prepare_run
-from engine.values import Embeddings, Qrels
 
 D, BATCH, QUERIES = 384, 64, 13_515
 """Queries: of toollens; an epoch of made data is one of so many."""
@@ -61,8 +60,8 @@ def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     noise = 0.02 * torch.randn(count, D, generator=source)
     asked = torch.nn.functional.normalize(space.vectors[relevant].mean(1) + noise)
     grades = {f"q{i}": {str(j): 1 for j in own} for i, own in enumerate(relevant.tolist())}
-    queries, (last, *_) = Embeddings(tuple(grades), asked), reversed(grades)
-    qrels = {"dev": Qrels({last: grades.pop(last)}), "train": Qrels(grades)}
+    queries, (last, *_) = engine.Embeddings(tuple(grades), asked), reversed(grades)
+    qrels = {"dev": engine.Qrels({last: grades.pop(last)}), "train": engine.Qrels(grades)}
     return space, gather_samples(space, queries, qrels, "train", "dev"), QUERIES
 
 

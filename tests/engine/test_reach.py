@@ -14,7 +14,6 @@ from engine.data.stores.arrays import ArrayStore
 from engine.data.stores.recall import MeasuredRecall
 from engine.matrix import Matrix, products
 from engine.reach import Reach
-from engine.stages import methods
 from engine.views.sets import trust
 from support.instances import FAMILIES, problem, unit
 from support.reaches import K, LossyStore, corpus, decoder
@@ -99,7 +98,7 @@ def test_proven_weights_are_optimal_over_all_documents(small_pools, l1, l2):
     assert proven >= 3
 
 
-@pytest.mark.parametrize("name", methods("selector"))
+@pytest.mark.parametrize("name", engine.methods("selector"))
 @pytest.mark.parametrize("family", ["random", "clustered", "duplicated"])
 def test_answer_whose_questions_are_all_no_is_that_of_the_whole_corpus(name, family):
     """A law of every selector's questions, over pools that are parts of a corpus."""
@@ -273,7 +272,7 @@ def _reach(space):
 def test_store_smaller_than_a_pool_is_all_here():
     rows, queries = problem("random", 2, n=30, d=8, batch=2)
     ids, space = corpus(rows)
-    for name in methods("selector"):
+    for name in engine.methods("selector"):
         asked = engine.decode(decoder(name, {}), Reach(ArrayStore(ids, rows), exact=True), queries, 40)
         whole = engine.decode(decoder(name, {}), space, queries, 40)
         assert [list(info["ids"]) for info in asked.info] == [[ids[r] for r in whole.rows(q)] for q in range(2)]

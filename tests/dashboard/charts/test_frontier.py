@@ -11,10 +11,7 @@ from dashboard.charts.frontier import BUDGET, FADED, VEIL, FrontierChart, curve_
 from dashboard.charts.frontier_layout import CHARACTER, LINE, PLOT, Window, hull, overlap, place_labels, window
 from dashboard.charts.frontier_panels import panels_figure
 from dashboard.charts.palette import style_of, translucent
-from engine.evaluation.exact_frontier import exact_frontier
 from engine.evaluation.frontier import best_of_each, frontier
-from engine.evaluation.statistics import compare
-from engine.evaluation.sweep.sweep import grid
 from support.sweeps import toy
 
 METHODS = ("top_k", "mmr", "nnn", "vrsd")
@@ -28,7 +25,7 @@ def toys():
 
 @pytest.fixture(scope="module")
 def swept(toys):
-    decoders = [*grid("top_k"), *grid("mmr", 5), *grid("vrsd"), *grid("nnn", 3)]
+    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 5), *engine.grid("vrsd"), *engine.grid("nnn", 3)]
     return list(engine.sweep(decoders, *toys, 5, ("recall", "ilad")))
 
 
@@ -118,7 +115,7 @@ def test_labels_name_the_best_within_the_budget_and_cover_nothing(found):
 
 
 def test_what_is_read_under_the_mouse(found, swept):
-    rows = {m: {r.label: r for r in compare(swept, m, swept[0], 5)} for m in found.metrics}
+    rows = {m: {r.label: r for r in engine.compare(swept, m, swept[0], 5)} for m in found.metrics}
     figure = frontier_figure(FrontierChart(frontier=found, dark=False, rows=rows))
     card = next(
         text
@@ -135,7 +132,7 @@ def test_what_is_read_under_the_mouse(found, swept):
 
 
 def test_the_open_point_has_the_interval_of_its_difference(found, swept):
-    rows = {m: {r.label: r for r in compare(swept, m, swept[0], 5)} for m in found.metrics}
+    rows = {m: {r.label: r for r in engine.compare(swept, m, swept[0], 5)} for m in found.metrics}
     p = next(p for p in found.points if p.point.method == "vrsd")
     figure = frontier_figure(FrontierChart(frontier=found, dark=False, rows=rows, opened=p.point.label))
     cross = next(t for t in figure.data if t.name == "selected")
@@ -145,7 +142,7 @@ def test_the_open_point_has_the_interval_of_its_difference(found, swept):
 
 
 def test_the_dot_runs_along_the_exact_curve(toys, found):
-    curve = exact_frontier("mmr", *toys, 5, ("recall", "ilad"), resamples=100)
+    curve = engine.exact_frontier("mmr", *toys, 5, ("recall", "ilad"), resamples=100)
     point = next(p for p in found.points if p.point.method == "mmr")
     assert curve_of(point, found, [curve]) is curve
     assert curve_of(found.points[0], found, [curve]) is None

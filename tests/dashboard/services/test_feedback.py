@@ -14,7 +14,6 @@ from dashboard.drift import feedback_log
 from dashboard.services import feedback
 from dashboard.services.source import Source
 from engine import orag, space
-from engine.errors import DataError
 from engine.views import drift
 from engine.views.sets import before_after
 from support.live_feedback import HOSTILE, N, add, corpus, explore, read, thumb, vectors
@@ -95,7 +94,7 @@ def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
     add(corpus(), thumb(row=3))
     add(corpus(), thumb(row=5))
     changed = corpus(changed=(5,))
-    with pytest.raises(DataError, match=r"another state of this corpus: 1 with another text"):
+    with pytest.raises(engine.DataError, match=r"another state of this corpus: 1 with another text"):
         feedback.session(changed)
     message = " ".join(map(str, feedback.carry(changed)))
     assert "1 pieces of feedback" in message and feedback.count(changed) == 1
@@ -121,7 +120,7 @@ def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         db.execute("UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number = 3")
     monkeypatch.setattr(feedback, "_LOGS", feedback.Memo(3))  # as after a restart
-    with pytest.raises(DataError, match="event 3 is not as it was written"):
+    with pytest.raises(engine.DataError, match="event 3 is not as it was written"):
         feedback.session(loaded)
     assert feedback.begin_anew(loaded) == file and file.is_file()
     assert feedback.count(loaded) == 0 and feedback.path(loaded) != file

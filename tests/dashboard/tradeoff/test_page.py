@@ -16,11 +16,9 @@ from dashboard.session.query import first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import embedded
-from engine.errors import ParamError
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.paired import by_query
 from engine.evaluation.runs import read_run
-from engine.evaluation.statistics import compare
 from engine.evaluation.stratification import KINDS, stratify
 from engine.evaluation.sweep.sweep import grid, stored_cells
 from support import pages
@@ -409,15 +407,15 @@ def test_the_best_of_each_stand_behind_the_baseline():
     base = next(p for p in found.points if p.point.method == "top_k")
     best = best_of_each(found, base.point.label, 0.8)
     assert best[0] is base and [p.point.method for p in best] == ["top_k", "mmr", "vrsd"]
-    with pytest.raises(ParamError, match="baseline"):
+    with pytest.raises(engine.ParamError, match="baseline"):
         best_of_each(found, "nothing", 0.9)
-    with pytest.raises(ParamError, match="share"):
+    with pytest.raises(engine.ParamError, match="share"):
         best_of_each(found, base.point.label, 2)
 
 
 def test_query_by_query_adds_up():
     points = swept()
-    row = compare(points, "recall", points[0], 5)[0]
+    row = engine.compare(points, "recall", points[0], 5)[0]
     rows = by_query(points[1], points[0], "recall", 5, among=points)
     assert len(rows) == row.queries and np.mean([r.difference for r in rows]) == pytest.approx(row.difference)
     assert tuple(row.wins) == tuple(
@@ -431,7 +429,7 @@ def test_differences_by_kind_are_paired():
     points, (_, _, qrels) = swept(), toy(batch=24)
     counts = {query: len(qrels.relevant(query)) for query in qrels.grades}
     rows = stratify(points, "recall", counts, 5, against=points[0].label)
-    whole = compare(points, "recall", points[0], 5)[0]
+    whole = engine.compare(points, "recall", points[0], 5)[0]
     own = [r for r in rows if r.label == points[1].label]
     mean = sum(r.mean * r.queries for r in own) / sum(r.queries for r in own)
     assert mean == pytest.approx(whole.difference)

@@ -19,7 +19,6 @@ from dashboard.session import address, decoders
 from dashboard.session.parameters import key_of
 from dashboard.session.query import TYPED
 from dashboard.training.page import AT, MINE, OUTCOMES
-from engine.errors import FrontierError
 from engine.evaluation.export import ExportContext, exports
 from engine.evaluation.splits import three_way
 from engine.training.checkpoints import keep_run
@@ -413,7 +412,7 @@ def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
     def full(path, facts, now):
         written.append(path.stem)
         if len(written) > 2:
-            raise FrontierError("there is no room left")
+            raise engine.FrontierError("there is no room left")
         keep_run(path, facts, now)
 
     monkeypatch.setattr("engine.training.train.keep_run", full)

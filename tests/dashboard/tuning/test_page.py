@@ -14,8 +14,6 @@ from dashboard.session import decoders
 from engine.evaluation.export import TARGETS
 from engine.evaluation.splits import split_in_half, subsample
 from engine.evaluation.sweep.cell import from_json
-from engine.evaluation.tuning.objectives import Objective
-from engine.evaluation.tuning.tune import choose, tune
 from support import pages
 from support.demo import demo_counts
 from support.patience import patient
@@ -55,7 +53,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     qrels = {split: subsample(data.qrels[split], 20) for split in ("dev", "test")}
     asked = data.queries.only({q for own in qrels.values() for q in own.grades})
     vectors = engine.Embeddings(asked.ids, loaded.queries[[data.queries.position[q] for q in asked.ids]])
-    result = tune("mmr", loaded.space, vectors, qrels, objective=Objective("diverse"))
+    result = engine.tune("mmr", loaded.space, vectors, qrels, objective=engine.Objective("diverse"))
     assert [s for s in result.sentences if s not in pages.texts(app)] == []
     assert f"MMR · λ {result.decoder.select.relevance_weight} — " in headings(app) and result.status in headings(app)
     assert result.reached in [t.value for t in app.text] and result.confirmed is not None
@@ -116,7 +114,7 @@ def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
 
 
 def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
-    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(tune, 4))
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(engine.tune, 4))
     app = pages.screen("tune", **{**QUICK, "tune.most": 15})
     job = pages.begun(app, "tune.start", "tune", 4)
     assert "So far:" in pages.texts(app)
@@ -125,7 +123,7 @@ def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
     pages.pick(app, "View", "All settings")
     shown = pages.first_table(app, "Returned")
     assert len(shown) == len(first) and {"λ", "Recall", "ILAD"} <= set(shown.columns)
-    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(tune, 6))
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(engine.tune, 6))
     again = pages.begun(app, "tune.on", "tune", 6)
     assert first < {p.key for p in again.partial}, "what was finished came from the store"
     pages.press(pages.cancelled(app, "tune"), "tune.dismiss")
@@ -276,7 +274,7 @@ def test_own_vectors_cannot_embed_queries(folder):
 def test_every_decoder_is_compared_at_its_best(monkeypatch):
     monkeypatch.setattr(decoders, "show", lambda: None)
     few = {"selectors": ("mmr", "vrsd", "nnn"), "points": 3}
-    monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: choose(*a, **given | few))
+    monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: engine.choose(*a, **given | few))
     app = pages.screen("tune", **{"tune.most": 40, "tune.points": 3})
     assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in pages.texts(app)
     app = pages.worked(app, "tune.start", "tune")

@@ -14,7 +14,6 @@ from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
 from dashboard.session.view_names import RESULTS, TABLE
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
-from engine.evaluation.sweep.sweep import grid
 from engine.views import decision
 from engine.views import sets as set_views
 from support import pages
@@ -269,7 +268,7 @@ def test_the_frontier_holds_several_scorers():
 
 def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     space, queries, qrels = toy(batch=24)
-    stages = [d.select for d in (*grid(FIRST), *grid(PICKED, 3))]
+    stages = [d.select for d in (*engine.grid(FIRST), *engine.grid(PICKED, 3))]
     several = [Decoder(stage, scorer) for scorer in (engine.make(QUICK[0]), engine.make(OTHER)) for stage in stages]
     curves = frontier(list(engine.sweep(several, space, queries, qrels, 5, ("recall", "ilad"))), k=5)
     drawn_ = frontier_figure(FrontierChart(frontier=curves, dark=False))

@@ -10,7 +10,6 @@ import torch
 
 import engine
 from engine import orag
-from engine.errors import DataError, ParamError
 from engine.feedback.policy import Draw, drawn, drawn_set, gumbel, uniform
 from support.feedback import gradient, queries_near, random_space, space_of
 from support.instances import unit
@@ -173,7 +172,7 @@ def test_the_same_seed_and_round_draw_the_same(space):
         assert orag.ask(session, query, k=k).items == orag.ask(again, query, k=k).items
         drawn_at = {orag.ask(session, query, k=k, round=r).items for r in range(40)}
         assert len(drawn_at) > 5
-    with pytest.raises(ParamError, match="round must"):
+    with pytest.raises(engine.ParamError, match="round must"):
         orag.ask(session, query, round=-1)
 
 
@@ -215,17 +214,17 @@ def test_rerankers_pick_among_what_was_drawn(space):
     sure = orag.ask(session, query, k=6, reranker=lambda session, query, items: (items[1], 0.5))
     assert sure.propensity == sure.weights[1] * 0.5
     for wrong in (lambda s, q, i: -1, lambda s, q, i: (i[0], 0.0), lambda s, q, i: (i[0], 1.5)):
-        with pytest.raises(ParamError, match="reranker must"):
+        with pytest.raises(engine.ParamError, match="reranker must"):
             orag.ask(session, query, k=6, reranker=wrong)
-    with pytest.raises(ParamError, match="scorer must"):
+    with pytest.raises(engine.ParamError, match="scorer must"):
         orag.by_scorer("dense")
-    with pytest.raises(ParamError, match="noise must"):
+    with pytest.raises(engine.ParamError, match="noise must"):
         orag.oracle(lambda q: (), noise=2)
 
     class Words(type(engine.make("dense"))):
         words = True
 
-    with pytest.raises(DataError, match="query's words"):
+    with pytest.raises(engine.DataError, match="query's words"):
         orag.ask(session, query, k=3, reranker=orag.by_scorer(Words()))
 
 
@@ -424,7 +423,7 @@ def test_impossible_feedback_is_refused(asked):
         (lambda: orag.full_information(session, asked[1], []), "right must"),
         (lambda: orag.ask(session, asked[1], k=0), "k .*must"),
     ):
-        with pytest.raises(ParamError, match=named):
+        with pytest.raises(engine.ParamError, match=named):
             call()
     for query in (np.full(5, np.nan), np.ones(4), np.ones((2, 5))):
         with pytest.raises(ValueError, match="query must be 5 finite numbers"):

@@ -12,12 +12,10 @@ from engine import orag
 from engine.data.degrade import shortened
 from engine.drift.history import beginning, history, measured, standing
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics, adapted
-from engine.errors import Cancelled
 from engine.feedback.presets import Preset
 from engine.simulation.feedback_model import Stream
 from engine.simulation.self_queries import own_queries
 from engine.simulation.simulate import Plan, forecast, simulate
-from engine.values import Qrels
 from engine.views.drift import conclusions, movers
 from engine.views.drift_map import trajectories
 from support.parameters import invalid_values
@@ -138,8 +136,8 @@ def test_held_out_queries_are_never_learned_from():
     space, queries, qrels = planted()
     found = simulate(space, queries, qrels, plan=FAST)
     assert len(apart(found, queries)) == 80 and len(found.queries) == 320
-    own = Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4 == 0})
-    rest = Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4})
+    own = engine.Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4 == 0})
+    rest = engine.Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4})
     found = simulate(space, queries, rest, held_out=own, plan=FAST)
     assert apart(found, queries) == set(own.grades)
     with pytest.raises(engine.DataError, match="held_out must be of other queries than the stream's; 100 are in both"):
@@ -149,7 +147,7 @@ def test_held_out_queries_are_never_learned_from():
 def test_queries_without_a_right_document_are_left_out_and_counted():
     space, queries, qrels = planted()
     some = dict(qrels.grades) | {"q0": {}, "q7": {"nowhere": 1}}
-    assert simulate(space, queries, Qrels(some), plan=FAST, stream=Stream(rounds=5)).left_out == 2
+    assert simulate(space, queries, engine.Qrels(some), plan=FAST, stream=Stream(rounds=5)).left_out == 2
 
 
 def test_more_exposure_shows_every_query_more_often():
@@ -169,7 +167,7 @@ def test_a_stopped_simulation_goes_on_as_if_it_had_not_been(tmp_path, preset, mo
         if done >= 70:
             stop.set()
 
-    with pytest.raises(Cancelled, match=r"stopped after 96 of 160 rounds; .*run.npz holds them"):
+    with pytest.raises(engine.Cancelled, match=r"stopped after 96 of 160 rounds; .*run.npz holds them"):
         simulate(*data, file=file, progress=seen, stop=stop, **how)
     calls = []
     again = simulate(*data, file=file, progress=lambda done, total, label: calls.append(done), **how)
@@ -278,7 +276,7 @@ def test_what_was_measured_before_a_stop_is_told_again(small, tmp_path):
             stop.set()
 
     how = {"plan": Plan(checkpoints=6), "file": file, "k": 5}
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         simulate(space, asked, qrels, stop=stop, seen=end, **how)
     found = simulate(space, asked, qrels, seen=second.append, **how)
     told = [checkpoint.as_json() for checkpoint in second]
@@ -305,7 +303,7 @@ def test_judged_queries_along_a_log_are_what_decoders_reach_then(small):
     assert history(now, start, (0, 6), seen=drifts.append) == (found[0].drift, found[2].drift) == tuple(drifts)
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         measured(now, start, asked, qrels, DECODERS, stop=stop)
 
 

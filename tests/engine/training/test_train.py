@@ -12,7 +12,6 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 import engine
-from engine.errors import Cancelled, DataError, ParamError
 from engine.training.checkpoints import SEAL, _seal
 from engine.training.dataset import gather_samples
 from engine.training.loop import fit
@@ -143,7 +142,7 @@ def test_a_zero_that_is_given_stays(data, zero):
     other = {"l1": "l2", "l2": "l1"}[zero]
     for values in (result.recipe, result.decoder.select):
         assert getattr(values, zero) == 0 and getattr(values, other) > 0
-    with pytest.raises(ParamError, match="both 0"):
+    with pytest.raises(engine.ParamError, match="both 0"):
         engine.train("nnn", *data, **{**QUICK, "l1": 0.0, "l2": 0})
 
 
@@ -193,7 +192,7 @@ def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, traine
     hide(path, monkeypatch)
 
     def other():
-        with pytest.raises(DataError, match="does not fit: seed 0 there and 1 here"):
+        with pytest.raises(engine.DataError, match="does not fit: seed 0 there and 1 here"):
             engine.train("nnn", *data, seed=1, checkpoint=path, **NNN)
 
     result = engine.train("nnn", *data, checkpoint=path, watch=during(0, other), **NNN)
@@ -216,7 +215,7 @@ def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monk
 
 
 def test_stopped_before_the_first_step_it_raises(data):
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         engine.train("nnn", *data, stop=StopAfter(0), **QUICK)
 
 
@@ -276,7 +275,7 @@ def test_a_checkpoint_of_something_else_is_refused_by_name(data, file):
         (embedded(space, encoder=weights), "encoder weights 00000000 there and 11111111 here"),
         (embedded(space, encoder=arithmetic), "arithmetic of the encoder float32 there and bfloat16 here"),
     ):
-        with pytest.raises(DataError, match="does not fit.*" + named):
+        with pytest.raises(engine.DataError, match="does not fit.*" + named):
             engine.load_trained(file, other)
 
 
@@ -310,15 +309,15 @@ def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
         ((dense.space, queries, qrels), params, "starting point"),
     ]
     for what, own, named in cases:
-        with pytest.raises(DataError, match="does not fit.*" + named):
+        with pytest.raises(engine.DataError, match="does not fit.*" + named):
             engine.train("nnn", *what, checkpoint=file, **own)
-    with pytest.raises(DataError, match="method"):
+    with pytest.raises(engine.DataError, match="method"):
         engine.train("dense", *data, checkpoint=file, **QUICK)
 
 
 def test_another_version_does_not_go_on_but_reads(data, file, monkeypatch):
     monkeypatch.setattr("engine.training.train._versions", lambda: {"torch": "0"})
-    with pytest.raises(DataError, match="versions"):
+    with pytest.raises(engine.DataError, match="versions"):
         engine.train("nnn", *data, checkpoint=file, **{**NNN, "epochs": 1})
     assert len(engine.load_trained(file, data[0]).history) == 2
 
@@ -330,13 +329,13 @@ def test_a_damaged_file_is_refused(data, file, tmp_path):
     facts[facts.index(b'l1\\": 0.1') + 8] ^= 1
     for raw in (weights, facts):
         bad.write_bytes(raw)
-        with pytest.raises(DataError, match="damaged"):
+        with pytest.raises(engine.DataError, match="damaged"):
             engine.load_trained(bad, data[0])
     for content in (b"", b"not a checkpoint", bytes(raw[:500]), save({"x": torch.zeros(2)})):
         bad.write_bytes(content)
-        with pytest.raises(DataError, match="not a checkpoint of Frontier"):
+        with pytest.raises(engine.DataError, match="not a checkpoint of Frontier"):
             engine.load_trained(bad, data[0])
-    with pytest.raises(DataError, match="not a checkpoint"):
+    with pytest.raises(engine.DataError, match="not a checkpoint"):
         engine.load_trained(tmp_path / "nowhere", data[0])
 
 
@@ -391,13 +390,13 @@ FETCHES = {"extra": json.dumps({"decoder": FETCHED | {"retrieve": {"name": "dens
 )
 def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
     assert engine.load_trained(sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
-    with pytest.raises(DataError, match="no number" if callable(change.get("history")) else None):
+    with pytest.raises(engine.DataError, match="no number" if callable(change.get("history")) else None):
         engine.load_trained(sealed(file, tmp_path / "odd.safetensors", **change), data[0])
 
 
 def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
     odd = sealed(file, tmp_path / "odd.safetensors", **FETCHES)
-    with pytest.raises(DataError, match="not what nnn trains for"):
+    with pytest.raises(engine.DataError, match="not what nnn trains for"):
         engine.load_trained(odd, data[0])
-    with pytest.raises(DataError, match="not what nnn trains for"):
+    with pytest.raises(engine.DataError, match="not what nnn trains for"):
         engine.train("nnn", *data, checkpoint=odd, **{**NNN, "epochs": 1})

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import engine
-from engine.errors import DataError, ParamError
 from engine.training.dataset import gather_samples
 from engine.training.recipes import RECIPES, declared, make_recipe
 from engine.training.train import prepare_run
@@ -55,11 +54,11 @@ def test_queries_of_another_encoder_are_refused(data, trained, dense):
     some, decoder = queries.take(range(3)), engine.Decoder(engine.make("top_k"))
     others = [replace(some, encoder=None), replace(some, encoder=EncoderRef("other", "2" * 64, "float32"))]
     for wrong in (*others, dense.queries(some)):
-        with pytest.raises(DataError, match="queries must be vectors of the encoder that the adapters take"):
+        with pytest.raises(engine.DataError, match="queries must be vectors of the encoder that the adapters take"):
             engine.decode(decoder, trained.space, wrong, 3)
-    with pytest.raises(DataError, match="queries"):
+    with pytest.raises(engine.DataError, match="queries"):
         engine.train("nnn", data[0], dense.queries(queries), data[2], **NNN)
-    with pytest.raises(DataError, match="embed both with one encoder"):
+    with pytest.raises(engine.DataError, match="embed both with one encoder"):
         engine.decode(decoder, data[0], trained.queries(some), 3)
 
 
@@ -70,7 +69,7 @@ def test_vectors_that_were_brought_along_train_too(data):
     decoder = engine.Decoder(engine.make("top_k"))
     first = engine.decode(decoder, result.space, some, 3)
     assert engine.decode(decoder, result.space, result.queries(some), 3).index.equal(first.index)
-    with pytest.raises(DataError, match="no encoder"):
+    with pytest.raises(engine.DataError, match="no encoder"):
         engine.decode(decoder, result.space, "some text", 3)
 
 
@@ -100,7 +99,7 @@ def test_what_was_trained_is_trained_on(data, dense, tmp_path):
     assert result.history[0].dev.comp5 == pytest.approx(comp, abs=0.05)
     read = engine.load_trained(path, space)
     assert read.digest == result.digest and read.space.embeddings == result.space.embeddings
-    with pytest.raises(DataError, match="not a trained one"):
+    with pytest.raises(engine.DataError, match="not a trained one"):
         engine.load_trained(path, dense.space)
     colt = engine.train("colt", dense.space, queries, qrels, epochs=1, checkpoint=tmp_path / "colt")
     assert engine.load_trained(tmp_path / "colt", space).space.embeddings == colt.space.embeddings
@@ -140,14 +139,14 @@ def test_data_that_do_not_fit_are_refused(data, demo):
         ((planted(encoder=None)[0], Queries(queries.ids, queries.ids), qrels), {}, "no encoder"),
     ]
     for args, given, message in calls:
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(engine.DataError, match=message):
             engine.train("dense", *args, **given, **QUICK)
     for method, given, message in (
         ("sparse", {}, r"method must be one of 'dense', 'nnn', 'colt', .*; got 'sparse'"),
         ("dense", {"temperature": 1}, "has no parameter temperature"),
         ("dense", {"seed": -1}, "seed must be"),
     ):
-        with pytest.raises(ParamError, match=message):
+        with pytest.raises(engine.ParamError, match=message):
             engine.train(method, *data, **given)
 
 
@@ -166,7 +165,7 @@ PARAMS = [(method, param) for method in RECIPES for param in declared(method)]
 @pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
 def test_values_outside_the_domain_are_refused(method, param):
     for value in invalid_values(param):
-        with pytest.raises(ParamError, match=param.name):
+        with pytest.raises(engine.ParamError, match=param.name):
             make_recipe(method, **{param.name: value})
     assert param.parse(param.text(param.default)) == param.default
 

@@ -12,11 +12,8 @@ from click.testing import CliRunner
 import engine
 from engine import orag
 from engine.cli.group import main
-from engine.data.encoders import embed
-from engine.errors import DataError
 from engine.evaluation.export import ExportContext, export
 from engine.training.leakage import learnt_from
-from engine.values import Queries
 from support.datafiles import beir_of_things
 from support.training import QUICK, only
 
@@ -98,14 +95,14 @@ def test_what_was_learnt_from_is_known_by_text_and_by_id(folder, checkpoint, tmp
     trained = engine.load_trained(checkpoint, spaced(folder))
     train, test = dataset.judged("train"), dataset.judged("test")
     assert learnt_from(trained.space, train) == list(train.ids) and learnt_from(trained.space, test) == []
-    renamed = Queries(test.ids[:2], (f"  {train.texts[0].upper()}", "something else"))
+    renamed = engine.Queries(test.ids[:2], (f"  {train.texts[0].upper()}", "something else"))
     assert learnt_from(trained.space, renamed) == [test.ids[0]]
-    assert learnt_from(trained.space, Queries(train.ids[:1], ("another query of this id",))) == []
-    bare = replace(embed(train), texts=None)
+    assert learnt_from(trained.space, engine.Queries(train.ids[:1], ("another query of this id",))) == []
+    bare = replace(engine.embed(train), texts=None)
     assert learnt_from(trained.space, bare) == list(train.ids)
     assert learnt_from(spaced(folder), train) == []
     replace(trained, facts={**trained.facts, "learnt": [5]}).save(tmp_path / "odd.safetensors")
-    with pytest.raises(DataError, match="what it learnt from is no list of texts"):
+    with pytest.raises(engine.DataError, match="what it learnt from is no list of texts"):
         engine.load_trained(tmp_path / "odd.safetensors", spaced(folder))
 
 
@@ -197,10 +194,10 @@ def test_feedback_moves_what_was_trained(data, trained):
 def test_passages_are_adapted_as_documents_are(folder, checkpoint):
     """A document in one passage has, under max_sim, the score of its one vector."""
     trained = engine.load_trained(checkpoint, spaced(folder))
-    rows = embed(trained.space.corpus)
+    rows = engine.embed(trained.space.corpus)
     fitted = trained.space.adapt.passages(rows)
     assert torch.allclose(fitted.vectors, trained.space.vectors, atol=1e-5)
-    texts = Queries.of(["a game of chess", "taxes"])
+    texts = engine.Queries.of(["a game of chess", "taxes"])
     scores = [
         engine.decode(engine.Decoder(engine.make("top_k"), engine.make(name)), trained.space, texts, k=6)
         for name in ("dense", "max_sim")
@@ -212,10 +209,10 @@ def test_passages_are_adapted_as_documents_are(folder, checkpoint):
 
 def test_a_vector_a_document_has_no_passages(data):
     mixed = engine.train("colt", *data, epochs=1, batch=64)
-    with pytest.raises(DataError, match="no way from text to one"):
+    with pytest.raises(engine.DataError, match="no way from text to one"):
         mixed.space.adapt.passages(data[0].embeddings)
     dense = engine.train("dense", *data, **{**QUICK, "epochs": 1})
-    with pytest.raises(DataError, match="passages must be vectors of the encoder"):
+    with pytest.raises(engine.DataError, match="passages must be vectors of the encoder"):
         dense.space.adapt.passages(dense.space.embeddings)
 
 
@@ -223,5 +220,5 @@ def test_embed_queries_adapts(folder, checkpoint):
     space = engine.load_trained(checkpoint, spaced(folder)).space
     result = engine.embed_queries(space, ["chess", "volcano"])
     assert result.encoder == space.embeddings.encoder
-    assert torch.equal(result.vectors, space.adapt(embed(["chess", "volcano"])).vectors)
-    assert not torch.allclose(result.vectors, embed(["chess", "volcano"]).vectors, atol=1e-3)
+    assert torch.equal(result.vectors, space.adapt(engine.embed(["chess", "volcano"])).vectors)
+    assert not torch.allclose(result.vectors, engine.embed(["chess", "volcano"]).vectors, atol=1e-3)

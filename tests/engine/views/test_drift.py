@@ -10,7 +10,6 @@ from engine import orag
 from engine.drift.history import beginning, history, moments, standing
 from engine.drift.measures import MEASURES, drift
 from engine.drift.round_metrics import adapted
-from engine.errors import Cancelled, DataError
 from engine.simulation.simulate import Plan, simulate
 from engine.views import drift as views
 from engine.views.drift_map import beside, trajectories, turned
@@ -155,7 +154,7 @@ def test_a_session_looks_back_along_its_log(session):
 
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled, match="stopped after 0 of 14 moments"):
+    with pytest.raises(engine.Cancelled, match="stopped after 0 of 14 moments"):
         history(session, start, stop=stop)
 
 
@@ -290,5 +289,5 @@ def test_agreement_rises_where_both_move_to_the_same_place_and_drift_is_not_turn
     # A rotation of all that one encoder has is drift, not a frame.
     spun = beside(layout, space, start, other, other @ orthogonal(8, 5))
     assert spun.agreement[1] < towards.agreement[0]
-    with pytest.raises(DataError, match="the same 40 documents"):
+    with pytest.raises(engine.DataError, match="the same 40 documents"):
         beside(layout, space, start, other[:5], other[:5])

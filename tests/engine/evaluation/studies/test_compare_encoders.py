@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 import engine
-from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.statistics import statement
 from engine.evaluation.studies.compare_encoders import Variant, apart, compare_encoders, overlap
 from engine.values import Corpus, Qrels
@@ -158,7 +157,7 @@ def test_progress_is_told_and_a_stop_heard(made):
     assert [d for d, _, _ in told] == [0, 40, 80, 120, 160] and {t for _, t, _ in told} == {160}
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         compare_encoders(variants, [TOP], qrels, K, stop=stop)
 
 
@@ -170,12 +169,12 @@ def test_what_cannot_be_compared_is_refused(made):
         ({**variants, "new": variant(2, 20, "else")}, "old and new are not of one corpus"),
         ({**variants, "new": fewer}, "same queries in the same order"),
     ):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(engine.DataError, match=message):
             compare_encoders(wrong, [TOP], qrels, K)
     for wrong in ([], ["top_k"]):
-        with pytest.raises(ParamError, match="decoders must be"):
+        with pytest.raises(engine.ParamError, match="decoders must be"):
             compare_encoders(variants, wrong, qrels, K)
-    with pytest.raises(DataError, match="recall needs judgements"):
+    with pytest.raises(engine.DataError, match="recall needs judgements"):
         compare_encoders(variants, [TOP], None, K, metrics=("recall",))
 
 

@@ -11,12 +11,10 @@ import time
 import pytest
 
 import engine
-from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep import executors
 from engine.evaluation.sweep.compute import BLOCK
 from engine.evaluation.sweep.executors import ATTEMPTS
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.sweep.sweep import grid
 from support.clusters import Cluster, dask
 from support.patience import patient, until
 from support.points import digest_of_all
@@ -65,7 +63,7 @@ def starts_of(points):
 
 
 def test_processes_give_the_points_of_this_one_and_count_their_cells():
-    asked = [*grid("mmr", 3), *grid("facility_location", 2), *grid("vrsd")]
+    asked = [*engine.grid("mmr", 3), *engine.grid("facility_location", 2), *engine.grid("vrsd")]
     seen = []
     alone = list(engine.sweep(asked, *toy(), (1, 3, 5)))
     points = list(engine.sweep(asked, *toy(), (1, 3, 5), workers=2, progress=lambda *said: seen.append(said[:2])))
@@ -78,18 +76,18 @@ def assert_ends_when_stopped(points, stop):
     next(points)
     stop.set()
     since = time.monotonic()
-    with pytest.raises(Cancelled, match="stopped"):
+    with pytest.raises(engine.Cancelled, match="stopped"):
         list(points)
     assert time.monotonic() - since < SOON
 
 
 def test_processes_end_when_stopped_and_when_nobody_wants_more():
     stop = threading.Event()
-    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
+    points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
     assert_ends_when_stopped(points, stop)
     until(lambda: not multiprocessing.active_children())
 
-    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1)
+    points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1)
     next(points)
     points.close()
     assert not multiprocessing.active_children()
@@ -180,7 +178,7 @@ def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, 
 
 def test_without_dask_it_says_what_to_install(trail, monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    with pytest.raises(FrontierError, match=r"pip install 'frontier-retrieval\[cluster\]'"):
+    with pytest.raises(engine.FrontierError, match=r"pip install 'frontier-retrieval\[cluster\]'"):
         next(swept(cluster="tcp://127.0.0.1:1"))
 
 
@@ -220,7 +218,7 @@ def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
 @dask
 def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
     crew = cluster.crew(3)
-    with pytest.raises(FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
+    with pytest.raises(engine.FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
         list(swept([33], 5, cluster=crew.address))
     assert units(crew.trail) == {(33, 5): 2}
 
@@ -244,9 +242,9 @@ def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed
     monkeypatch.setattr(executors, "ANSWER", 1)
     for worker in list(crew.workers):
         crew.kill(worker.pid)
-    with pytest.raises(FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
+    with pytest.raises(engine.FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
         list(points)
-    with pytest.raises(FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
+    with pytest.raises(engine.FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
         list(swept(cluster=crew.address))
     assert digest_of_all(swept(store=path)) == undisturbed
     assert 0 < sum(units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
@@ -264,7 +262,7 @@ def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail,
             server.listen()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         since = time.monotonic()
-        with pytest.raises(FrontierError, match=f"no Dask scheduler answers at '{address}': .+"):
+        with pytest.raises(engine.FrontierError, match=f"no Dask scheduler answers at '{address}': .+"):
             list(swept(cluster=address))
         assert time.monotonic() - since < 2 + SOON
     assert {t.name for t in threading.enumerate()} <= before
@@ -273,5 +271,5 @@ def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail,
 @dask
 @pytest.mark.parametrize("address", ["nonsense", "telnet://127.0.0.1:1"])
 def test_what_is_no_address_is_named(address, trail):
-    with pytest.raises(FrontierError, match=f"no Dask scheduler answers at '{address}': "):
+    with pytest.raises(engine.FrontierError, match=f"no Dask scheduler answers at '{address}': "):
         list(swept(cluster=address))

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 import engine
-from engine.errors import FrontierError
 from engine.evaluation.sweep import executors
 from engine.evaluation.sweep.compute import Task, digests_of, embedded
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.sweep.sweep import grid
 from engine.values import EncoderRef
 from support.clusters import Cluster, dask
 from support.instances import problem
@@ -38,7 +36,7 @@ def problem_in_a_store(tmp_path, monkeypatch):
 
 def decoders(points=8):
     """Decoders of two families by turns, so that each is a unit of its own."""
-    families = zip(grid("mmr", points), grid("ssd", points), strict=False)
+    families = zip(engine.grid("mmr", points), engine.grid("ssd", points), strict=False)
     return [engine.Decoder(one.select, depth=60) for pair in families for one in pair]
 
 
@@ -82,7 +80,7 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
     crew = Cluster(tmp_path / "first")
     try:
         crew.crew(2)
-        with pytest.raises(FrontierError, match=f"cluster at '{crew.address}' lost the sweep; sweep again"):
+        with pytest.raises(engine.FrontierError, match=f"cluster at '{crew.address}' lost the sweep; sweep again"):
             for cell in engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.address):
                 cells.append(cell)
                 if len(cells) == 4:
