@@ -77,17 +77,13 @@ def test_grades_are_kept_as_they_are_given_undone_and_skipped(animals):
     app = pages.press(app, "judge.grade.3")
     second = pair(app, animals)
     assert second != first
-    (query,) = [q for q, text in zip(*parts(log_of(animals)), strict=True) if text == first[0]]
+    queries = log_of(animals).read().queries()
+    (query,) = [q for q, text in zip(queries.ids, queries.texts, strict=True) if text == first[0]]
     assert list(log_of(animals).read().grades) == [(query, first[1])]
     assert pair(pages.press(app, "judge.undo"), animals) == first and not log_of(animals).read().grades
     assert pair(pages.press(app, "judge.skip"), animals) == second, "what is skipped does not come again"
     assert "Last: skipped" in pages.texts(app) and not log_of(animals).read().grades
     pages.assert_plain(app, HOSTILE)
-
-
-def parts(log):
-    queries = log.read().queries()
-    return queries.ids, queries.texts
 
 
 def test_another_session_goes_on_where_the_first_left_off(animals):

@@ -373,12 +373,6 @@ def _number(pattern, text):
     return int(re.search(pattern, text)[1])
 
 
-def _table(text):
-    """{split: (queries, judgements)} of the table of splits."""
-    rows = re.findall(r"^\| (\w+) \| (\d+) \|.*\| (\d+) \|$", text, re.M)
-    return {split: (int(queries), int(judgements)) for split, queries, judgements in rows}
-
-
 @pytest.mark.parametrize("name", SETS)
 def test_counts_are_those_of_the_readme(name):
     text, dataset = _readme(name), load_dataset(DATA / name)
@@ -387,7 +381,8 @@ def test_counts_are_those_of_the_readme(name):
     # Where only some splits of the source were taken, the README's head gives the queries that are left.
     part = re.search(r"^The .* claims \((\d+) queries\)", text, re.M)
     assert len(dataset.queries) == (int(part[1]) if part else _number(r"queries in queries\.jsonl = (\d+)", text))
-    stated = _table(text)
+    rows = re.findall(r"^\| (\w+) \| (\d+) \|.*\| (\d+) \|$", text, re.M)
+    stated = {split: (int(queries), int(judgements)) for split, queries, judgements in rows}
     found = {split: (len(qrels), qrels.count) for split, qrels in dataset.qrels.items()}
     assert found and found == {split: counts for split, counts in stated.items() if part is None or split in found}
 

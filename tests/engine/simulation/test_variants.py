@@ -24,12 +24,6 @@ RULES = {
 }
 
 
-def in_words(space):
-    """The space with texts that BM25 can read, each with its document's own word."""
-    texts = tuple(f"word{row} text" for row in range(len(space)))
-    return engine.Space(engine.Corpus(space.corpus.ids, texts), space.embeddings, "cpu")
-
-
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("reranker", ["cosine", "judgements", "dense"])
 def test_draws_and_steps_with_a_reranker_are_those_a_session_would_make(rule, reranker):
@@ -65,7 +59,9 @@ def test_a_scorer_of_words_picks_by_words():
     space, queries, qrels = planted(n=20, each=4)
     words = tuple(f"word{next(iter(qrels.grades[q]))[1:]}" for q in queries.ids)
     asked = engine.Embeddings(queries.ids, queries.vectors, texts=words)
-    found = simulate(in_words(space), asked, qrels, plan=QUIET, reranker="bm25", candidates=20)
+    texts = tuple(f"word{row} text" for row in range(len(space)))
+    readable = engine.Space(engine.Corpus(space.corpus.ids, texts), space.embeddings, "cpu")
+    found = simulate(readable, asked, qrels, plan=QUIET, reranker="bm25", candidates=20)
     assert found.trail.right.all(), "all are drawn, and the word names the right one"
     with pytest.raises(engine.DataError, match="reads the query's words"):
         simulate(space, queries, qrels, plan=QUIET, reranker="bm25")

@@ -34,11 +34,6 @@ def made():
     return variants, Qrels(grades)
 
 
-def top(variant):
-    """(n, K) rows of the largest inner products, by NumPy alone."""
-    return np.argsort(-(variant.queries.vectors @ variant.space.vectors.T).numpy(), axis=1, kind="stable")[:, :K]
-
-
 def by_hand(rows, variants, qrels):
     """Recall, and ILAD in the first space, by loops."""
     vectors = variants["old"].space.vectors.double().numpy()
@@ -55,7 +50,8 @@ def test_values_overlap_and_statistics_against_numpy_and_scipy(made):
     variants, qrels = made
     found = compare_encoders(variants, [TOP, MMR], qrels, K)
     name = found.decoders[0]
-    rows = {v: top(variants[v]) for v in variants}
+    products = {v: (own.queries.vectors @ own.space.vectors.T).numpy() for v, own in variants.items()}
+    rows = {v: np.argsort(-products[v], axis=1, kind="stable")[:, :K] for v in variants}
     wanted = {v: by_hand(rows[v], variants, qrels) for v in variants}
     for v in variants:
         for metric, column in zip(("recall", "ilad"), wanted[v], strict=True):
