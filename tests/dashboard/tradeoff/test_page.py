@@ -95,8 +95,7 @@ def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == ["top_k", "mmr"]
     pages.ended(app)
-    app.button(key="tradeoff.all").click()
-    app.run()
+    pages.press(app, "tradeoff.all")
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == list(engine.methods("selector")) and "tradeoff.all" not in pages.keys(app)
     start = app.button(key="tradeoff.start")
@@ -137,8 +136,7 @@ def test_without_a_click_the_best_within_the_budget_is_open_and_can_be_taken_alo
     app = measured()
     assert next(t["name"] for t in figure(app)["data"] if t.get("error_x")) == "selected"
     assert 'select=engine.make("vrsd")' in app.code[0].value
-    app.button(key="tradeoff.use").click()
-    app.run()
+    pages.press(app, "tradeoff.use")
     assert app.session_state["decoders"] == FEW
 
 
@@ -370,8 +368,7 @@ def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
     order = bars["customdata"]
     asked = lambda: re.search(r"(\d+) of 157 · Recall (\S+)", pages.texts(app)).groups()  # noqa: E731
     for key, at in (("most", 0), ("after", 1), ("before", 0), ("least", len(order) - 1)):
-        app.button(key=f"tradeoff.{key}").click()
-        app.run()
+        pages.press(app, f"tradeoff.{key}")
         assert not app.exception and asked()[0] == str(at + 1), key
     assert app.button(key="tradeoff.after").disabled and asked()[1].startswith("−")
 

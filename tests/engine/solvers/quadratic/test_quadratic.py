@@ -1,4 +1,4 @@
-"""frank_wolfe and max_sum against independent float64 procedures, swaps, the CCBQP paper's theorems and at the edges."""
+"""frank_wolfe and max_sum against independent float64 procedures, swaps and the CCBQP paper's theorems."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
