@@ -104,6 +104,7 @@ def home(tmp_path, monkeypatch):
     """A FRONTIER_HOME of the test's own, which is not there yet."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+    return tmp_path / "home"
 
 
 @pytest.fixture(scope="session")

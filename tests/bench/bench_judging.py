@@ -19,7 +19,6 @@ import engine
 from engine.evaluation.metrics import measure, title_of
 from engine.evaluation.runs import runs_of
 from engine.judging.pool import TOGETHER, order, pool
-from engine.stages import methods
 from engine.wording import decimal
 
 SETS = {"perspectrum": "dev", "toollens": "test", "cranfield": "test", "ultratool-en": "test"}
@@ -39,9 +38,9 @@ ORDERS = {
 
 def decoders():
     """The systems of the study."""
-    first = engine.make(next(iter(methods("selector"))))
+    first = engine.make(next(iter(engine.methods("selector"))))
     words = [engine.Decoder(first, engine.make(name)) for name in ("bm25", "hybrid")]
-    return [engine.Decoder(engine.make(name)) for name in methods("selector")] + words
+    return [engine.Decoder(engine.make(name)) for name in engine.methods("selector")] + words
 
 
 def ranked(rankings, space, queries, qrels):

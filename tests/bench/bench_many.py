@@ -18,7 +18,6 @@ from engine.data.encoders import truncated_count
 from engine.data.models.encoder_model import find
 from engine.decoder import query_batch
 from engine.evaluation.statistics import holm, sign_flips
-from engine.values import Qrels
 from support.judged_sets import DATA
 
 SETS = ("multihop-rag-summ500", "cranfield")
@@ -40,7 +39,7 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     """The set's rows of the table, and what there is to know of the set."""
     judged = Judged(Path(DATA) / name)
     data, space = judged.data, judged.space
-    qrels = Qrels({query: grades for own in data.qrels.values() for query, grades in own.grades.items()})
+    qrels = engine.Qrels({query: grades for own in data.qrels.values() for query, grades in own.grades.items()})
     queries = engine.embed(data.queries.only(qrels.grades), device="cpu")
     scorers = {"one vector (dense)": engine.make("dense")}
     for length in LENGTHS:

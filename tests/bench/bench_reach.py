@@ -19,7 +19,6 @@ from selector_data import HOW, clustered
 
 import engine
 from engine.data.stores.arrays import ArrayStore
-from engine.reach import Reach
 from engine.wording import percent
 from support.stores import Engines
 
@@ -75,7 +74,7 @@ def proven_cells(store, space, queries, ids, k, say):
     for name, params in CELLS:
         decoder = engine.Decoder(engine.make(name, **params))
         started = time.process_time()
-        answer = engine.decode(decoder, Reach(store, exact=True), queries, k)
+        answer = engine.decode(decoder, engine.Reach(store, exact=True), queries, k)
         seconds = (time.process_time() - started) / len(queries)
         whole = engine.decode(decoder, space, queries, k)
         told = answer.info
@@ -94,8 +93,8 @@ def index_cells(store, space, queries, ids, k, say):
     for name, params in BY_INDEX:
         decoder = engine.Decoder(engine.make(name, **params))
         told, proof = (
-            engine.decode(decoder, Reach(store), queries, k).info,
-            Reach(store).prove(decoder, queries, k).info,
+            engine.decode(decoder, engine.Reach(store), queries, k).info,
+            engine.Reach(store).prove(decoder, queries, k).info,
         )
         whole = engine.decode(decoder, space, queries, k)
         truth = [[ids[row] for row in whole.rows(q)] for q in range(len(queries))]

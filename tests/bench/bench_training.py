@@ -15,23 +15,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import harness
 import torch
-from harness import (
-    Block,
-    Judged,
-    Say,
-    arguments,
-    forget_peak,
-    machine,
-    memory,
-    run_json,
-    space_of,
-    stopwatch,
-    table,
-    timed,
-    verdict,
-    write_page,
-)
 from selector_data import clustered
 
 import engine
@@ -39,7 +24,6 @@ from engine.training.dataset import Samples, gather_samples
 from engine.training.loop import generator_of
 from engine.training.recipes import make_recipe
 from engine.training.train import prepare_run
-from engine.values import Embeddings, Qrels
 
 D, BATCH, QUERIES = 384, 64, 13_515
 """Queries: of toollens; an epoch of made data is one of so many."""
@@ -64,20 +48,20 @@ HEAD = (
 def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     """Space, samples, and queries an epoch."""
     if where in REAL:
-        judged = Judged(data / where, REAL[where])
+        judged = harness.Judged(data / where, REAL[where])
         learnt = {q for split in ("train", "dev") for q in judged.data.qrels[split].grades}
         queries = engine.embed(judged.data.queries.only(learnt), device="cpu")
         samples = gather_samples(judged.space, queries, judged.data.qrels, "train", "dev")
         return judged.space, samples, len(samples)
     n, count = MADE[where], BATCH * (max(STEPS.values()) + 1)
-    space = space_of(clustered(n, D).vectors)
+    space = harness.space_of(clustered(n, D).vectors)
     source = torch.Generator().manual_seed(1)
     relevant = torch.randint(n, (count, 3), generator=source)
     noise = 0.02 * torch.randn(count, D, generator=source)
     asked = torch.nn.functional.normalize(space.vectors[relevant].mean(1) + noise)
     grades = {f"q{i}": {str(j): 1 for j in own} for i, own in enumerate(relevant.tolist())}
-    queries, (last, *_) = Embeddings(tuple(grades), asked), reversed(grades)
-    qrels = {"dev": Qrels({last: grades.pop(last)}), "train": Qrels(grades)}
+    queries, (last, *_) = engine.Embeddings(tuple(grades), asked), reversed(grades)
+    qrels = {"dev": engine.Qrels({last: grades.pop(last)}), "train": engine.Qrels(grades)}
     return space, gather_samples(space, queries, qrels, "train", "dev"), QUERIES
 
 
@@ -91,10 +75,10 @@ def cell(where: str, way: str, steps: int, data: Path) -> dict[str, Any]:
     job = prepare_run(make_recipe(method, **params), samples, 0)
     type(make_recipe(method, **params).decoder().select).warm()
     batches = islice(job.batches(generator_of(0, 0)), steps + 1)
-    forget_peak()
-    before, seconds, supports = memory("VmRSS"), [], []
+    harness.forget_peak()
+    before, seconds, supports = harness.memory("VmRSS"), [], []
     for batch in batches:
-        spent, (losses, _) = timed(job.built.step, batch, 1.0, clock=time.process_time)
+        spent, (losses, _) = harness.timed(job.built.step, batch, 1.0, clock=time.process_time)
         seconds.append(spent)
         if losses.weights is not None:
             supports.append(float(losses.weights[0].double().mean()))
@@ -104,12 +88,12 @@ def cell(where: str, way: str, steps: int, data: Path) -> dict[str, Any]:
         "way": way,
         "queries": queries,
         "step": statistics.median(seconds[1:]),
-        "bytes": max(0, memory("VmHWM") - before),
+        "bytes": max(0, harness.memory("VmHWM") - before),
         "support": statistics.mean(supports) if supports else None,
     }
 
 
-def measure(given: argparse.Namespace, say: Say) -> list[dict[str, Any]]:
+def measure(given: argparse.Namespace, say: harness.Say) -> list[dict[str, Any]]:
     """Every cell, the fastest of some processes."""
     names = [name for name in REAL if (given.data / name).is_dir()] + list(MADE)
     cells: dict[tuple[str, str], dict[str, Any]] = {}
@@ -117,14 +101,14 @@ def measure(given: argparse.Namespace, say: Say) -> list[dict[str, Any]]:
         if name in MADE and way == "dense":
             continue
         steps = given.steps or STEPS[name]
-        measured = run_json(__file__, "--data", given.data, "--cell", name, way, steps)
+        measured = harness.run_json(__file__, "--data", given.data, "--cell", name, way, steps)
         row = cells.setdefault((name, way), measured)
         row["step"] = min(row["step"], measured["step"])
         say(f"{name}: {way}: {measured['step']:.3f} s a step, {measured['bytes'] / 2**20:.0f} MiB")
     return list(cells.values())
 
 
-def tables(figures: list[dict[str, Any]]) -> list[Block]:
+def tables(figures: list[dict[str, Any]]) -> list[harness.Block]:
     """The section as Markdown."""
     cells = {(row["where"], row["way"]): row for row in figures}
     rows = []
@@ -143,10 +127,10 @@ def tables(figures: list[dict[str, Any]]) -> list[Block]:
             ratio = cells[name, UNROLLED][key] / cells[name, IMPLICIT][key]
             better = "faster" if key == "step" else "less memory"
             target = f"{name}: at least {least} × {better} than unrolled"
-            targets.append((target, f"{ratio:.1f} ×", verdict(ratio >= least)))
+            targets.append((target, f"{ratio:.1f} ×", harness.verdict(ratio >= least)))
     return [
-        table(HEAD, rows, "lrrlrrrrrr"),
-        table(("asked", "measured", "met"), targets),
+        harness.table(HEAD, rows, "lrrlrrrrrr"),
+        harness.table(("asked", "measured", "met"), targets),
         f"Batches of {BATCH}, adapters of width 768 on d = {D}, λ₁ = λ₂ = .1, the encoder's own vectors at the start. "
         "A step: encoding, solving, backward, clipping, AdamW, in seconds of one core; the median of "
         f"{STEPS['toollens']} steps (of {STEPS['clustered, 10,000']} and {STEPS['clustered, 50,000']} for the made "
@@ -158,13 +142,13 @@ def tables(figures: list[dict[str, Any]]) -> list[Block]:
 
 
 def main() -> None:
-    given, say = arguments(__doc__, data=True, cell=[""], steps=0), stopwatch()
+    given, say = harness.arguments(__doc__, data=True, cell=[""], steps=0), harness.stopwatch()
     if given.cell != [""]:
         where, way, steps = given.cell
         print(json.dumps(cell(where, way, int(steps), given.data)))
         return
-    about = f"{machine(('torch', 'numpy', 'numba'))}."
-    write_page(given, "training-speed", "An epoch of training", about, *tables(measure(given, say)))
+    about = f"{harness.machine(('torch', 'numpy', 'numba'))}."
+    harness.write_page(given, "training-speed", "An epoch of training", about, *tables(measure(given, say)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from safetensors.torch import save_file
 import engine
 from engine.data import shipped
 from engine.data.models import encoder_model
-from engine.values import Corpus
 
 READ = "import json; from engine.data import demo; print(json.dumps(demo.numpy_api_documents()))"
 
@@ -33,7 +32,7 @@ def passages(python: str, version: str) -> tuple[str, ...]:
         paths = {"PYTHONPATH": os.pathsep.join((folder, str(ROOT)))}
         done = subprocess.run([command, "-c", READ], env=os.environ | paths, check=True, capture_output=True)
     ids, titles, texts = zip(*json.loads(done.stdout), strict=True)
-    return Corpus(ids, texts, titles).passages
+    return engine.Corpus(ids, texts, titles).passages
 
 
 def main() -> None:

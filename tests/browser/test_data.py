@@ -4,24 +4,9 @@ import csv
 import io
 import re
 
-from support.browser import (
-    MARKS,
-    WAIT,
-    ask_by,
-    choose,
-    column,
-    diversity,
-    idle,
-    lists,
-    read_first,
-    settled,
-    slide,
-    type_query,
-    until,
-    view,
-)
+from support import browser as kit
 
-pytestmark = MARKS
+pytestmark = kit.MARKS
 
 ANIMALS = ("cat", "dog", "horse", "heron", "whale", "mouse")
 VERBS = ("runs", "sleeps", "eats", "jumps")
@@ -43,10 +28,10 @@ def table(rows):
 
 def upload(page, server, name, content):
     page.goto(f"{server}/data")
-    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("Load and embed").wait_for(timeout=kit.WAIT)
     page.get_by_text("Upload", exact=True).click()
     page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/csv", "buffer": content})
-    page.get_by_text("Text column").wait_for(timeout=WAIT)
+    page.get_by_text("Text column").wait_for(timeout=kit.WAIT)
 
 
 def test_upload_map_embed_query_and_slide(page, server):
@@ -55,23 +40,23 @@ def test_upload_map_embed_query_and_slide(page, server):
         for i, (a, v) in enumerate((a, v) for a in ANIMALS for v in VERBS)
     ]  # fmt: skip
     upload(page, server, f"animals-{page.scheme}.csv", table(rows))
-    page.locator("[data-testid=stDataFrame] table th", has_text="code").wait_for(state="attached", timeout=WAIT)
-    until(page, lambda: column(page, 0, "code")[:2] == ["000", "001"])
-    choose(page, "Text column", "said")
-    choose(page, "Id column", "code")
-    idle(page)
+    page.locator("[data-testid=stDataFrame] table th", has_text="code").wait_for(state="attached", timeout=kit.WAIT)
+    kit.until(page, lambda: kit.column(page, 0, "code")[:2] == ["000", "001"])
+    kit.choose(page, "Text column", "said")
+    kit.choose(page, "Id column", "code")
+    kit.idle(page)
     page.get_by_text("Load and embed").click()
-    page.get_by_text("24 documents · ").wait_for(timeout=WAIT)
+    page.get_by_text("24 documents · ").wait_for(timeout=kit.WAIT)
 
     page.get_by_text("Explore", exact=True).click()
-    type_query(page, "a sleeping cat")
-    settled(page)
-    top, before = lists(page)
+    kit.type_query(page, "a sleeping cat")
+    kit.settled(page)
+    top, before = kit.lists(page)
     assert top[0] == "a cat that sleeps"
-    spread = diversity(page, 1)
-    slide(page, "Home")
-    until(page, lambda: diversity(page, 1) > spread and lists(page)[1] != before)
-    assert lists(page)[0] == top
+    spread = kit.diversity(page, 1)
+    kit.slide(page, "Home")
+    kit.until(page, lambda: kit.diversity(page, 1) > spread and kit.lists(page)[1] != before)
+    assert kit.lists(page)[0] == top
 
 
 def test_text_of_a_hostile_table_never_acts(page, server):
@@ -83,36 +68,36 @@ def test_text_of_a_hostile_table_never_acts(page, server):
     upload(page, server, f"[link](x) {page.scheme} $x$ <b>.csv", table(rows))
     innocent(page, acted)
     for label, head in (("Text column", heads[1]), ("Id column", heads[0]), ("Title column", heads[2])):
-        choose(page, label, head)
-    idle(page)
+        kit.choose(page, label, head)
+    kit.idle(page)
     innocent(page, acted)
     page.get_by_text("Load and embed").click()
-    page.get_by_text("18 documents · ").wait_for(timeout=WAIT)
+    page.get_by_text("18 documents · ").wait_for(timeout=kit.WAIT)
     innocent(page, acted)
     for name in ("Encoders", "Cache"):
-        view(page, name)
-        idle(page)
+        kit.view(page, name)
+        kit.idle(page)
         innocent(page, acted)
 
     page.get_by_text("Explore", exact=True).click()
-    type_query(page, " ".join(HOSTILE))
-    settled(page)
-    assert all(any(bad in name for bad in HOSTILE) for name in lists(page)[0])
+    kit.type_query(page, " ".join(HOSTILE))
+    kit.settled(page)
+    assert all(any(bad in name for bad in HOSTILE) for name in kit.lists(page)[0])
     innocent(page, acted)
-    read_first(page)
-    page.get_by_text(re.compile(r"^Relevance [−-]?\d\.\d{3}, rank \d+ of 18")).wait_for(timeout=WAIT)
+    kit.read_first(page)
+    page.get_by_text(re.compile(r"^Relevance [−-]?\d\.\d{3}, rank \d+ of 18")).wait_for(timeout=kit.WAIT)
     innocent(page, acted)
-    view(page, "Table")
-    idle(page)
+    kit.view(page, "Table")
+    kit.idle(page)
     innocent(page, acted)
     page.locator(".st-key-reading-close button").first.click()
-    ask_by(page, "Like a document")
+    kit.ask_by(page, "Like a document")
     page.get_by_role("textbox", name="Document id").fill("nothing like it 192")
     page.get_by_role("textbox", name="Document id").press("Enter")
-    page.get_by_text("No document has this id").wait_for(timeout=WAIT)
+    page.get_by_text("No document has this id").wait_for(timeout=kit.WAIT)
     page.get_by_role("textbox", name="Document id").fill("href")
     page.get_by_role("textbox", name="Document id").press("Enter")
-    page.get_by_text("Did you mean").wait_for(timeout=WAIT)
+    page.get_by_text("Did you mean").wait_for(timeout=kit.WAIT)
     innocent(page, acted)
 
 

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 import engine
 from dashboard.serve import main
 from engine.evaluation.sweep.store import Store
-from engine.values import Qrels, Queries
 from support.patience import patient
 from support.points import digest_of_all
 from support.tiny_models import tiny_cross_encoder
@@ -110,7 +109,7 @@ def test_mistakes_are_named(args, said, tmp_path):
 
 @pytest.fixture(scope="module")
 def qrels(demo, asked):
-    return Qrels({q: demo[0].qrels["dev"].grades[q] for q in asked.ids})
+    return engine.Qrels({q: demo[0].qrels["dev"].grades[q] for q in asked.ids})
 
 
 def cell(decoder, *data, **options):
@@ -184,7 +183,7 @@ def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, qrels, 
 
 def test_text_is_embedded_and_read(demo):
     _, space = demo
-    queries = Queries.of(["cumulative product of elements"])
+    queries = engine.Queries.of(["cumulative product of elements"])
     for scorer in [name for name, spec in SCORERS.items() if not spec.cls.rerank_only]:
         answer = engine.decode(engine.Decoder(engine.make("top_k"), engine.make(scorer)), space, queries, k=5)
         assert "prod" in " ".join(space.corpus.ids[i] for i in answer.index[0])

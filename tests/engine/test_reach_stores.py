@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import engine
-from engine.reach import Reach
 from support.instances import problem
 from support.stores import KINDS, PASSWORD
 
@@ -34,7 +33,7 @@ def documents(n=1500, d=24, seed=5):
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_answers_are_those_of_the_whole_corpus(engines, kind):
     ids, rows, queries, space = documents()
-    reach = Reach(engines.store_of(kind, ids, rows), exact=True)
+    reach = engine.Reach(engines.store_of(kind, ids, rows), exact=True)
     for name, params in CELLS:
         whole = engine.decode(decoder(name, params), space, queries, K)
         asked = engine.decode(decoder(name, params), reach, queries, K)
@@ -56,7 +55,7 @@ def test_filter_makes_a_corpus_of_what_matches(engines, kind):
     chosen = list(range(0, len(ids), 2))
     part = tuple(ids[row] for row in chosen)
     space = engine.Space(engine.Corpus(part, ("",) * len(part)), engine.Embeddings(part, rows[chosen]))
-    reach = Reach(engines.store_of(kind, ids, rows), where={"parity": ["even"]}, exact=True)
+    reach = engine.Reach(engines.store_of(kind, ids, rows), where={"parity": ["even"]}, exact=True)
     assert len(reach) == len(part)
     whole = engine.decode(decoder("mmr", {"relevance_weight": 0.6}), space, queries, K)
     asked = engine.decode(decoder("mmr", {"relevance_weight": 0.6}), reach, queries, K)
@@ -67,7 +66,7 @@ def test_index_of_pgvector_proves_nothing_and_a_proof_takes_at_most_three_scans(
     ids, rows, queries, space = documents(n=6000, d=48)
     store = engines.store_of("pgvector", ids, rows, index="hnsw")
     store.table = type(store.table)(**{**vars(store.table), "force_index": True})
-    reach = Reach(store)
+    reach = engine.Reach(store)
     missed = 0
     for name, params in [*CELLS, ("nnn", {"l1": 0.01, "l2": 0.01})]:
         whole = engine.decode(decoder(name, params), space, queries, K)
@@ -87,7 +86,7 @@ def test_weights_that_a_proof_certifies_have_no_violator_in_a_full_scan(engines)
     store = engines.store_of("pgvector", ids, rows, index="hnsw")
     store.table = type(store.table)(**{**vars(store.table), "force_index": True})
     for l1, l2 in ((0.1, 0.1), (0.01, 0.01)):
-        proved = Reach(store).prove(decoder("nnn", {"l1": l1, "l2": l2}), queries, 400)
+        proved = engine.Reach(store).prove(decoder("nnn", {"l1": l1, "l2": l2}), queries, 400)
         row_of = {name: row for row, name in enumerate(ids)}
         for q, info in enumerate(proved.info):
             chosen = [row_of[name] for name in info["ids"]]
@@ -101,7 +100,7 @@ def test_weights_that_a_proof_certifies_have_no_violator_in_a_full_scan(engines)
 def test_rows_added_between_two_answers_are_seen(engines):
     ids, rows, queries, _ = documents()
     store = engines.store_of("pgvector", ids, rows)
-    reach = Reach(store, exact=True)
+    reach = engine.Reach(store, exact=True)
     before = engine.decode(decoder("top_k", {}), reach, queries[:1], 1).info[0]
     engines.add(store, "newcomer", queries[0])
     after = engine.decode(decoder("top_k", {}), reach, queries[:1], 1).info[0]
@@ -112,7 +111,7 @@ def test_rows_added_between_two_answers_are_seen(engines):
 def test_write_elsewhere_in_the_cluster_keeps_what_is_known_but_for_texts(engines):
     ids, rows, queries, _ = documents()
     store = engines.store_of("pgvector", ids, rows)
-    reach = Reach(store, exact=True)
+    reach = engine.Reach(store, exact=True)
     before = engine.decode(decoder("mmr", {}), reach, queries[:1], K)
     space, snapshot = reach.space, reach.ref.snapshot
     first = space.corpus.texts[before.rows(0)[0]]
@@ -126,7 +125,7 @@ def test_write_elsewhere_in_the_cluster_keeps_what_is_known_but_for_texts(engine
 def test_milvus_that_changes_while_it_is_asked_is_refused(engines, monkeypatch):
     ids, rows, queries, _ = documents(n=800)
     store = engines.store_of("milvus file", ids, rows)
-    reach = Reach(store)
+    reach = engine.Reach(store)
     search = store.search
 
     def searched(*args, **kwargs):
@@ -140,5 +139,5 @@ def test_milvus_that_changes_while_it_is_asked_is_refused(engines, monkeypatch):
 
 def test_what_travels_of_a_reach_is_its_name(engines):
     ids, rows, _, _ = documents(n=300)
-    sent = pickle.dumps(Reach(engines.store_of("pgvector", ids, rows)).__reduce__()[1])
+    sent = pickle.dumps(engine.Reach(engines.store_of("pgvector", ids, rows)).__reduce__()[1])
     assert len(sent) < 1000 and PASSWORD.encode() not in sent

@@ -5,16 +5,13 @@ import pytest
 import torch
 
 import engine
+from support.instances import unit
 
 TEXTS = ("a red apple", "a fast car", "a red car", "green apples")
 RNG = np.random.default_rng(0)
 ROWS = 3 * RNG.standard_normal((4, 5))
 QUERIES = 7 * RNG.standard_normal((2, 5))
 DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr", "vrsd", "nnn", "dpp")]
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

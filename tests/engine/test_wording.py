@@ -9,17 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.statistics import p_value
-from engine.wording import (
-    STEERING,
-    command_line,
-    decimal,
-    gain,
-    in_json,
-    percent,
-    power,
-    signed,
-    visible,
-)
+from engine.wording import STEERING, command_line, decimal, gain, in_json, percent, power, signed, visible
 
 
 def test_numbers_have_one_style():

@@ -206,7 +206,8 @@ def fill(name: str, folder: str, rooms: int, seed: int, by: str) -> dict:
     made is not kept; other: results that are not as undisturbed
     """
     place, chance = Path(folder), random.Random(seed)
-    whole, used = lived(name, place / "whole"), _sizes(place / "whole")
+    whole = lived(name, place / "whole")
+    used = [path.stat().st_size for path in (place / "whole").rglob("*") if path.is_file()]
     _empty(place / "whole")
     most = sum(used) if by == "disk" else max(used)
     told: dict = {"refused": 0, "ended": 0, "silent": 0, "lost": 0, "messages": [], "defects": [], "other": []}
@@ -281,10 +282,6 @@ def _ballast(disk: Path, room: int) -> Iterator[None]:
         yield
     finally:
         file.unlink()
-
-
-def _sizes(folder: Path) -> list[int]:
-    return [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
 
 
 def _empty(folder: Path) -> None:

@@ -8,7 +8,6 @@ import torch
 
 import engine
 from engine import orag
-from engine.errors import DataError
 from engine.values import EncoderRef
 from support.instances import unit
 
@@ -48,7 +47,7 @@ def same(a: orag.Session, b: orag.Session) -> bool:
 def assert_refused(path, space: engine.Space, said: str) -> None:
     """Neither is the log opened nor loaded, and the error says why."""
     for call in (orag.log, orag.load):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(engine.DataError, match=said):
             call(path, space)
 
 

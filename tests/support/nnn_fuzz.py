@@ -12,14 +12,7 @@ import numpy as np
 import engine
 from engine.matrix import Matrix
 from engine.solvers.elastic_net import solve
-from support.elastic_oracles import (
-    exact_digits,
-    exact_minimiser,
-    exact_numbers,
-    exact_objective,
-    exact_violations,
-    weights_of,
-)
+from support import elastic_oracles as oracles
 from support.instances import unit
 
 FAMILIES = ("random", "clustered", "axes", "lattice", "hollow")
@@ -120,8 +113,8 @@ def judged(given):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         answer = ask(given, given.queries)
-    full = weights_of(answer, len(given.rows))
-    with exact_digits(given.l2):
+    full = oracles.weights_of(answer, len(given.rows))
+    with oracles.exact_digits(given.l2):
         for b, info in enumerate(answer.info):
             false, distance = _certificates(given, b, full[b], answer.index[b].tolist(), info)
             numbers = [info[name] for name in ("residual", "gap", "bound")]
@@ -138,9 +131,9 @@ def judged(given):
 
 def _certificates(given, b, weights, order, info):
     problem = given.rows, given.queries[b]
-    w, best = exact_numbers(weights), exact_minimiser(*problem, given.l1, given.l2)
+    w, best = oracles.exact_numbers(weights), oracles.exact_minimiser(*problem, given.l1, given.l2)
     distance = mpmath.norm([x - y for x, y in zip(w, best, strict=True)])
-    off = max(exact_violations(*problem, w, given.l1, given.l2))
+    off = max(oracles.exact_violations(*problem, w, given.l1, given.l2))
     false = []
     if info["bound"] is not None and distance > info["bound"]:
         false.append("bound")
@@ -151,10 +144,12 @@ def _certificates(given, b, weights, order, info):
     if off > info["residual"]:
         false.append("residual")
     if info["gap"] is not None:
-        higher = exact_objective(*problem, w, given.l1, given.l2) - exact_objective(*problem, best, given.l1, given.l2)
+        higher = oracles.exact_objective(*problem, w, given.l1, given.l2) - oracles.exact_objective(
+            *problem, best, given.l1, given.l2
+        )
         if higher > info["gap"]:
             false.append("gap")
-    score = max(mpmath.fdot(row, exact_numbers(given.queries[b])) for row in exact_numbers(given.rows))
+    score = max(mpmath.fdot(row, oracles.exact_numbers(given.queries[b])) for row in oracles.exact_numbers(given.rows))
     if info["certified"] and off > 1e-6 * abs(score):
         false.append("certified")
     return false, float(distance)

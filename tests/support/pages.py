@@ -124,7 +124,9 @@ def worked(app, key, *purposes):
 def begun(app, key, purpose, count):
     """The job that a click on a button began, once it has so many finished pieces and the page shows them."""
     job = job_of(press(app, key), purpose)
-    wait_for_partial(job, count)
+    while job.running and len(job.partial or ()) < count:
+        job.join(0.02)
+    assert len(job.partial) == count and job.running
     run(app)
     return job
 
@@ -170,13 +172,6 @@ def held_after(work, count):
         return work(*args, seen=hold, stop=stop, **options)
 
     return holding
-
-
-def wait_for_partial(job, count):
-    """Wait until a job has this many finished pieces."""
-    while job.running and len(job.partial or ()) < count:
-        job.join(0.02)
-    assert len(job.partial) == count and job.running
 
 
 def component(app, key):

@@ -3,7 +3,6 @@
 import numpy as np
 
 import engine
-from engine.values import Qrels
 from support.instances import unit
 
 
@@ -23,4 +22,4 @@ def planted(seed=0, n=40, d=16, each=10, noise=1.2, right=1):
     space = engine.Space(engine.Corpus(ids, texts), vectors, "cpu")
     queries = engine.Embeddings(tuple(f"q{i}" for i in range(n * each)), asked.astype(np.float32))
     grades = {f"q{i}": {f"d{(item + j) % n}": 1 for j in range(right)} for i, item in enumerate(about.tolist())}
-    return space, queries, Qrels(grades)
+    return space, queries, engine.Qrels(grades)

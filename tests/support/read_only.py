@@ -23,7 +23,6 @@ from engine.data import cache, codes
 from engine.evaluation.sweep.store import Store, cached_file
 from engine.judging.log import JudgingLog
 from engine.paths import home, unkept
-from engine.stages import make
 from engine.values import Qrels
 from support import training
 from support.processes import environment
@@ -67,10 +66,10 @@ def _steps(corpus: Path):
     ids = dataset.corpus.ids
     grades = {query: {doc: 1 for doc in ids[at::2]} for at, query in enumerate(queries.ids)}
     asked = {"qrels": Qrels(grades), "k": 3, "metrics": ("recall",)}
-    decoders = [engine.Decoder(make("top_k")), engine.Decoder(make("mmr", relevance_weight=0.5))]
+    decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr", relevance_weight=0.5))]
 
     def answers(name):
-        return engine.decode(engine.Decoder(make(name)), space, vectors, k=3).index.tolist()
+        return engine.decode(engine.Decoder(engine.make(name)), space, vectors, k=3).index.tolist()
 
     def cells(**more):
         return [point.digest for point in engine.sweep(decoders, space, vectors, **asked, **more)]

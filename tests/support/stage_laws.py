@@ -14,7 +14,6 @@ import torch
 
 import engine
 from engine.decoder import query_batch
-from engine.values import Corpus, Embeddings
 from support.instances import FAMILIES, problem
 from support.random_texts import corpus_of
 
@@ -216,7 +215,7 @@ def word_space(seed, n=24, order=None, longest=14):
     texts = [" ".join(rng.choice(WORDS, size=size)) for size in rng.integers(1, longest, size=n)]
     order = list(range(n)) if order is None else list(order)
     plain = corpus_of([f"{text} only{i}" for i, text in enumerate(texts)])
-    corpus = Corpus(tuple(plain.ids[i] for i in order), tuple(plain.texts[i] for i in order))
+    corpus = engine.Corpus(tuple(plain.ids[i] for i in order), tuple(plain.texts[i] for i in order))
     # In float32, where a vector depends on its batch by no more than the last bits.
     space = engine.Space(corpus, engine.embed(plain, dtype="float32").take(order))
     return space, query_batch(space, ["sort sort", "mean axis only3", "sum shape of nothing"])
@@ -241,7 +240,7 @@ class ScorerLaws:
     def test_some_documents_alone_are_scored_as_among_all_unless_it_says_so(self, name, given):
         space, batch = word_space(8)
         kept = [1, 5, 7, 9, 19]
-        corpus = Corpus(tuple(space.corpus.ids[i] for i in kept), tuple(space.corpus.texts[i] for i in kept))
+        corpus = engine.Corpus(tuple(space.corpus.ids[i] for i in kept), tuple(space.corpus.texts[i] for i in kept))
         alone = engine.Space(corpus, space.embeddings.take(kept))
         for stage in stages(name, given):
             among, own = stage.score(space, batch)[:, kept], stage.score(alone, batch)
@@ -268,9 +267,9 @@ class ScorerLaws:
         space, batch = word_space(11)
         stage = stages(name, given)[0]
         decoder = engine.Decoder(engine.make("top_k"), stage)
-        vectors = Embeddings(batch.ids, batch.vectors.cpu())
+        vectors = engine.Embeddings(batch.ids, batch.vectors.cpu())
         if stage.words:
             with pytest.raises(engine.DataError, match="reads the queries' words"):
                 engine.decode(decoder, space, vectors)
-            vectors = Embeddings(batch.ids, batch.vectors.cpu(), texts=batch.texts)
+            vectors = engine.Embeddings(batch.ids, batch.vectors.cpu(), texts=batch.texts)
         assert engine.decode(decoder, space, vectors, k=3).index.shape == (3, 3)

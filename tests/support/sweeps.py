@@ -23,7 +23,6 @@ from engine import stages
 from engine.evaluation.sweep.cell import TIMED
 from engine.params import Whole, declare
 from engine.stages import Selector, register
-from engine.values import Qrels
 from support.instances import problem
 from support.patience import patient
 from support.points import digest_of_all
@@ -45,7 +44,7 @@ def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
     grades = {f"q{b}": {f"d{i}": int(rng.integers(1, 4)) for i in sorted(chosen[b])} for b in range(batch - 2)}
     grades["q0"]["nowhere"] = 1
     grades[f"q{batch - 2}"] = {"d0": 0}
-    return space_of(rows), queries_of(points), Qrels(grades)
+    return space_of(rows), queries_of(points), engine.Qrels(grades)
 
 
 def register_patient():

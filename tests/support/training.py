@@ -7,7 +7,6 @@ import torch
 from scipy.linalg import expm
 
 import engine
-from engine.space import Space
 from engine.training.dataset import Samples
 from engine.values import Corpus, Embeddings, EncoderRef, Qrels
 from support.instances import unit
@@ -30,7 +29,7 @@ def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     ids, sets, qrels = threes(rng, n, train, dev)
     queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((len(ids), d))) @ rotation)
     corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
-    space = Space(corpus, Embeddings(corpus.ids, torch.from_numpy(rows).float(), encoder))
+    space = engine.Space(corpus, Embeddings(corpus.ids, torch.from_numpy(rows).float(), encoder))
     named = [[*own.tolist(), 7 * i % n, 11 * i % n] for i, own in enumerate(sets)]
     texts = tuple(f"{i}: {', '.join(f'document {j}' for j in own)}" for i, own in zip(ids, named, strict=True))
     return space, Embeddings(ids, torch.from_numpy(queries).float(), encoder, texts), qrels
@@ -89,7 +88,7 @@ def samples_of(vectors, relevant):
     """Samples of query vectors, (Q, d), that are dev too, for models with documents of their own."""
     ids = tuple(f"q{i}" for i in range(len(relevant)))
     queries = Embeddings(ids, vectors)
-    space = Space(Corpus(ids, ids), queries, "cpu")
+    space = engine.Space(Corpus(ids, ids), queries, "cpu")
     return Samples(space=space, train=queries, dev=queries, relevant=relevant, qrels=Qrels({}))
 
 

@@ -12,22 +12,8 @@ from dashboard.services import corpora, jobs, roots, uploads
 from dashboard.services.source import Source
 from engine.data import cache
 from engine.errors import Cancelled
+from support import pages
 from support.encoders import copied
-from support.pages import (
-    PETS,
-    SCREENS,
-    csv_source,
-    drawn,
-    first_table,
-    fresh_corpora,
-    keys,
-    load,
-    opened,
-    pick,
-    press,
-    run,
-    texts,
-)
 from support.patience import patient
 
 SECRET = "secret-papers"
@@ -38,14 +24,14 @@ PROMPTS = {"config_sentence_transformers__json": {"prompts": {"query": "zebra cr
 def apart(tmp_path, monkeypatch):
     """A cache and a memory of this test's own."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    fresh_corpora(monkeypatch)
+    pages.fresh_corpora(monkeypatch)
 
 
 @pytest.fixture
 def slow(tmp_path, monkeypatch):
     """A corpus whose loading goes on until it is let, or stopped."""
     go_on, real = threading.Event(), corpora._load
-    source = replace(csv_source(tmp_path / f"{SECRET}.csv", PETS), dtype="float32")
+    source = replace(pages.csv_source(tmp_path / f"{SECRET}.csv", pages.PETS), dtype="float32")
 
     def held(chosen, job):
         while chosen == source and not go_on.is_set():
@@ -59,7 +45,7 @@ def slow(tmp_path, monkeypatch):
 
 
 def page(name, source=None, **session):
-    return drawn(SCREENS / f"{name}.py", **({"source": source} if source else {}), **session)
+    return pages.drawn(pages.SCREENS / f"{name}.py", **({"source": source} if source else {}), **session)
 
 
 @pytest.mark.threat("a Cancel button for another visitor's work", "it goes on for everybody else who wants it")
@@ -67,19 +53,19 @@ def test_cancelling_lets_go_of_ones_own_part(slow):
     source, go_on = slow
     first, second = page("explore", source), page("explore", source)
     job = corpora.known(source)
-    assert "corpus.cancel" in keys(first) and "corpus.cancel" in keys(second)
-    press(first, "corpus.cancel")
-    assert job.going and "Stopped. Progress is saved." in texts(first), texts(first)
-    assert "corpus.cancel" in keys(run(second)) and "corpus.cancel" not in keys(run(first))
+    assert "corpus.cancel" in pages.keys(first) and "corpus.cancel" in pages.keys(second)
+    pages.press(first, "corpus.cancel")
+    assert job.going and "Stopped. Progress is saved." in pages.texts(first), pages.texts(first)
+    assert "corpus.cancel" in pages.keys(pages.run(second)) and "corpus.cancel" not in pages.keys(pages.run(first))
     next(b for b in first.button if b.label == "Resume").click()
-    assert corpora.known(source) is job and "corpus.cancel" in keys(run(first)), "it is joined again"
-    press(first, "corpus.cancel")
-    press(second, "corpus.cancel")
+    assert corpora.known(source) is job and "corpus.cancel" in pages.keys(pages.run(first)), "it is joined again"
+    pages.press(first, "corpus.cancel")
+    pages.press(second, "corpus.cancel")
     job.join(patient(60))
     assert job.cancelled, "nobody is left"
     go_on.set()
-    next(b for b in run(second).button if b.label == "Resume").click()
-    run(second)
+    next(b for b in pages.run(second).button if b.label == "Resume").click()
+    pages.run(second)
     assert corpora.known(source) is not job
 
 
@@ -87,27 +73,33 @@ def test_cancelling_lets_go_of_ones_own_part(slow):
 def test_loads_of_others_are_not_shown(slow, tmp_path):
     source, go_on = slow
     page("data", source, **{LOADING: source})
-    mine = replace(csv_source(tmp_path / "mine.csv", PETS), dtype="bfloat16")
-    load(mine)
+    mine = replace(pages.csv_source(tmp_path / "mine.csv", pages.PETS), dtype="bfloat16")
+    pages.load(mine)
     other = page("data", mine)
-    assert corpora.known(source).running and SECRET not in texts(other)
+    assert corpora.known(source).running and SECRET not in pages.texts(other)
     go_on.set()
-    load(source)
+    pages.load(source)
     for name in ("Corpus", "Encoders"):
-        pick(other, "View", name)
-        assert SECRET not in texts(other) and not [key for key in keys(other) if key.startswith("data.watch")]
-    assert len(corpora.in_memory()) == 2 and "Loaded with" not in texts(other), "though the documents are the same"
+        pages.pick(other, "View", name)
+        assert SECRET not in pages.texts(other) and not [
+            key for key in pages.keys(other) if key.startswith("data.watch")
+        ]
+    assert len(corpora.in_memory()) == 2 and "Loaded with" not in pages.texts(other), (
+        "though the documents are the same"
+    )
 
 
 def test_encoders_of_others_are_offered_where_they_name_no_folder(tmp_path):
-    source = replace(csv_source(tmp_path / "pets.csv", PETS), dtype="float32")
+    source = replace(pages.csv_source(tmp_path / "pets.csv", pages.PETS), dtype="float32")
     named, typed = replace(source, dtype="bfloat16"), replace(source, encoder=str(copied(tmp_path / "own", **PROMPTS)))
     for chosen in (source, named, typed):
-        load(chosen)
+        pages.load(chosen)
         page("explore", chosen)
     app = page("data", source)
-    assert "Loaded with 2 encoders" in texts(app) and "own" not in texts(app)
-    again = opened({"corpus": source.path, "encoder": "unknown", "id_column": "id", "text_column": "text"}, "data")
+    assert "Loaded with 2 encoders" in pages.texts(app) and "own" not in pages.texts(app)
+    again = pages.opened(
+        {"corpus": source.path, "encoder": "unknown", "id_column": "id", "text_column": "text"}, "data"
+    )
     assert again.session_state["source"] in (source, named)
 
 
@@ -116,25 +108,25 @@ def sender():
     """A page of somebody who has uploaded a table."""
     app = page("data", Source("numpy-api"), **{"data.way": "Upload"})
     app.file_uploader[0].set_value((f"{SECRET}.csv", b"id,text\n1,a cat\n2,a dog\n", "text/csv"))
-    run(app)
-    press(app, "data.load")
-    load(Source(str(app.session_state["data.uploaded"]), columns=("id", "text", None)))
-    return run(app)
+    pages.run(app)
+    pages.press(app, "data.load")
+    pages.load(Source(str(app.session_state["data.uploaded"]), columns=("id", "text", None)))
+    return pages.run(app)
 
 
 def rows(app):
-    return [] if not app.dataframe else list(first_table(app, "Last used")["What"])
+    return [] if not app.dataframe else list(pages.first_table(app, "Last used")["What"])
 
 
 @pytest.mark.threat("another visitor's uploads in the cache's list", "no name, and no way to delete them")
 def test_uploads_are_listed_and_deleted_by_those_who_sent_them(sender, tmp_path):
     file = sender.session_state["data.uploaded"]
     other = page("data", Source("numpy-api"), **{"data.view": "Cache"})
-    assert f"{SECRET}" not in texts(other) + " ".join(rows(other)) and "from another window" in rows(other)
-    assert "Not deleted, in use: Uploads, from another window" in texts(other)
-    press(other, "data.cache.delete.all")
+    assert f"{SECRET}" not in pages.texts(other) + " ".join(rows(other)) and "from another window" in rows(other)
+    assert "Not deleted, in use: Uploads, from another window" in pages.texts(other)
+    pages.press(other, "data.cache.delete.all")
     assert file.exists()
-    pick(sender, "View", "Cache")
+    pages.pick(sender, "View", "Cache")
     assert f"{SECRET}.csv" in rows(sender)
 
 
@@ -144,7 +136,7 @@ def test_uploads_of_windows_that_are_closed_are_anybodys_to_delete(sender, monke
     corpora.forget(*next((s, job) for s, job in corpora.loads() if s.path == str(file)))
     other = page("data", Source("numpy-api"), **{"data.view": "Cache"})
     assert f"{SECRET}.csv" in rows(other)
-    press(other, "data.cache.delete.all")
+    pages.press(other, "data.cache.delete.all")
     assert not file.exists()
 
 
@@ -160,15 +152,15 @@ def shared():
 def test_the_cache_of_a_shared_server_is_its_owners(shared, tmp_path):
     cache.write(cache.section(uploads.SECTION) / "0123456789abcdef" / f"{SECRET}.csv", b"id,text\n1,a\n")
     app = page("data", Source("numpy-api"), **{"data.view": "Cache"})
-    assert SECRET not in texts(app) + str(app) and str(tmp_path) not in " ".join(code.value for code in app.code)
-    assert not [key for key in keys(app) if key.startswith("data.cache.delete")]
+    assert SECRET not in pages.texts(app) + str(app) and str(tmp_path) not in " ".join(code.value for code in app.code)
+    assert not [key for key in pages.keys(app) if key.startswith("data.cache.delete")]
 
 
 @pytest.mark.parametrize(("way", "flag"), [("Upload", "--allow-uploads"), ("Path", "--root FOLDER")])
 def test_a_shared_server_says_what_is_off(shared, way, flag):
     app = page("data", Source("numpy-api"), **{"data.way": way})
-    assert flag in texts(app) and not app.file_uploader and "data.path" not in [t.key for t in app.text_input]
-    assert "data.load" not in keys(app)
+    assert flag in pages.texts(app) and not app.file_uploader and "data.path" not in [t.key for t in app.text_input]
+    assert "data.load" not in pages.keys(app)
 
 
 # A file is read once
@@ -179,9 +171,9 @@ def given(app, way, file):
     app.session_state["data.way"] = way
     if way == "Path":
         app.session_state["data.path"] = str(file)
-        return run(app), file
-    run(app).get("file_uploader")[0].upload(file.name, file.read_bytes())
-    run(app)
+        return pages.run(app), file
+    pages.run(app).get("file_uploader")[0].upload(file.name, file.read_bytes())
+    pages.run(app)
     return app, app.session_state["data.uploaded"]
 
 
@@ -208,40 +200,42 @@ def test_a_table_is_opened_once_from_its_name_to_the_loaded_corpus(tmp_path, ope
     sent = tmp_path / "sent" / name
     sent.parent.mkdir()
     sent.write_text(content)
-    load()
+    pages.load()
     app = page("data")
     openings.clear()
     app, path = given(app, way, sent)
-    assert "2 documents" in texts(app) and "No problems" not in texts(app)
-    press(app, "data.load")
-    loaded = load(replace(Source(str(path)), columns=("id", "text", None)))
+    assert "2 documents" in pages.texts(app) and "No problems" not in pages.texts(app)
+    pages.press(app, "data.load")
+    loaded = pages.load(replace(Source(str(path)), columns=("id", "text", None)))
     assert loaded.dataset.corpus.texts == ("a cat", "a dog")
-    run(app)
+    pages.run(app)
     assert app.session_state["source"] == loaded.source and list(map(str, openings)).count(str(path)) == 1
 
 
 def test_a_file_that_changes_after_the_look_is_read_again(tmp_path):
-    load()
-    source = csv_source(tmp_path / "papers.csv", PETS)
+    pages.load()
+    source = pages.csv_source(tmp_path / "papers.csv", pages.PETS)
     app, path = given(page("data"), "Path", tmp_path / "papers.csv")
-    assert f"{len(PETS)} documents" in texts(app)
-    csv_source(path, [("new", "a heron")])
-    press(app, "data.load")
-    assert load(source).dataset.corpus.ids == ("new",)
-    assert "1 document" in texts(run(app)), "the page reads it anew too"
+    assert f"{len(pages.PETS)} documents" in pages.texts(app)
+    pages.csv_source(path, [("new", "a heron")])
+    pages.press(app, "data.load")
+    assert pages.load(source).dataset.corpus.ids == ("new",)
+    assert "1 document" in pages.texts(pages.run(app)), "the page reads it anew too"
 
 
 def test_what_one_session_looked_at_no_other_is_given(tmp_path, monkeypatch):
     visitors = ["first"]
     monkeypatch.setattr(uploads, "visitor", lambda: visitors[-1])
-    source = csv_source(tmp_path / "papers.csv", PETS)
+    source = pages.csv_source(tmp_path / "papers.csv", pages.PETS)
     seen = corpora.inspect(source)
-    assert len(seen.dataset(source).corpus) == len(PETS) and seen.take(replace(source, dtype="float32")) is not None
+    assert (
+        len(seen.dataset(source).corpus) == len(pages.PETS) and seen.take(replace(source, dtype="float32")) is not None
+    )
     assert corpora.inspect(source) is seen and seen.take(replace(source, repeated="first")) is None
     visitors.append("second")
     assert corpora.inspect(source) is not seen
     visitors.pop()
     gone = weakref.ref(seen)
     del seen
-    corpora.inspect(csv_source(tmp_path / "others.csv", PETS))
+    corpora.inspect(pages.csv_source(tmp_path / "others.csv", pages.PETS))
     assert gone() is None, "what another look replaces is given up"

@@ -12,25 +12,8 @@ from dashboard.data import encoders
 from dashboard.services import corpora, jobs, uploads
 from dashboard.services.source import Source
 from engine.data import cache, inventory
+from support import pages
 from support.encoders import cached_bytes, copied
-from support.pages import (
-    PATIENCE,
-    PETS,
-    assert_plain,
-    beir,
-    csv_source,
-    first_table,
-    forget_corpora,
-    fresh_corpora,
-    load,
-    opened,
-    pick,
-    press,
-    run,
-    screen,
-    texts,
-    worked,
-)
 from support.patience import patient
 
 ANIMALS, VERBS = ("cat", "dog", "horse", "heron", "whale"), ("runs", "sleeps", "eats", "sings", "hides", "jumps")
@@ -41,11 +24,11 @@ HOSTILE = '<img src=x onerror="alert(1)"> $\\href{javascript:alert(1)}{x}$ ![x](
 def apart(tmp_path, monkeypatch):
     """A cache and a memory of this test's own, and no job that would write into those of the next."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    fresh_corpora(monkeypatch)
+    pages.fresh_corpora(monkeypatch)
     yield
     for job in jobs.running():
         job.cancel()
-        job.join(PATIENCE)
+        job.join(pages.PATIENCE)
         assert not job.running
 
 
@@ -54,7 +37,7 @@ def judged(tmp_path):
     """A folder with six judged queries; the queries' texts try to be markup."""
     documents = [(f"{a}-{v}", f"a {a} that {v}") for a in ANIMALS for v in VERBS]
     queries = [(v, f"who {v}? {HOSTILE}") for v in VERBS]
-    return beir(tmp_path / "animals", documents, queries, test=[(v, f"{a}-{v}") for v in VERBS for a in ANIMALS])
+    return pages.beir(tmp_path / "animals", documents, queries, test=[(v, f"{a}-{v}") for v in VERBS for a in ANIMALS])
 
 
 def other_encoder(folder):
@@ -63,40 +46,40 @@ def other_encoder(folder):
 
 
 def view(name, source, **session):
-    return screen("data", source, **{"data.view": name, **session})
+    return pages.screen("data", source, **{"data.view": name, **session})
 
 
 def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_path):
     first = Source(str(judged), dtype="float32")
     small = other_encoder(tmp_path)
     app = view("Encoders", first)
-    assert not [b for b in app.button if b.key == "data.encoders.start"] and "Add a second encoder" in texts(app)
+    assert not [b for b in app.button if b.key == "data.encoders.start"] and "Add a second encoder" in pages.texts(app)
     app.text_input(key="data.again.encoder").set_value(str(small))
     app.selectbox(key="data.again.dtype").set_value("float32")
     next(b for b in app.button if b.label == "Add encoder").click().run()
     second = Source(str(judged), encoder=str(small), dtype="float32")
-    other = load(second)
+    other = pages.load(second)
     app.run()
     assert app.session_state["source"] == first, "the one in use stays in use"
-    page_text = texts(app)
+    page_text = pages.texts(app)
     assert "Loaded with 2 encoders" in page_text and "other, float32" in page_text and "bundled, float32" in page_text
     app.button(key=f"data.use.{corpora.encoder_key(other)}").click().run()
     assert not app.exception and app.session_state["source"] == second
     assert app.query_params["encoder"] == str(small)
-    assert other.dataset.corpus is load(first).dataset.corpus, "the texts are in memory once"
+    assert other.dataset.corpus is pages.load(first).dataset.corpus, "the texts are in memory once"
 
 
 def test_an_address_opens_the_encoder_it_names(judged, tmp_path):
     other = str(other_encoder(tmp_path))
     one, two = Source(str(judged), dtype="float32"), Source(str(judged), encoder=other, dtype="float32")
     for source in (one, two):
-        load(source)
+        pages.load(source)
     app = view("Corpus", one)
     assert app.query_params["dtype"] == "float32"
     for source, named in ((one, {}), (two, {"encoder": other})):
-        again = opened({"corpus": str(judged), "dtype": "float32", **named}, "data")
+        again = pages.opened({"corpus": str(judged), "dtype": "float32", **named}, "data")
         assert again.session_state["source"] == source
-    elsewhere = opened({"corpus": str(judged), "encoder": "/etc"}, "data").session_state["source"]
+    elsewhere = pages.opened({"corpus": str(judged), "encoder": "/etc"}, "data").session_state["source"]
     assert elsewhere in (one, two), "an address opens no encoder that nobody loaded"
 
 
@@ -109,32 +92,35 @@ def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name
     next(b for b in app.button if b.label == "Add encoder").click().run()
     corpora.loading(Source(str(judged), encoder=name)).join(patient(60))
     app.run()
-    page_text = texts(app)
+    page_text = pages.texts(app)
     assert "This encoder cannot be loaded" in page_text and name in page_text
     assert ("--root FOLDER" if name.startswith("/") else "give the path of a model folder") in page_text
     assert "On this machine: bundled" in page_text
-    press(app, "data.close")
-    assert "cannot be loaded" not in texts(app) and app.session_state["source"] == first
+    pages.press(app, "data.close")
+    assert "cannot be loaded" not in pages.texts(app) and app.session_state["source"] == first
     assert not corpora.known(Source(str(judged), encoder=name))
 
 
 def test_the_encoder_in_use_again_is_no_second_one(judged):
-    first = load(Source(str(judged), dtype="float32"))
-    load(Source(str(judged), encoder="bundled", dtype="float32", own=False))
+    first = pages.load(Source(str(judged), dtype="float32"))
+    pages.load(Source(str(judged), encoder="bundled", dtype="float32", own=False))
     assert len(corpora.variants(first)) == 1
 
 
 def compared(source, **session):
-    return worked(view("Encoders", source, **session), "data.encoders.start")
+    return pages.worked(view("Encoders", source, **session), "data.encoders.start")
 
 
 def test_encoders_are_compared_on_judged_queries_whose_texts_stand_in_tables_only(judged, tmp_path):
     first = Source(str(judged), dtype="float32")
-    ours, other = load(first), load(Source(str(judged), encoder=str(other_encoder(tmp_path)), dtype="float32"))
+    ours, other = (
+        pages.load(first),
+        pages.load(Source(str(judged), encoder=str(other_encoder(tmp_path)), dtype="float32")),
+    )
     app = compared(first, decoders=["top_k", "mmr"])
     both = app.session_state[encoders.FOUND].comparison
     assert both.encoders == ("bundled, float32", "other, float32") and len(both.decoders) == 2
-    means = first_table(app, "p (Holm)")["Mean"]
+    means = pages.first_table(app, "p (Holm)")["Mean"]
     assert len(means) == 4 and means.notna().all()
     queries = ours.dataset.judged("test")
     qrels = ours.dataset.qrels["test"]
@@ -144,18 +130,18 @@ def test_encoders_are_compared_on_judged_queries_whose_texts_stand_in_tables_onl
         ranking = engine.decode(decoder, one.space, vectors)
         recall = engine.measure(ranking, one.space, queries, qrels, metrics=("recall",)).mean["recall"]
         assert means[index] == pytest.approx(recall)
-    assert "Recall@10" in texts(app) and "6 queries" in texts(app)
-    assert all("<img" in text for text in first_table(app, "Query")["Query"])
-    assert_plain(app, "192.0.2.1")
+    assert "Recall@10" in pages.texts(app) and "6 queries" in pages.texts(app)
+    assert all("<img" in text for text in pages.first_table(app, "Query")["Query"])
+    pages.assert_plain(app, "192.0.2.1")
     assert all("192.0.2.1" not in button.label for button in app.button)
     app.selectbox(key="data.encoders.metric").set_value("ilad").run()
-    assert not app.exception and "are measured with the current encoder" in texts(app)
+    assert not app.exception and "are measured with the current encoder" in pages.texts(app)
 
 
 def test_without_queries_documents_ask(tmp_path):
-    source = csv_source(tmp_path / "plain.csv", [(f"{a}-{v}", f"a {a} that {v}") for a in ANIMALS for v in VERBS])
+    source = pages.csv_source(tmp_path / "plain.csv", [(f"{a}-{v}", f"a {a} that {v}") for a in ANIMALS for v in VERBS])
     first, other = (replace(source, dtype=dtype) for dtype in ("float32", "bfloat16"))
-    load(first), load(other)
+    pages.load(first), pages.load(other)
     app = compared(first)
     result = app.session_state[encoders.FOUND]
     assert not app.exception and result.comparison.metrics == ("ilad", "redundancy")
@@ -165,7 +151,7 @@ def test_without_queries_documents_ask(tmp_path):
 
 def test_what_was_measured_with_other_settings_is_marked_and_another_job_said(judged, monkeypatch):
     first = Source(str(judged), dtype="float32")
-    load(first), load(Source(str(judged), dtype="bfloat16"))
+    pages.load(first), pages.load(Source(str(judged), dtype="bfloat16"))
     app = compared(first)
 
     def badges():
@@ -176,41 +162,41 @@ def test_what_was_measured_with_other_settings_is_marked_and_another_job_said(ju
     assert not app.exception and "other settings" in badges() and len(app.dataframe) >= 1
     other = jobs.Job("Tuning", lambda job: job.stop.wait(patient(60)))
     monkeypatch.setattr(jobs, "busy", lambda purpose=None: other)
-    run(app)
+    pages.run(app)
     other.cancel()
-    assert app.button(key="data.encoders.start").label == "Queue" and "Tuning is running" in texts(app)
+    assert app.button(key="data.encoders.start").label == "Queue" and "Tuning is running" in pages.texts(app)
 
 
 def test_vectors_without_texts_cannot_be_embedded(tmp_path):
     np.save(tmp_path / "v.npy", np.eye(4, dtype=np.float32))
     app = view("Encoders", Source(str(tmp_path / "v.npy")))
-    assert "no texts to embed" in texts(app)
+    assert "no texts to embed" in pages.texts(app)
 
 
 def test_an_upload_is_still_there_after_a_look_elsewhere(judged, tmp_path):
     file = tmp_path / "again.csv"
     file.write_text("id,body,other\n1,a cat,x\n2,a dog,y\n")
     app = view("Corpus", Source(str(judged), dtype="float32"), **{"data.way": "Upload", "data.uploaded": file})
-    assert "Uploaded before: again.csv" in texts(app)
+    assert "Uploaded before: again.csv" in pages.texts(app)
     app.selectbox(key=f"data.columns.{file}.text").set_value("other").run()
     for name in ("Cache", "Corpus"):
-        pick(app, "View", name)
+        pages.pick(app, "View", name)
     assert app.selectbox(key=f"data.columns.{file}.text").value == "other"
     file.unlink()
-    assert "A table with a text column is enough" in texts(app.run())
+    assert "A table with a text column is enough" in pages.texts(app.run())
 
 
 def test_the_cache_says_what_it_holds_and_what_is_in_use(judged, tmp_path):
     used, unused = Source(str(judged), dtype="float32"), Source(str(judged), dtype="bfloat16")
-    load(unused)
-    forget_corpora()
+    pages.load(unused)
+    pages.forget_corpora()
     app = view("Cache", used)
-    rows = {(row["What"], row["Encoder"]): row["State"] for _, row in first_table(app, "Last used").iterrows()}
+    rows = {(row["What"], row["Encoder"]): row["State"] for _, row in pages.first_table(app, "Last used").iterrows()}
     assert rows["animals, 30 documents", "bundled, float32"] == "in use"
     assert rows["animals, 6 queries", "bundled, float32"] == "in use"
     assert rows["animals, 30 documents", "bundled, bfloat16"] == ""
-    assert "free on this disk" in texts(app) and str(tmp_path / "home") in [c.value for c in app.code]
-    sections = first_table(app, "Files")
+    assert "free on this disk" in pages.texts(app) and str(tmp_path / "home") in [c.value for c in app.code]
+    sections = pages.first_table(app, "Files")
     assert dict(zip(sections["Section"], sections["Files"], strict=True))["Embeddings"] == len(
         list(cache.files_of(cache.section("embeddings")))
     )
@@ -218,13 +204,13 @@ def test_the_cache_says_what_it_holds_and_what_is_in_use(judged, tmp_path):
 
 def test_a_section_is_cleared_after_a_question(judged):
     app = view("Cache", Source(str(judged), dtype="float32"), **{"data.cache.section": "embeddings"})
-    assert "it keeps working" in texts(app)
+    assert "it keeps working" in pages.texts(app)
     held = cached_bytes("embeddings")
-    press(app, "data.cache.delete.all")
+    pages.press(app, "data.cache.delete.all")
     assert not cached_bytes("embeddings")
-    assert held and "freed" in texts(app) and cached_bytes("fingerprints")
-    forget_corpora()
-    load(Source(str(judged), dtype="float32"))
+    assert held and "freed" in pages.texts(app) and cached_bytes("fingerprints")
+    pages.forget_corpora()
+    pages.load(Source(str(judged), dtype="float32"))
     assert cached_bytes("embeddings") == held
 
 
@@ -236,15 +222,15 @@ def test_an_upload_in_use_and_a_store_at_work_are_kept(judged):
     cache.write(cache.section(uploads.SECTION) / "fedcba9876543210" / "old.csv", b"id,text\n1,a\n")
     cache.write(cache.home() / "sweeps.db", b"SQLite format 3\0" + b"\0" * 84)
     app = view("Cache", Source(str(folder), dtype="float32"))
-    page_text = texts(app)
+    page_text = pages.texts(app)
     assert "Not deleted, in use: " in page_text and "corpus.jsonl" in page_text and "sweeps.db" in page_text
     app.button(key="data.cache.delete.all").click().run()
     assert (folder / "corpus.jsonl").exists() and (cache.home() / "sweeps.db").exists()
     assert not (cache.section(uploads.SECTION) / "fedcba9876543210").exists()
-    forget_corpora()
+    pages.forget_corpora()
     os.utime(cache.home() / "sweeps.db", (time.time() - 3600,) * 2)
-    app = view("Cache", replace(csv_source(judged.parent / "pets.csv", PETS), dtype="float32"))
-    assert "Not deleted, in use" not in texts(app)
+    app = view("Cache", replace(pages.csv_source(judged.parent / "pets.csv", pages.PETS), dtype="float32"))
+    assert "Not deleted, in use" not in pages.texts(app)
     app.button(key="data.cache.delete.all").click().run()
     assert not folder.exists() and not (cache.home() / "sweeps.db").exists()
 
@@ -256,7 +242,7 @@ def test_what_cannot_be_deleted_is_said(judged, monkeypatch):
         raise engine.FrontierError("cannot write there")
 
     monkeypatch.setattr(inventory, "remove", refuse)
-    assert "Some entries were not deleted: cannot write there" in texts(press(app, "data.cache.delete.all"))
+    assert "Some entries were not deleted: cannot write there" in pages.texts(pages.press(app, "data.cache.delete.all"))
 
 
 def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):
@@ -264,4 +250,4 @@ def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "empty"))
     app.session_state["data.view"] = "Cache"
     app.run()
-    assert not app.exception and "The cache is empty" in texts(app)
+    assert not app.exception and "The cache is empty" in pages.texts(app)

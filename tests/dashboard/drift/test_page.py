@@ -18,28 +18,8 @@ from dashboard.widgets.map import _MAPS
 from engine import orag
 from engine.drift.history import moments
 from engine.simulation.simulate import simulate
+from support import pages
 from support.live_feedback import add
-from support.pages import (
-    PATIENCE,
-    assert_plain,
-    begun,
-    beir,
-    cancelled,
-    column,
-    columns,
-    csv_source,
-    ended,
-    first_table,
-    held_after,
-    keys,
-    load,
-    pick,
-    press,
-    run,
-    screen,
-    texts,
-    worked,
-)
 from support.patience import patient
 
 SMALL = {f"{PREFIX}.rounds": 40, f"{PREFIX}.checkpoints": 2, f"{PREFIX}.measured": 20}
@@ -58,11 +38,11 @@ def apart(tmp_path, monkeypatch):
 
 
 def drift(source=None, looking=SIMULATED, feedback=False, **session):
-    return screen("drift", source, **{f"drift.source.{feedback}": looking, **session})
+    return pages.screen("drift", source, **{f"drift.source.{feedback}": looking, **session})
 
 
 def simulated(source=None, **session):
-    return worked(drift(source, **{**SMALL, **session}), "drift.simulate.start", "drift.simulation")
+    return pages.worked(drift(source, **{**SMALL, **session}), "drift.simulate.start", "drift.simulation")
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +58,10 @@ def shown(outcomes):
 
 
 def looking_at(app, view):
-    pick(app, "View", view)
+    pages.pick(app, "View", view)
     for _, job in _MAPS.items():  # it is given up after two seconds, which a busy machine may need
-        job.join(PATIENCE)
-    return run(app)
+        job.join(pages.PATIENCE)
+    return pages.run(app)
 
 
 def status(app):
@@ -98,9 +78,9 @@ def vote(loaded, place=0, up=False, person="ana", query=0):
 
 def voted(votes=3):
     """The page of people's feedback after some of it."""
-    loaded = load()
+    loaded = pages.load()
     rows = [vote(loaded, place) for place in range(votes)]
-    app = ended(drift(looking=YOURS, feedback=True), "drift.history")
+    app = pages.ended(drift(looking=YOURS, feedback=True), "drift.history")
     return app, loaded, rows
 
 
@@ -112,7 +92,7 @@ def told(checkpoints):
 def test_a_simulation_is_what_the_engine_finds(shown):
     assert "Simulated" in status(shown) and "After round 40." in status(shown)
     (result,) = shown.session_state["drift.outcomes"].values()
-    loaded = load()
+    loaded = pages.load()
     judged = loaded.dataset.judged("dev")
     again = simulate(
         loaded.space,
@@ -137,7 +117,7 @@ def test_a_reranker_and_documents_that_come_later():
     assert (request.reranker, request.candidates, request.newcomers) == ("judgements", 5, "printed")
     assert request.arrivals == ((0.3, 20),) and found.inventory.waves[0][0] == 20
     assert any("the reranker's pick of the best" in line.value for line in app.caption)
-    away = {load().space.corpus.ids[row] for row in found.inventory.coming(20)}
+    away = {pages.load().space.corpus.ids[row] for row in found.inventory.coming(20)}
     then = history.of_simulation(result).start_at(0)
     assert away and not away & set(then.corpus.ids)
     for view in ("Then and now", "Votes"):
@@ -154,7 +134,7 @@ def test_the_timeline_has_success_without_exploring(shown):
 
 def test_requests_that_differ_have_files_of_their_own(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
-    loaded, request = load(), result.request
+    loaded, request = pages.load(), result.request
     plain = request.digest(loaded)
     others = [{"reranker": "cosine"}, {"arrivals": ((0.5, 9),)}, {"updates": 40}, {"by_hops": True}]
     assert len({plain, *(replace(request, **other).digest(loaded) for other in others)}) == 5
@@ -164,8 +144,8 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
     documents = [(f"d{i}", f"tool number {i}") for i in range(12)]
     questions = [(f"q{i}", f"task {i}") for i in range(10)]
     where = tmp_path / "planned"
-    beir(where, documents, questions, dev=[(f"q{i}", f"d{i}") for i in range(10)])
-    assert f"{PREFIX}.hops" not in keys(drift(Source(str(where))))
+    pages.beir(where, documents, questions, dev=[(f"q{i}", f"d{i}") for i in range(10)])
+    assert f"{PREFIX}.hops" not in pages.keys(drift(Source(str(where))))
     lines = [json.loads(line) for line in (where / "queries.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines):
         line["metadata"] = {"plan": [{"step": f"step {n}", "tool": f"d{number + n}"} for n in range(2)]}
@@ -179,15 +159,15 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
 def test_two_encoders_on_one_map(shown, monkeypatch):
     (result,) = shown.session_state["drift.outcomes"].values()
     assert drift_map.others(history.of_simulation(result)) == {}
-    loaded = load()
+    loaded = pages.load()
     vectors = loaded.space.embeddings.vectors[:, :48]
     ref = replace(loaded.space.embeddings.encoder, name="shorter", digest="cd" * 32)
     short = engine.Embeddings(loaded.space.corpus.ids, vectors / vectors.norm(dim=1, keepdim=True), ref)
     other = replace(loaded, space=engine.Space(loaded.space.corpus, short, "cpu"), queries=loaded.queries[:, :48])
     monkeypatch.setattr(drift_map.corpora, "variants", lambda _: [loaded, other])
     assert list(drift_map.others(history.of_simulation(result)).values()) == [other]
-    app = looking_at(run(shown), "Two encoders")
-    app = looking_at(worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
+    app = looking_at(pages.run(shown), "Two encoders")
+    app = looking_at(pages.worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
     assert any("agree to 0." in line.value and "nDCG of shorter" in line.value for line in app.text)
     assert any("turned onto it by the rotation" in line.value for line in app.caption)
 
@@ -195,10 +175,10 @@ def test_two_encoders_on_one_map(shown, monkeypatch):
 def test_every_view_of_a_simulation(shown):
     for view in (*VIEWS, "Regret"):
         looking_at(shown, view)
-        assert shown.get("plotly_chart") or shown.dataframe or "10 unchanged" in texts(shown), view
-    assert "The oracle takes the same steps" in texts(shown)
+        assert shown.get("plotly_chart") or shown.dataframe or "10 unchanged" in pages.texts(shown), view
+    assert "The oracle takes the same steps" in pages.texts(shown)
     looking_at(shown, "Votes")
-    assert column(shown, "Round") == list(range(40, 0, -1)) and set(column(shown, "Vote")) <= {
+    assert pages.column(shown, "Round") == list(range(40, 0, -1)) and set(pages.column(shown, "Vote")) <= {
         "it worked",
         "it did not work",
     }
@@ -209,9 +189,9 @@ def test_at_the_start_nothing_has_changed(shown):
     (key,) = [s.key for s in shown.select_slider if s.key.startswith("drift.step")]
     shown.session_state[key] = 0
     shown.run()
-    assert texts(shown).count("10 unchanged") == 2 and not columns(shown, "Change")
+    assert pages.texts(shown).count("10 unchanged") == 2 and not pages.columns(shown, "Change")
     looking_at(shown, "Movers")
-    assert "Nothing has moved." in texts(shown) and "No results changed." in texts(shown)
+    assert "Nothing has moved." in pages.texts(shown) and "No results changed." in pages.texts(shown)
 
 
 def test_then_and_now_has_the_changed_rows_alone():
@@ -223,12 +203,12 @@ def test_then_and_now_has_the_changed_rows_alone():
         engine.select("top_k", vectors, asked, k=10).index[0].tolist()
         for vectors in (now.origin.copy(), now.vectors.copy())
     )
-    changes = first_table(app, "Change")
+    changes = pages.first_table(app, "Change")
     corpus = loaded.space.corpus
     moved = [row for rank, row in enumerate(now_set) if row not in then_set or then_set.index(row) != rank]
     dropped = [row for row in then_set if row not in now_set]
     assert list(changes["Document"]) == [corpus.titles[row] or corpus.ids[row] for row in (*moved, *dropped)]
-    assert moved and f"{10 - len(moved)} unchanged" in texts(app)
+    assert moved and f"{10 - len(moved)} unchanged" in pages.texts(app)
     relevance = now.origin[(*moved, *dropped), :] @ asked[0].numpy()
     assert list(changes["Then"]) == pytest.approx(relevance.tolist(), abs=1e-5)
 
@@ -237,65 +217,67 @@ def test_movers_are_what_moved_and_queries_what_changed():
     app, loaded, rows = voted()
     looking_at(app, "Movers")
     corpus, session = loaded.space.corpus, live.session(loaded)
-    assert set(column(app, "Document")) == {corpus.titles[row] or corpus.ids[row] for row in rows}
+    assert set(pages.column(app, "Document")) == {corpus.titles[row] or corpus.ids[row] for row in rows}
     judged = loaded.vectors_of(loaded.dataset.judged("dev"))
     answers = [
         engine.select("top_k", vectors, judged.vectors, k=10).index.numpy()
         for vectors in (session.origin.copy(), session.vectors.copy())
     ]
     changed = {text for text, a, b in zip(judged.texts, *answers, strict=True) if set(a) != set(b)}
-    assert changed and set(column(app, "Query")) == changed
+    assert changed and set(pages.column(app, "Query")) == changed
 
 
 def test_the_form_follows_the_preset_and_says_what_a_start_would_do():
     app = drift()
-    assert "126 votes on 126 queries, 31 held out; 2 decoders measured 11 times" in texts(app)
+    assert "126 votes on 126 queries, 31 held out; 2 decoders measured 11 times" in pages.texts(app)
     app.selectbox(key=f"{PREFIX}.preset").set_value("paper").run()
-    assert "expect no visible change in one pass" in texts(app)
+    assert "expect no visible change in one pass" in pages.texts(app)
     assert app.selectbox(key=f"{PREFIX}.optimizer").value == "adamw"
     assert app.select_slider(key=f"{PREFIX}.rate").value == 1e-5
     assert f"{PREFIX}.cap" not in {n.key for n in app.number_input}, "a cap does not count with AdamW"
     app.selectbox(key=f"{PREFIX}.preset").set_value("careful").run()
     assert app.number_input(key=f"{PREFIX}.cap").value == 0.05
     app.number_input(key=f"{PREFIX}.trust").set_value(None).run()
-    assert "Changed from the preset “careful”." in texts(app) and not app.exception
-    app.selectbox(key=f"{PREFIX}.learn.{load().space.corpus.digest[:12]}").set_value("test").run()
-    assert "126 queries, 32 held out" in texts(app)
+    assert "Changed from the preset “careful”." in pages.texts(app) and not app.exception
+    app.selectbox(key=f"{PREFIX}.learn.{pages.load().space.corpus.digest[:12]}").set_value("test").run()
+    assert "126 queries, 32 held out" in pages.texts(app)
 
 
 def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
     work = "dashboard.drift.request.simulate"
-    monkeypatch.setattr(work, held_after(simulate, 2))
+    monkeypatch.setattr(work, pages.held_after(simulate, 2))
     app = drift(**{**SMALL, f"{PREFIX}.checkpoints": 5})
-    job = begun(app, "drift.simulate.start", "drift.simulation", 2)
+    job = pages.begun(app, "drift.simulate.start", "drift.simulation", 2)
     assert app.get("plotly_chart")
-    assert "Stopped. Progress is saved." in texts(cancelled(app, "drift.simulation"))
-    monkeypatch.setattr(work, held_after(simulate, 3))
-    again = begun(app, "drift.simulation.on", "drift.simulation", 3)
+    assert "Stopped. Progress is saved." in pages.texts(pages.cancelled(app, "drift.simulation"))
+    monkeypatch.setattr(work, pages.held_after(simulate, 3))
+    again = pages.begun(app, "drift.simulation.on", "drift.simulation", 3)
     assert told(again.partial[:2]) == told(job.partial), "what was measured came from the file"
-    press(cancelled(app, "drift.simulation"), "drift.simulation.dismiss")
-    assert "Stopped" not in texts(app) and "Resume continues the run" in texts(app)
+    pages.press(pages.cancelled(app, "drift.simulation"), "drift.simulation.dismiss")
+    assert "Stopped" not in pages.texts(app) and "Resume continues the run" in pages.texts(app)
 
 
 def test_the_example_teaches_where_nobody_has_said_anything():
     app = drift(looking=EXAMPLE)
-    job = simulation.example_job(load())
+    job = simulation.example_job(pages.load())
     assert job.key.learn == "dev" and job.running
-    assert "Simulated feedback: dev queries arrive one by one" in texts(app)
+    assert "Simulated feedback: dev queries arrive one by one" in pages.texts(app)
     job.join(patient(120))
-    assert sum("Simulated" in e.value for e in run(app).markdown) == 1
+    assert sum("Simulated" in e.value for e in pages.run(app).markdown) == 1
     app = drift(looking=YOURS)
-    assert "No feedback yet" in texts(app) and not app.dataframe and "drift.explore" in keys(app)
+    assert "No feedback yet" in pages.texts(app) and not app.dataframe and "drift.explore" in pages.keys(app)
 
 
 @pytest.mark.parametrize("count", [1, 30])
 def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
-    source = csv_source(tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)])
+    source = pages.csv_source(
+        tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)]
+    )
     app = drift(source, looking=EXAMPLE)
-    job = simulation.example_job(load(source))
-    assert "documents as queries arrive one by one" in texts(app)
+    job = simulation.example_job(pages.load(source))
+    assert "documents as queries arrive one by one" in pages.texts(app)
     job.join(patient(120))
-    assert run(app) and job.error is None and job.key.learn == ""
+    assert pages.run(app) and job.error is None and job.key.learn == ""
     app = simulated(source)
     for view in (*VIEWS, "Regret"):
         looking_at(app, view)
@@ -303,14 +285,14 @@ def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
 
 def test_hostile_documents_stay_text(table):
     source = Source(str(table))
-    loaded = load(source)
+    loaded = pages.load(source)
     text = loaded.space.corpus.texts[0]
     for row in range(3):
         add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
     app = simulated(source, **{"drift.source.True": SIMULATED})
-    for page in (app, ended(drift(source, looking=YOURS, feedback=True), "drift.history")):
+    for page in (app, pages.ended(drift(source, looking=YOURS, feedback=True), "drift.history")):
         for view in VIEWS:
-            assert_plain(looking_at(page, view), "<img", "192.0.2.1", ":red[")
+            pages.assert_plain(looking_at(page, view), "<img", "192.0.2.1", ":red[")
             assert not [chart for chart in page.get("plotly_chart") if "<img" in chart.proto.spec]
 
 
@@ -318,58 +300,58 @@ def test_feedback_is_listed_undone_and_brought_back():
     app, loaded, rows = voted()
     looking_at(app, "Votes")
     ids = [loaded.space.corpus.ids[row] for row in reversed(rows)]
-    assert columns(app, "Document") == [ids] and columns(app, "Vote") == [["thumb down"] * 3]
+    assert pages.columns(app, "Document") == [ids] and pages.columns(app, "Vote") == [["thumb down"] * 3]
     before = live.session(loaded)
-    assert "Last vote, by somebody else: thumb down" in texts(app), "ana's, who is not at this page"
-    worked(app, "drift.undo", "drift.history")
+    assert "Last vote, by somebody else: thumb down" in pages.texts(app), "ana's, who is not at this page"
+    pages.worked(app, "drift.undo", "drift.history")
     now = live.session(loaded)
-    assert columns(app, "Status") == [["undone", "", ""]]
+    assert pages.columns(app, "Status") == [["undone", "", ""]]
     assert np.array_equal(now.exact, orag.at(before, 2).exact)
-    press(press(app, "drift.reset"), "drift.reset.no")
+    pages.press(pages.press(app, "drift.reset"), "drift.reset.no")
     assert live.session(loaded).position == now.position
-    worked(press(app, "drift.reset"), "drift.reset.yes", "drift.history")
+    pages.worked(pages.press(app, "drift.reset"), "drift.reset.yes", "drift.history")
     assert np.array_equal(live.session(loaded).vectors, before.origin)
-    assert columns(app, "Status") == [["undone"] * 3] and app.button(key="drift.undo").disabled
+    assert pages.columns(app, "Status") == [["undone"] * 3] and app.button(key="drift.undo").disabled
 
 
 def test_moments_are_named_compared_and_gone_back_to():
     app, loaded, _ = voted(2)
     looking_at(app, "Snapshots")
-    press(app.text_input(key="drift.snapshot.name").input("two *votes*").run(), "drift.snapshot")
+    pages.press(app.text_input(key="drift.snapshot.name").input("two *votes*").run(), "drift.snapshot")
     first = live.session(loaded)
     assert first.snapshots == {"two *votes*": 3}
     vote(loaded, 3)
-    ended(app.run(), "drift.history")
+    pages.ended(app.run(), "drift.history")
     one = next(s for s in app.selectbox if s.label == "Compare")
-    assert one.value == "two *votes*" and "Votes only in the second: 1;" in texts(app)
-    press(press(app, "drift.restore"), "drift.restore.yes")
+    assert one.value == "two *votes*" and "Votes only in the second: 1;" in pages.texts(app)
+    pages.press(pages.press(app, "drift.restore"), "drift.restore.yes")
     assert np.array_equal(live.session(loaded).exact, first.exact)
-    assert "The documents are identical at both" in texts(app)
+    assert "The documents are identical at both" in pages.texts(app)
 
 
 def test_what_takes_long_is_a_job_s(monkeypatch):
     monkeypatch.setattr(history, "DIRECT", -1)
     app, _, rows = voted(2)
-    ended(looking_at(app, "Map"), "drift.arrows")
+    pages.ended(looking_at(app, "Map"), "drift.arrows")
     assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
-    ended(looking_at(app, "Snapshots"), "drift.between")
-    assert "Votes only in the second: 2;" in texts(app)
+    pages.ended(looking_at(app, "Snapshots"), "drift.between")
+    assert "Votes only in the second: 2;" in pages.texts(app)
 
 
 def test_decoders_are_measured_along_the_log_and_what_is_known_not_again():
     app, loaded, _ = voted(2)
-    worked(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
-    assert "3 of 3 moments, on the judged queries of dev" in texts(app) and app.get("plotly_chart")
+    pages.worked(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
+    assert "3 of 3 moments, on the judged queries of dev" in pages.texts(app) and app.get("plotly_chart")
     known = dict(app.session_state["drift.known"])
     vote(loaded, 3)
-    ended(app.run(), "drift.history")
-    assert "3 of 4 moments" in texts(app)
+    pages.ended(app.run(), "drift.history")
+    assert "3 of 4 moments" in pages.texts(app)
     now = app.session_state["drift.known"]
     assert len(known) == 3 and len(now) == 4 and all(now[key] is known[key] for key in known)
 
 
 def test_files_go_out_and_in():
-    loaded = load()
+    loaded = pages.load()
     for place in range(2):
         vote(loaded, place)
     now = live.session(loaded)
@@ -389,37 +371,37 @@ def test_files_go_out_and_in():
 
 def test_a_simulation_becomes_the_corpus_s_feedback(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
-    press(press(looking_at(shown, "Votes"), "drift.use"), "drift.use.yes")
-    now = live.session(load())
+    pages.press(pages.press(looking_at(shown, "Votes"), "drift.use"), "drift.use.yes")
+    now = live.session(pages.load())
     assert now.round == 40 and np.array_equal(now.vectors, result.simulated.embeddings().vectors.numpy())
     assert shown.session_state["drift.source.True"] == YOURS
-    ended(shown, "drift.history")
+    pages.ended(shown, "drift.history")
     assert f"After record {now.position}." in status(shown) and len(moments(now.position)) == 21
 
 
 def test_full_information_cannot_become_feedback():
     app = simulated(**{f"{PREFIX}.mode": "full"})
     looking_at(app, "Votes")
-    assert "drift.use" not in keys(app)
-    assert "it has no votes to list" in texts(app)
+    assert "drift.use" not in pages.keys(app)
+    assert "it has no votes to list" in pages.texts(app)
 
 
 def test_documents_can_be_cut_to_few_words(tmp_path):
     documents = [(f"d{row}", f"text number {row} about {row * 7} of {row % 5} things") for row in range(30)]
     queries = [(f"q{row}", f"what of {row * 7}") for row in range(20)]
-    folder = beir(tmp_path, documents, queries, dev=[(f"q{row}", f"d{row}") for row in range(20)])
+    folder = pages.beir(tmp_path, documents, queries, dev=[(f"q{row}", f"d{row}") for row in range(20)])
     app = simulated(Source(str(folder), dtype="float32"), **{f"{PREFIX}.words": 3})
     (result,) = app.session_state["drift.outcomes"].values()
     assert all(len(text.split()) <= 3 for text in result.loaded.space.corpus.passages)
     for view in VIEWS:
-        assert "drift.use" not in keys(looking_at(app, view)), "it is another corpus"
+        assert "drift.use" not in pages.keys(looking_at(app, view)), "it is another corpus"
 
 
 def test_a_damaged_log_says_so():
-    loaded = load()
+    loaded = pages.load()
     vote(loaded)
     path = live.path(loaded)
     other = path.with_name("other")
     other.write_bytes(b"no log\n" + path.read_bytes())
     other.replace(path)
-    assert "cannot be read" in texts(drift(looking=YOURS, feedback=True))
+    assert "cannot be read" in pages.texts(drift(looking=YOURS, feedback=True))

@@ -7,7 +7,6 @@ import pytest
 import engine
 from dashboard.components import vendor
 from dashboard.explore.page import KEY
-from engine.errors import DataError
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
@@ -125,5 +124,5 @@ def test_answers_keep_no_scores_alive_and_say_so():
     for table in ("scored", "answers", "good"):
         app.session_state[table].clear()
     gc.collect()
-    with pytest.raises(DataError, match="no longer in memory"):
+    with pytest.raises(engine.DataError, match="no longer in memory"):
         path(told)

@@ -6,27 +6,8 @@ import pytest
 
 from dashboard.services import corpora
 from dashboard.services.source import Source
+from support import pages
 from support.demo import demo_counts
-from support.pages import (
-    baseline,
-    beir,
-    csv_source,
-    ended,
-    figures,
-    first_table,
-    job_of,
-    load,
-    notes,
-    opened,
-    pick,
-    press,
-    run,
-    screen,
-    sets,
-    texts,
-    tiles,
-    widgets,
-)
 from support.patience import patient
 
 
@@ -34,52 +15,56 @@ def test_explore_shows_every_method_and_its_parameters():
     import engine
 
     specs = list(engine.methods("selector").values())[:3]
-    app = screen("explore", decoders=[spec.name for spec in specs])
+    app = pages.screen("explore", decoders=[spec.name for spec in specs])
     shown = {f"explore.{spec.name}.{p.name}" for spec in specs for p in spec.params}
-    assert shown and shown <= widgets(app) and len(figures(app, "Recall@10")) == 3 == len(sets(app))
+    assert shown and shown <= pages.widgets(app) and len(pages.figures(app, "Recall@10")) == 3 == len(pages.sets(app))
 
 
 def test_parameters_show_where_they_count_and_change_their_form():
-    app = screen("explore", decoders=["top_k", "nnn"])
-    assert "explore.nnn.iterations" not in widgets(app)
+    app = pages.screen("explore", decoders=["top_k", "nnn"])
+    assert "explore.nnn.iterations" not in pages.widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("fista").run()
-    assert "explore.nnn.iterations" in widgets(app) and "after 50 steps" in notes(app)["nnn"]
+    assert "explore.nnn.iterations" in pages.widgets(app) and "after 50 steps" in pages.notes(app)["nnn"]
     app.selectbox(key="explore.nnn.scale").set_value("support").run()
-    assert "explore.nnn.l1" not in widgets(app)
+    assert "explore.nnn.l1" not in pages.widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("exact").run()
     app.slider(key="explore.nnn.l1.support").set_value(4).run()
-    assert not app.exception and len(sets(app)[1]) == 4
+    assert not app.exception and len(pages.sets(app)[1]) == 4
 
 
 def test_a_preset_sets_its_parameters_and_the_plain_scale():
-    app = screen("explore", decoders=["top_k", "nnn"])
+    app = pages.screen("explore", decoders=["top_k", "nnn"])
     app.selectbox(key="explore.nnn.scale").set_value("relative").run()
-    assert press(app, "explore.nnn.L2").select_slider(key="explore.nnn.l1").value == 0
+    assert pages.press(app, "explore.nnn.L2").select_slider(key="explore.nnn.l1").value == 0
     assert app.selectbox(key="explore.nnn.scale").value == "absolute"
-    assert press(app, "explore.nnn.L1").select_slider(key="explore.nnn.l2").value == 0
+    assert pages.press(app, "explore.nnn.L1").select_slider(key="explore.nnn.l2").value == 0
 
 
 def test_a_setting_without_an_answer_says_why():
-    app = screen("explore", decoders=["top_k", "nnn"])
+    app = pages.screen("explore", decoders=["top_k", "nnn"])
     app.select_slider(key="explore.nnn.l1").set_value(1.0).run()
-    assert not app.exception and "no document gets a weight" in notes(app)["nnn"]
-    assert sets(app)[1] == [] and tiles(app)["nnn"]["set"].diversity() is None
+    assert not app.exception and "no document gets a weight" in pages.notes(app)["nnn"]
+    assert pages.sets(app)[1] == [] and pages.tiles(app)["nnn"]["set"].diversity() is None
 
 
 def test_the_weights_view_shows_the_path_and_measures_the_steps():
-    app = screen("explore", decoders=["mmr", "nnn"])
-    assert len(sets(app)) == 2 and baseline(app) == sets(screen("explore", decoders=["top_k"]))[0]
-    assert not any(tile["baseline"] for tile in tiles(app).values()), "what is compared with needs no tile"
-    pick(app, "View", "NNN weights")
-    assert not sets(app)
-    assert "linear segments" in texts(app) and "step is 1/L" in texts(app)
-    app = ended(press(app, "steps.start"), "steps")
-    job = job_of(app, "steps")
-    assert job.error is None and len(job.result) > 5 and "λ₁ = 0.1, λ₂ = 0.1" in texts(app)
+    app = pages.screen("explore", decoders=["mmr", "nnn"])
+    assert (
+        len(pages.sets(app)) == 2 and pages.baseline(app) == pages.sets(pages.screen("explore", decoders=["top_k"]))[0]
+    )
+    assert not any(tile["baseline"] for tile in pages.tiles(app).values()), "what is compared with needs no tile"
+    pages.pick(app, "View", "NNN weights")
+    assert not pages.sets(app)
+    assert "linear segments" in pages.texts(app) and "step is 1/L" in pages.texts(app)
+    app = pages.ended(pages.press(app, "steps.start"), "steps")
+    job = pages.job_of(app, "steps")
+    assert job.error is None and len(job.result) > 5 and "λ₁ = 0.1, λ₂ = 0.1" in pages.texts(app)
 
 
 def test_without_a_decoder_that_weighs_the_weights_view_says_which_do():
-    assert "Choose NNN" in texts(pick(screen("explore", decoders=["top_k", "mmr"]), "View", "NNN weights"))
+    assert "Choose NNN" in pages.texts(
+        pages.pick(pages.screen("explore", decoders=["top_k", "mmr"]), "View", "NNN weights")
+    )
 
 
 def test_every_view_draws_with_every_number_of_decoders():
@@ -88,119 +73,119 @@ def test_every_view_draws_with_every_number_of_decoders():
 
     names = list(engine.methods("selector"))
     for chosen in (names[:1], names[1:2], names[:5], names):
-        app = screen("explore", decoders=chosen)
+        app = pages.screen("explore", decoders=chosen)
         for view in reversed(VIEWS):
-            pick(app, "View", view)
-        assert len(sets(app)) == len(chosen)
-    assert len(figures(app, "ILAD@10")) == len(names)
+            pages.pick(app, "View", view)
+        assert len(pages.sets(app)) == len(chosen)
+    assert len(pages.figures(app, "ILAD@10")) == len(names)
 
 
 def test_the_slider_trades_relevance_for_diversity():
-    app = screen("explore")
-    before = figures(app, "ILAD@10")
+    app = pages.screen("explore")
+    before = pages.figures(app, "ILAD@10")
     app.slider(key="explore.mmr.relevance_weight").set_value(0.0).run()
-    after = figures(app, "ILAD@10")
+    after = pages.figures(app, "ILAD@10")
     assert after[0] == before[0] and after[1] > before[1]
     app.slider(key="explore.mmr.relevance_weight").set_value(1.0).run()
-    assert figures(app, "ILAD@10")[1] == before[0]
-    top, other = sets(app)
+    assert pages.figures(app, "ILAD@10")[1] == before[0]
+    top, other = pages.sets(app)
     assert other == top
 
 
 def test_k_and_pool_reach_the_engine():
-    app = screen("explore")
+    app = pages.screen("explore")
     app.slider(key="k").set_value(4).run()
     app.number_input(key="pool").set_value(4).run()
-    found = [set(documents) for documents in sets(app)]
+    found = [set(documents) for documents in pages.sets(app)]
     assert found[0] == found[1] and len(found[0]) == 4, "a pool of k leaves nothing to choose"
 
 
 def test_own_words_have_no_recall_and_say_so():
-    app = screen("explore")
-    assert "Type a query" in texts(pick(app, "Query", "Typed")) and not tiles(app)
+    app = pages.screen("explore")
+    assert "Type a query" in pages.texts(pages.pick(app, "Query", "Typed")) and not pages.tiles(app)
     next(a for a in app.text_input if a.label == "Your query").set_value("median of an array").run()
-    assert not app.exception and not figures(app, "Recall@10") and all(figures(app, "ILAD@10"))
-    assert not any(tile["now"]["right"] for tile in tiles(app).values())
+    assert not app.exception and not pages.figures(app, "Recall@10") and all(pages.figures(app, "ILAD@10"))
+    assert not any(tile["now"]["right"] for tile in pages.tiles(app).values())
 
 
 def test_document_text_is_never_markup(table):
     """Nothing of a document is drawn by an element that interprets it."""
-    app = screen("explore", Source(str(table)))
-    pick(app, "Query", "Similar")
+    app = pages.screen("explore", Source(str(table)))
+    pages.pick(app, "Query", "Similar")
     document = next(i for i in app.text_input if i.label == "Document id")
     for ident, text in (("007", "<img src=x"), ("NA", "![x](http"), (" 1e5", "$x^2$")):
         document.set_value(ident).run()
         assert not app.exception
-        assert any(text in name for documents in sets(app) for name in documents)
+        assert any(text in name for documents in pages.sets(app) for name in documents)
         for kind in (app.markdown, app.caption, app.info, app.warning, app.error):
             assert not any(text in element.value for element in kind)
 
 
 def test_an_edited_file_is_read_again(tmp_path):
     file, rows = tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]
-    source = csv_source(file, rows)
-    app = screen("data", source, **{"data.way": "Path", "data.path": str(file)})
-    assert dict(first_table(app, "what").values)["documents"] == "2"
-    csv_source(file, [*rows, (3, "a car")])
-    press(app, "data.load")
-    load(source)
+    source = pages.csv_source(file, rows)
+    app = pages.screen("data", source, **{"data.way": "Path", "data.path": str(file)})
+    assert dict(pages.first_table(app, "what").values)["documents"] == "2"
+    pages.csv_source(file, [*rows, (3, "a car")])
+    pages.press(app, "data.load")
+    pages.load(source)
     app.run()
-    assert dict(first_table(app, "what").values)["documents"] == "3"
+    assert dict(pages.first_table(app, "what").values)["documents"] == "3"
 
 
 def test_an_address_opens_only_what_this_server_has_loaded(table):
-    load(Source(str(table)))
+    pages.load(Source(str(table)))
     for requested, path in ((str(table), str(table)), ("/etc/passwd", "numpy-api"), ("", "numpy-api")):
-        assert opened({"corpus": requested}, "data").session_state["source"].path == path
+        assert pages.opened({"corpus": requested}, "data").session_state["source"].path == path
 
 
 def test_a_crowd_of_missed_documents_is_counted(tmp_path):
     documents = [(f"d{i}", f"animal {i}") for i in range(40)]
-    beir(tmp_path, documents, [("q", "animals")], test=[("q", ident) for ident, _ in documents])
-    app = screen("explore", Source(str(tmp_path)))
+    pages.beir(tmp_path, documents, [("q", "animals")], test=[("q", ident) for ident, _ in documents])
+    app = pages.screen("explore", Source(str(tmp_path)))
     (line,) = [t.value for t in app.text if t.value.startswith("Missed by all")]
-    missed = len(documents) - len({name for shown in sets(app) for name in shown})
+    missed = len(documents) - len({name for shown in pages.sets(app) for name in shown})
     assert line.endswith(f"and {missed - 6} more") and line.count("relevance rank") == 6
 
 
 def test_a_pool_smaller_than_k_is_explained():
-    app = screen("explore")
+    app = pages.screen("explore")
     app.number_input(key="pool").set_value(3).run()
-    assert "The pool of 3 is smaller than k, 10" in texts(app) and [len(s) for s in sets(app)] == [3, 3]
+    assert "The pool of 3 is smaller than k, 10" in pages.texts(app) and [len(s) for s in pages.sets(app)] == [3, 3]
 
 
 def test_a_query_document_that_does_not_exist_is_said():
-    app = screen("explore")
-    pick(app, "Query", "Similar")
+    app = pages.screen("explore")
+    pages.pick(app, "Query", "Similar")
     next(i for i in app.text_input if i.label == "Document id").set_value("no such id").run()
-    assert not app.exception and "No document has this id" in texts(app)
+    assert not app.exception and "No document has this id" in pages.texts(app)
 
 
 def test_lone_surrogates_are_shown_as_escapes(tmp_path):
     """Legal in JSON, kept byte for byte in the engine, and no text that a browser could be sent."""
     file = tmp_path / "odd.jsonl"
     file.write_bytes(b'{"_id": "a\\ud83d", "text": "hello \\ud83d world"}\n{"_id": "b", "text": "fine"}\n')
-    app = screen("explore", Source(str(file)))
-    pick(app, "Query", "Similar")
+    app = pages.screen("explore", Source(str(file)))
+    pages.pick(app, "Query", "Similar")
     assert not app.exception
     next(i for i in app.text_input if i.label == "Document id").set_value("b").run()
-    assert not app.exception and "hello \\ud83d world" in sets(app)[0]
-    assert not screen("data", **{"data.way": "Path", "data.path": str(file)}).exception
+    assert not app.exception and "hello \\ud83d world" in pages.sets(app)[0]
+    assert not pages.screen("data", **{"data.way": "Path", "data.path": str(file)}).exception
 
 
 def test_no_decoder_chosen_teaches():
-    app = screen("explore", decoders=[])
-    assert "Choose a decoder" in texts(app) and not sets(app)
+    app = pages.screen("explore", decoders=[])
+    assert "Choose a decoder" in pages.texts(app) and not pages.sets(app)
 
 
 def test_data_reports_the_corpus_in_use():
-    app = screen("data")
+    app = pages.screen("data")
     counts = dict(zip(app.dataframe[0].value["what"], app.dataframe[0].value["count"], strict=True))
     assert counts["queries"] == str(demo_counts()["queries"]) and 600 <= int(counts["documents"]) <= 1000
 
 
 def test_data_previews_and_maps_a_table(table):
-    app = screen("data", **{"data.way": "Path", "data.path": str(table)})
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(table)})
     assert list(app.dataframe[0].value["id"]) == ["007", "NA", " 1e5"]
     assert app.selectbox(key=f"data.columns.{table}.text").value == "text"
     app.button(key="data.load").click().run()
@@ -212,7 +197,7 @@ def test_data_previews_and_maps_a_table(table):
 def test_data_keeps_the_columns_that_are_chosen(tmp_path):
     file = tmp_path / "films.csv"
     file.write_text("id,text,year\n1,a cat,1999\n2,a dog,2001\n")
-    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(file)})
     app.multiselect(key=f"data.columns.{file}.metadata").set_value(["year"]).run()
     app.button(key="data.load").click().run()
     source = Source(str(file), columns=("id", "text", None), metadata=("year",))
@@ -239,79 +224,81 @@ def test_data_keeps_the_columns_that_are_chosen(tmp_path):
 def test_data_explains_what_cannot_be_read_before_it_is_loaded(tmp_path, content, message):
     file = tmp_path / "bad.csv"
     file.write_bytes(content)
-    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
-    assert not app.exception and message in texts(app), texts(app)
-    assert str(tmp_path) not in texts(app) and not [b for b in app.button if b.key == "data.load"]
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(file)})
+    assert not app.exception and message in pages.texts(app), pages.texts(app)
+    assert str(tmp_path) not in pages.texts(app) and not [b for b in app.button if b.key == "data.load"]
 
 
 def test_data_counts_copies_and_asks_what_becomes_of_repeated_ids(tmp_path):
     file = tmp_path / "shop.csv"
     file.write_text("Doc ID;text;department\n1;a cat;pets\n1;a dog;pets\n2;a cat;toys\n3;;toys\n")
-    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(file)})
     assert app.selectbox(key=f"data.separator.{file}").value == ";"
     assert app.selectbox(key=f"data.columns.{file}.id").value == "Doc ID"
-    assert "shop.csv line 3: line 2 has the id '1' already (1 row repeats an id)" in texts(app)
+    assert "shop.csv line 3: line 2 has the id '1' already (1 row repeats an id)" in pages.texts(app)
     app.multiselect(key=f"data.columns.{file}.metadata").set_value(["department"]).run()
-    pick(app, "Repeated ids", "number")
-    assert "4 documents" in texts(app) and "1 documents are copies" in texts(app)
-    pick(app, "Repeated ids", "first")
-    shown = texts(app)
+    pages.pick(app, "Repeated ids", "number")
+    assert "4 documents" in pages.texts(app) and "1 documents are copies" in pages.texts(app)
+    pages.pick(app, "Repeated ids", "first")
+    shown = pages.texts(app)
     assert "3 documents" in shown and "1 rows were left out" in shown and "1 documents have neither" in shown
     source = Source(str(file), columns=("Doc ID", "text", None), metadata=("department",), repeated="first")
-    press(app, "data.load")
+    pages.press(app, "data.load")
     corpora.loading(source).join(patient(60))
-    run(app)
+    pages.run(app)
     assert app.session_state["source"] == source
-    assert load(source).dataset.corpus.metadata == {"department": ("pets", "toys", "toys")}
-    assert opened(dict(app.query_params), "data").session_state["source"] == source, "the address keeps the choice"
+    assert pages.load(source).dataset.corpus.metadata == {"department": ("pets", "toys", "toys")}
+    assert pages.opened(dict(app.query_params), "data").session_state["source"] == source, (
+        "the address keeps the choice"
+    )
 
 
 def test_documents_can_be_chosen_by_a_kept_column(tmp_path):
     file = tmp_path / "shop.csv"
     file.write_text("id,text,team\n1,a cat,pets\n2,a dog,pets\n3,a car,x=y\n")
-    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(file)})
     app.multiselect(key=f"data.columns.{file}.metadata").set_value(["team"]).run()
     app.multiselect(key=f"data.where.{file}.team").set_value(["x=y"]).run()
-    assert "1 document" in texts(app) and "2 documents were left out by team" in texts(app)
-    press(app, "data.load")
+    assert "1 document" in pages.texts(app) and "2 documents were left out by team" in pages.texts(app)
+    pages.press(app, "data.load")
     source = Source(str(file), columns=("id", "text", None), metadata=("team",), where=(("team", "x=y"),))
-    assert load(source).dataset.corpus.ids == ("3",)
-    run(app)
-    assert opened(dict(app.query_params), "data").session_state["source"] == source
+    assert pages.load(source).dataset.corpus.ids == ("3",)
+    pages.run(app)
+    assert pages.opened(dict(app.query_params), "data").session_state["source"] == source
 
 
 def test_another_separator_can_be_chosen_and_large_files_are_left_for_loading(tmp_path, monkeypatch):
     file = tmp_path / "odd.csv"
     file.write_text("id;text,more\n1;x,y\n1;z,w\n")
     monkeypatch.setattr("dashboard.services.corpora.MAX_INSPECTED_BYTES", 10)
-    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(file)})
     app.selectbox(key=f"data.separator.{file}").set_value(";").run()
     assert app.selectbox(key=f"data.columns.{file}.text").value == "text,more"
-    pick(app, "Repeated ids", "first")
-    press(app, "data.load")
+    pages.pick(app, "Repeated ids", "first")
+    pages.press(app, "data.load")
     source = Source(str(file), columns=("id", "text,more", None), separator=";", repeated="first")
-    assert load(source).dataset.corpus.texts == ("x,y",)
+    assert pages.load(source).dataset.corpus.texts == ("x,y",)
 
 
 def test_columns_of_a_beir_folder_are_kept_where_named(tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat", "metadata": {"year": 1999, "answer": "x"}}\n')
-    app = screen("data", **{"data.way": "Path", "data.path": str(folder)})
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(folder)})
     kept = app.multiselect(key=f"data.columns.{folder}.metadata")
     assert kept.options == ["year", "answer"]
     kept.set_value(["year"]).run()
-    press(app, "data.load")
-    assert load(Source(str(folder), metadata=("year",))).dataset.corpus.metadata == {"year": ("1999",)}
+    pages.press(app, "data.load")
+    assert pages.load(Source(str(folder), metadata=("year",))).dataset.corpus.metadata == {"year": ("1999",)}
 
 
 def test_a_broken_beir_folder_is_explained(tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": }\n')
-    app = screen("data", **{"data.way": "Path", "data.path": str(tmp_path)})
-    assert not app.exception and "corpus.jsonl line 1" in texts(app)
+    app = pages.screen("data", **{"data.way": "Path", "data.path": str(tmp_path)})
+    assert not app.exception and "corpus.jsonl line 1" in pages.texts(app)
 
 
 @pytest.mark.parametrize("path", ["x" * 300, "~nobody-of-this-name/x", "a\0b", "{}/none", "{}/" + "x" * 300])
 def test_a_path_that_cannot_be_or_is_not_there_is_said(path, tmp_path):
-    app = screen("data", **{"data.way": "Path", "data.path": path.format(tmp_path)})
-    assert app.error and ("no such file or folder" in texts(app) or not path.endswith("none"))
+    app = pages.screen("data", **{"data.way": "Path", "data.path": path.format(tmp_path)})
+    assert app.error and ("no such file or folder" in pages.texts(app) or not path.endswith("none"))

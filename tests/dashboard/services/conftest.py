@@ -8,13 +8,6 @@ import pytest
 from support.live_feedback import corpus, vectors
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A home of its own: every test begins without feedback."""
-    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A corpus on disk whose texts try to be markup, with its vectors."""

@@ -1,7 +1,11 @@
 """Loaded corpora are shared, kept while they are used, and given up oldest first."""
 
+import gc
+import os
+import sys
 import threading
 import weakref
+from collections import Counter
 from types import SimpleNamespace
 
 import numba
@@ -12,7 +16,7 @@ from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import address
 from engine.solvers.greedy.lambda_path import follow
-from support.pages import fresh_corpora
+from support.pages import fresh_corpora, load
 from support.patience import patient, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -224,3 +228,27 @@ def test_an_address_opens_any_corpus_that_the_server_is_for_before_it_is_loaded(
     assert address.available(Source("b.csv", trained="t")) == Source("b.csv", trained="t")
     assert address.available(Source("b.csv", encoder="other")) == Source("b.csv")
     assert address.available(Source("c.csv")) is None
+
+
+def handles():
+    """What this process holds open, by what it is."""
+    gc.collect()
+    found = Counter()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[os.readlink(f"/proc/self/fd/{number}").split(":")[0]] += 1
+        except OSError:
+            continue  # the one that lists the folder
+    return found
+
+
+@pytest.mark.threat("handles left open by loading corpora", "as many after ten as after one")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_ten_corpora_one_after_another_hold_no_more_handles_than_one(tmp_path):
+    counts = []
+    for number in range(11):
+        path = tmp_path / f"c{number}.csv"
+        path.write_text("id,text\n" + "".join(f"{row},text {row} of {number}\n" for row in range(9)))
+        load(Source(str(path)))
+        counts.append(handles())
+    assert counts[-1] - counts[0] == Counter(), (counts[0], counts[-1])

@@ -1,18 +1,20 @@
-"""Live feedback without a browser: one log for everybody, what it makes of the corpus, the buttons that write it."""
+"""Live feedback without a browser: one log for everybody, whose vote is taken back, what it makes of the corpus."""
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
 import engine
+from dashboard.drift import feedback_log
 from dashboard.services import feedback
 from dashboard.services.source import Source
-from engine import orag
-from engine.errors import DataError
+from engine import orag, space
+from engine.views import drift
 from engine.views.sets import before_after
 from support.live_feedback import HOSTILE, N, add, corpus, explore, read, thumb, vectors
 from support.pages import assert_plain, component, pick, press, screen, texts, tiles
@@ -92,7 +94,7 @@ def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
     add(corpus(), thumb(row=3))
     add(corpus(), thumb(row=5))
     changed = corpus(changed=(5,))
-    with pytest.raises(DataError, match=r"another state of this corpus: 1 with another text"):
+    with pytest.raises(engine.DataError, match=r"another state of this corpus: 1 with another text"):
         feedback.session(changed)
     message = " ".join(map(str, feedback.carry(changed)))
     assert "1 pieces of feedback" in message and feedback.count(changed) == 1
@@ -118,7 +120,7 @@ def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         db.execute("UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number = 3")
     monkeypatch.setattr(feedback, "_LOGS", feedback.Memo(3))  # as after a restart
-    with pytest.raises(DataError, match="event 3 is not as it was written"):
+    with pytest.raises(engine.DataError, match="event 3 is not as it was written"):
         feedback.session(loaded)
     assert feedback.begin_anew(loaded) == file and file.is_file()
     assert feedback.count(loaded) == 0 and feedback.path(loaded) != file
@@ -289,3 +291,73 @@ def test_before_and_after_name_what_changed_and_nothing_else():
     still = [row for row in order if row in then and order.index(row) == then.index(row)]
     assert len(still) >= 1 and not {one.row for one in result} & (set(still) - {second})
     assert before_after(loaded.space, loaded.space, query, {"top_k": (first, first)}) == ()
+
+
+def test_a_thumb_is_taken_back_with_those_it_had_replaced(folder):
+    app, loaded = explore(folder)
+    other = add(loaded, thumb(row=5, person="somebody else")).events[0]
+    for key in ("vote.up", "vote.down", "vote.up", "vote.down"):
+        press(app, key)
+    assert feedback.count(loaded) == 2 and len(feedback.session(loaded).events) == 5
+    press(app, "vote.down")
+    now = feedback.session(loaded)
+    assert [event.id for event in now.events if now.status(event.id) == "counts"] == [other.id]
+
+
+def test_ones_own_last_comes_before_anothers():
+    loaded = corpus()
+    add(loaded, thumb(row=1, person="ana"))
+    add(loaded, thumb(row=2, person="ana"))
+    now = add(loaded, thumb(row=3, person="bob"))
+    entries = drift.feedback(now)
+    assert feedback_log.last_of(entries, "ana").row == 2 and feedback_log.last_of(entries, "eve").row == 3
+    now = feedback.log_of(loaded).undo(feedback_log.last_of(entries, "ana").id)
+    assert feedback_log.last_of(drift.feedback(now), "ana").row == 1
+    assert feedback_log.last_of(drift.feedback(feedback.log_of(loaded).reset()), "ana") is None
+
+
+@contextmanager
+def held(monkeypatch, owner, name):
+    """While inside, whoever calls that function stands in it until the end; gives the event of somebody's arrival."""
+    arrived, go_on, real = threading.Event(), threading.Event(), getattr(owner, name)
+
+    def slow(*args, **kwargs):
+        arrived.set()
+        assert go_on.wait(patient(30))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, slow)
+    try:
+        yield arrived
+    finally:
+        go_on.set()
+        monkeypatch.setattr(owner, name, real)
+
+
+def beside(work):
+    """What a thread's work gives, or None where it has not ended in a while."""
+    result = []
+    worker = threading.Thread(target=lambda: result.append(work()), daemon=True)
+    worker.start()
+    worker.join(patient(10))
+    return result[0] if result else None
+
+
+@pytest.mark.parametrize(("module", "name"), [(orag, "log"), (space, "Space")], ids=["replay", "adapt"])
+def test_replaying_a_long_log_and_making_the_adapted_corpus_hold_nobody_up(monkeypatch, module, name):
+    loaded, other = corpus(), corpus(n=30)
+    add(loaded, thumb(row=1))
+    add(other, thumb(row=2))
+    again, result = replace(loaded, space=corpus().space), []
+    work = (lambda: feedback.session(again)) if module is orag else (lambda: feedback.adapted(loaded))
+    with held(monkeypatch, module, name) as arrived:
+        workers = [threading.Thread(target=lambda: result.append(work())) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        assert arrived.wait(patient(30)) and beside(lambda: feedback.count(other)) == 1
+    for worker in workers:
+        worker.join(patient(30))
+    if module is orag:
+        assert feedback.session(again).round == 1
+    else:
+        assert result[0] is result[1] is feedback.adapted(loaded) is not loaded

@@ -20,21 +20,7 @@ from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
-from support.pages import (
-    PETS,
-    SCREENS,
-    beir,
-    csv_source,
-    fields,
-    figures,
-    from_menu,
-    link_of,
-    load,
-    opened,
-    press,
-    sets,
-    texts,
-)
+from support import pages
 from support.parameters import invalid_values
 
 SELECTORS = methods("selector")
@@ -99,7 +85,7 @@ def states(draw, names):
         pool=draw(some.one_of(some.none(), some.integers(1, 10**9))),
         decoders=tuple(draw(decoders(name)) for name in names),
         view=draw(WORDS),
-        page=draw(some.sampled_from(sorted(p.stem for p in SCREENS.glob("[!_]*.py")))),
+        page=draw(some.sampled_from(sorted(p.stem for p in pages.SCREENS.glob("[!_]*.py")))),
         tradeoff=draw(tradeoffs()),
     )
 
@@ -138,7 +124,7 @@ def test_a_state_comes_back_from_its_address(name, data):
         assert f"{LONGEST:,}" in str(error)
         return
     assert address.isascii() and len(address) <= LONGEST
-    back = read(fields(address))
+    back = read(pages.fields(address))
     assert back.state == replace(shown, page="") and not back.remarks, "the page stands before the parameters"
     assert read(to_params(shown)).state == shown
 
@@ -256,16 +242,16 @@ def test_an_opened_link_gives_the_same_link(seed):
             for index, name in enumerate(names[first : first + 3], seed + first)
         )
         shown = typed("señor 中文 & = #", k=57, pool=90, decoders=chosen)
-        app = opened(to_params(shown))
-        assert not app.warning, texts(app)
+        app = pages.opened(to_params(shown))
+        assert not app.warning, pages.texts(app)
         app.run()
-        back = read(link_of(app)).state
+        back = read(pages.link_of(app)).state
         assert back.decoders == tuple(Decoder(counted(d.select), counted(d.retrieve)) for d in chosen)
         assert (back.question, back.way, back.k, back.pool) == (shown.question, shown.way, shown.k, shown.pool)
 
 
 def test_a_slider_moved_back_from_beyond_its_end_keeps_its_value():
-    app = opened(to_params(State(source=Source("numpy-api"), k=200)))
+    app = pages.opened(to_params(State(source=Source("numpy-api"), k=200)))
     assert app.slider(key="k").value == 200 and app.slider(key="k").max == 200
     app.slider(key="k").set_value(5).run()
     app.run()
@@ -277,65 +263,72 @@ def test_a_labelled_query_and_a_document_come_back(demo):
     split = list(dataset.qrels)[-1]
     wanted = dataset.judged(split).ids[3]
     shown = State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST)
-    app = opened(to_params(shown))
+    app = pages.opened(to_params(shown))
     asked = next(box for box in app.selectbox if str(box.key).startswith("query."))
     assert asked.options[asked.index] == dataset.queries.texts[dataset.queries.position[wanted]]
-    assert figures(app, "Recall@10")
-    back = link_of(app)
+    assert pages.figures(app, "Recall@10")
+    back = pages.link_of(app)
     assert (back["split"], back["query"]) == (split, wanted)
     document = dataset.corpus.ids[7]
-    app = opened(to_params(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
-    assert link_of(app)["document"] == document
+    app = pages.opened(to_params(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
+    assert pages.link_of(app)["document"] == document
 
 
 def test_a_question_that_this_corpus_does_not_have_is_said():
-    app = opened({"v": "1", "corpus": "numpy-api", "split": "dev", "query": "<img src=x>", "k": "4"})
-    assert "'<img src=x>' is not among those of dev" in texts(app) and app.slider(key="k").value == 4
+    app = pages.opened({"v": "1", "corpus": "numpy-api", "split": "dev", "query": "<img src=x>", "k": "4"})
+    assert "'<img src=x>' is not among those of dev" in pages.texts(app) and app.slider(key="k").value == 4
     assert not any("<img" in e.value for kind in (app.markdown, app.warning, app.caption) for e in kind)
-    assert "is not among" not in texts(press(app, "link.ok"))
-    app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
-    assert "no split 'nosuch'; there are dev, test: pick a query" in texts(app)
-    assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
+    assert "is not among" not in pages.texts(pages.press(app, "link.ok"))
+    app = pages.opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
+    assert "no split 'nosuch'; there are dev, test: pick a query" in pages.texts(app)
+    assert "no view is called 'Upside down'; there are" in pages.texts(pages.opened({"v": "1", "view": "Upside down"}))
 
 
 def test_a_link_made_on_other_content_names_both_fingerprints(demo):
     _, space = demo
     here = space.embeddings.digest[:8]
-    app = opened({"v": "1", "corpus": "numpy-api", "digest": "0" * 12, "vectors": "f" * 12, "k": "6"})
-    assert "other documents" in texts(app) and "ffffffff" in texts(app) and here in texts(app)
+    app = pages.opened({"v": "1", "corpus": "numpy-api", "digest": "0" * 12, "vectors": "f" * 12, "k": "6"})
+    assert "other documents" in pages.texts(app) and "ffffffff" in pages.texts(app) and here in pages.texts(app)
     assert app.slider(key="k").value == 6
     same = space.corpus.digest[:12]
-    app = opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": "f" * 12})
-    assert "other vectors of the same documents" in texts(app)
-    app = opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": space.embeddings.digest[:12]})
+    app = pages.opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": "f" * 12})
+    assert "other vectors of the same documents" in pages.texts(app)
+    app = pages.opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": space.embeddings.digest[:12]})
     assert not app.warning
 
 
 def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
     file = tmp_path / "pets.csv"
-    source = csv_source(file, PETS)
-    app = opened({"v": "1", "corpus": str(file), "vectors": "ab" * 6, "text": "a pet", "k": "2", "decoders": "mmr"})
-    assert "not loaded here" in texts(app) and "abababab" in texts(app) and str(file) in [c.value for c in app.code]
+    source = pages.csv_source(file, pages.PETS)
+    app = pages.opened(
+        {"v": "1", "corpus": str(file), "vectors": "ab" * 6, "text": "a pet", "k": "2", "decoders": "mmr"}
+    )
+    assert (
+        "not loaded here" in pages.texts(app)
+        and "abababab" in pages.texts(app)
+        and str(file) in [c.value for c in app.code]
+    )
     assert app.session_state["source"].path == "numpy-api" and app.slider(key="k").value == 10
-    load(source)
+    pages.load(source)
     app.session_state["source"] = source
     app.run()
     assert not app.exception and app.slider(key="k").value == 2 and app.session_state["decoders"] == ["mmr"]
-    assert "other vectors" in texts(app) and len(sets(app)[0]) == 2
+    assert "other vectors" in pages.texts(app) and len(pages.sets(app)[0]) == 2
 
 
 @pytest.mark.threat("a link to a path outside the roots", "refused in one sentence, there or not, with --root FOLDER")
 def test_a_link_out_of_the_roots_says_so_and_not_what_is_there(tmp_path):
     said = [
-        texts(opened({"v": "1", "corpus": path})).replace(path, "") for path in ("/etc/passwd", "/etc/nothing-here")
+        pages.texts(pages.opened({"v": "1", "corpus": path})).replace(path, "")
+        for path in ("/etc/passwd", "/etc/nothing-here")
     ]
     assert said[0] == said[1] and "--root FOLDER" in said[0]
-    assert "--root" not in texts(opened({"v": "1", "corpus": str(tmp_path / "none.csv")}))
+    assert "--root" not in pages.texts(pages.opened({"v": "1", "corpus": str(tmp_path / "none.csv")}))
 
 
 def test_a_link_can_be_forgotten():
-    app = opened({"v": "1", "corpus": "/no/such/file.csv"})
-    assert "not loaded here" not in texts(press(app, "link.forget"))
+    app = pages.opened({"v": "1", "corpus": "/no/such/file.csv"})
+    assert "not loaded here" not in pages.texts(pages.press(app, "link.forget"))
 
 
 def test_an_address_never_chooses_an_encoder_nor_a_file():
@@ -353,29 +346,29 @@ def test_an_address_names_a_corpus_exactly(source):
 
 
 def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
-    app = opened(to_params(typed("median")))
+    app = pages.opened(to_params(typed("median")))
     assert app.query_params["text"] == "median", "a reload comes back to it"
     app.slider(key="k").set_value(3).run()
     assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
-    again = opened({name: app.query_params[name] for name in app.query_params})
+    again = pages.opened({name: app.query_params[name] for name in app.query_params})
     assert again.slider(key="k").value == 3
 
 
 def test_an_address_stays_plain_until_something_is_changed():
-    app = opened({})
+    app = pages.opened({})
     assert "v" not in app.query_params
     app.slider(key="explore.mmr.relevance_weight").set_value(0.65).run()
     assert app.query_params["mmr.relevance_weight"] == "0.65"
 
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
-    app = opened(to_params(typed("é" * 3000)))
-    assert "save the view instead" in texts(from_menu(app, LINK))
+    app = pages.opened(to_params(typed("é" * 3000)))
+    assert "save the view instead" in pages.texts(pages.from_menu(app, LINK))
 
 
 def test_link_keeps_the_page_and_no_method_is_named():
-    assert link.HOME in {p.stem for p in SCREENS.glob("*.py")}
-    for file in (SCREENS.parent / "sharing").glob("*.py"):
+    assert link.HOME in {p.stem for p in pages.SCREENS.glob("*.py")}
+    for file in (pages.SCREENS.parent / "sharing").glob("*.py"):
         words = file.read_text(encoding="utf-8")
         assert not [n for n in SELECTORS if f'"{n}"' in words], file
 
@@ -383,9 +376,12 @@ def test_link_keeps_the_page_and_no_method_is_named():
 def test_a_link_names_the_split_that_is_shown_before_any_was_picked(tmp_path):
     """Not the first in the folder: one that was neither trained on nor is reported on."""
     documents, queries = [("a", "a cat"), ("b", "a dog")], [("q", "cats"), ("r", "dogs")]
-    source = Source(str(beir(tmp_path, documents, queries, train=[("q", "a")], dev=[("r", "b")])))
-    load(source)
-    elsewhere = link_of(opened({}, "tune", source=source))
-    app = opened({}, source=source)
+    source = Source(str(pages.beir(tmp_path, documents, queries, train=[("q", "a")], dev=[("r", "b")])))
+    pages.load(source)
+    elsewhere = pages.link_of(pages.opened({}, "tune", source=source))
+    app = pages.opened({}, source=source)
     assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Split")).value == "dev"
-    assert link_of(app)["split"] == elsewhere["split"] == "dev" and link_of(app)["query"] == elsewhere["query"] == "r"
+    assert (
+        pages.link_of(app)["split"] == elsewhere["split"] == "dev"
+        and pages.link_of(app)["query"] == elsewhere["query"] == "r"
+    )

@@ -24,21 +24,7 @@ from engine.evaluation.tables import unguarded
 from engine.paths import home
 from engine.stages import make, methods
 from engine.values import digest_of
-from support.pages import (
-    DEMO,
-    PETS,
-    assert_plain,
-    csv_source,
-    drawn,
-    figures,
-    from_menu,
-    load,
-    opened,
-    press,
-    run,
-    screen,
-    texts,
-)
+from support import pages
 
 
 @pytest.fixture
@@ -188,14 +174,14 @@ def page():
 
 
 def inside(dialog, **session):
-    load()
-    return drawn(page, **{"inside": dialog, "source": DEMO, **session})
+    pages.load()
+    return pages.drawn(page, **{"inside": dialog, "source": pages.DEMO, **session})
 
 
 def save_page(app, name):
     """Save a snapshot in the dialog; returns it, None where it was refused."""
     app.text_input(key="snapshot.name").set_value(name)
-    press(app, "snapshot.save")
+    pages.press(app, "snapshot.save")
     return next((s for s in snapshots.read_all()[0] if s.name == name), None)
 
 
@@ -203,22 +189,24 @@ def opened_again(saved):
     """The page after a snapshot was opened."""
     app = inside("manage_snapshots")
     app.selectbox(key="snapshot.picked").set_value(saved.id).run()
-    return press(app, "snapshot.open")
+    return pages.press(app, "snapshot.open")
 
 
 def test_dialog_saves_compares_and_opens_snapshots(empty):
     app = inside("manage_snapshots")
-    assert "No saved views yet" in texts(app)
-    assert save_page(app, " ") is None and "needs a name" in texts(app) and not list((empty / "snapshots").glob("*"))
+    assert "No saved views yet" in pages.texts(app)
+    assert (
+        save_page(app, " ") is None and "needs a name" in pages.texts(app) and not list((empty / "snapshots").glob("*"))
+    )
     first = save_page(app, "first")
-    assert "Saved: first" in texts(app) and app.text_input(key="snapshot.name").value == ""
+    assert "Saved: first" in pages.texts(app) and app.text_input(key="snapshot.name").value == ""
     assert list(first.answers) == list(methods("selector"))[:2] and all(
         len(a.documents) == 10 for a in first.answers.values()
     )
 
     moved = {"k": 4, "explore.mmr.relevance_weight": 0.3}
-    shown = screen("explore", **moved)
-    recall, ilad = figures(shown, "Recall@4"), figures(shown, "ILAD@4")
+    shown = pages.screen("explore", **moved)
+    recall, ilad = pages.figures(shown, "Recall@4"), pages.figures(shown, "ILAD@4")
     app = inside("manage_snapshots", **moved)
     second = save_page(app, "second")
     assert [a.figures["ILAD@4"] for a in second.answers.values()] == pytest.approx(ilad, abs=2e-5)
@@ -227,17 +215,17 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
         second.answers["mmr"].parameters
     )
     table = next(t.value for t in app.dataframe if "Symbol" in t.value)
-    assert list(table.iloc[0]) == ["MMR", "MMR", "relevance_weight", "λ", "0.3", "0.8"] and "k = 4" in texts(app)
-    assert "Open restores the corpus, the query, k, the pool and 2 decoders." in texts(app)
+    assert list(table.iloc[0]) == ["MMR", "MMR", "relevance_weight", "λ", "0.3", "0.8"] and "k = 4" in pages.texts(app)
+    assert "Open restores the corpus, the query, k, the pool and 2 decoders." in pages.texts(app)
     assert second.answers["top_k"].documents == first.answers["top_k"].documents[:4]
     assert second.answers["mmr"].documents != first.answers["mmr"].documents[:4]
     app.selectbox(key="snapshot.other").set_value(first.id)
-    run(app)
+    pages.run(app)
     tables = {tuple(t.value.columns): t.value for t in app.dataframe}
     differing = next(t for c, t in tables.items() if c[0] == "Setting")
     assert set(differing["Setting"]) == {"k", "mmr.relevance_weight"}
     assert any(c[-1] == "Difference" for c in tables) and any(c[-1] == "Where" for c in tables)
-    assert " in both, " in texts(app)
+    assert " in both, " in pages.texts(app)
 
     app = opened_again(second)
     assert app.slider(key="k").value == 4
@@ -245,27 +233,30 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
 
 
 def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_path):
-    pets = csv_source(tmp_path / "pets.csv", PETS)
-    load(pets)
+    pets = pages.csv_source(tmp_path / "pets.csv", pages.PETS)
+    pages.load(pets)
     saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
     app = opened_again(saved)
     assert app.session_state["source"] == pets and app.slider(key="k").value == 2
     corpora.forget(pets, corpora.known(pets))
     app = opened_again(saved)
-    assert "not loaded here" in texts(app) and saved.vectors[:8] in texts(app)
+    assert "not loaded here" in pages.texts(app) and saved.vectors[:8] in pages.texts(app)
 
 
 def test_dialog_renames_and_deletes_snapshots(empty):
     saved = snapshots.save(snapshot("old"))
     app = inside("manage_snapshots")
     app.text_input(key="snapshot.rename").set_value("new")
-    press(app, "snapshot.renamed")
+    pages.press(app, "snapshot.renamed")
     assert [s.name for s in snapshots.read_all()[0]] == ["new"]
     snapshots.delete(saved.id)  # by somebody else
     app.text_input(key="snapshot.rename").set_value("newer")
-    assert "deleted in the meantime" in texts(press(app, "snapshot.renamed"))
+    assert "deleted in the meantime" in pages.texts(pages.press(app, "snapshot.renamed"))
     snapshots.save(snapshot("last"))
-    assert "Deleted: last" in texts(press(run(app), "snapshot.deleted")) and snapshots.read_all()[0] == []
+    assert (
+        "Deleted: last" in pages.texts(pages.press(pages.run(app), "snapshot.deleted"))
+        and snapshots.read_all()[0] == []
+    )
 
 
 def test_hostile_snapshot_is_never_markup(empty):
@@ -277,29 +268,29 @@ def test_hostile_snapshot_is_never_markup(empty):
     app = inside("manage_snapshots")
     app.selectbox(key="snapshot.picked").set_value(first.id).run()
     app.selectbox(key="snapshot.other").set_value(second.id)
-    assert evil in texts(run(app)) and "other vectors" in texts(app)
-    assert_plain(app, "192.0.2.1")
+    assert evil in pages.texts(pages.run(app)) and "other vectors" in pages.texts(app)
+    pages.assert_plain(app, "192.0.2.1")
 
 
 def test_export_dialog_shows_every_target_and_names_the_impossible():
     app = inside("export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
     app.selectbox(key="export.decoder").set_value("mmr")
-    shown = " ".join(c.value for c in run(app).code)
+    shown = " ".join(c.value for c in pages.run(app).code)
     assert len(app.code) == len(TARGETS)
     assert '"lambda_mult": 0.25' in shown and "diversity=0.75" in shown and "k=5" in shown
     app.selectbox(key="export.decoder").set_value("nnn")
-    assert "cannot express this decoder" in texts(run(app))
-    assert "Choose a decoder on Explore" in texts(inside("export", decoders=[]))
+    assert "cannot express this decoder" in pages.texts(pages.run(app))
+    assert "Choose a decoder on Explore" in pages.texts(inside("export", decoders=[]))
 
 
 def test_buttons_open_their_dialogs(empty):
-    app = screen("explore")
+    app = pages.screen("explore")
     for option, text in (
         (LINK, "Opens this page"),
         (EXPORT, "2 decoders"),
         (VIEWS, "No saved views"),
     ):
-        assert text in texts(from_menu(app, option))
+        assert text in pages.texts(pages.from_menu(app, option))
 
 
 def test_export_files_hold_sets_and_metrics(demo):
@@ -344,7 +335,7 @@ def test_no_cell_of_exported_sets_is_a_formula():
 
 
 def test_export_and_saving_are_disabled_without_a_query():
-    app = opened({"v": "1", "corpus": "numpy-api", "text": ""})
-    assert "Type a query" in texts(app)
+    app = pages.opened({"v": "1", "corpus": "numpy-api", "text": ""})
+    assert "Type a query" in pages.texts(app)
     assert EXPORT not in app.menu_button(key="header.share").options
-    assert from_menu(app, VIEWS).button(key="snapshot.save").disabled
+    assert pages.from_menu(app, VIEWS).button(key="snapshot.save").disabled

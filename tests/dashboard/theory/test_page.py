@@ -17,21 +17,7 @@ from engine.theory.margins import margin, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.random_projections import kept_from
 from engine.views.theory import against_bound, needed, proof, turned
-from support.pages import (
-    assert_plain,
-    beir,
-    column,
-    csv_source,
-    ended,
-    first_table,
-    job_of,
-    pick,
-    run,
-    screen,
-    tables,
-    texts,
-    worked,
-)
+from support import pages
 from support.patience import patient
 from support.theory_page import said, theory
 
@@ -42,9 +28,9 @@ EXACT = "Exact vs 50 steps"
 def every_view(app):
     """The names of all views, each drawn."""
     for group, views in GROUPS.items():
-        pick(app, "Group", group)
+        pages.pick(app, "Group", group)
         for view in views:
-            pick(app, "View", view)
+            pages.pick(app, "View", view)
             yield view
 
 
@@ -54,7 +40,7 @@ def few(tmp_path):
 
     def make(count):
         texts = ["a red apple grows on the old tree", "a green pear fell from the tree", "cars are fast and red today"]
-        return csv_source(tmp_path / f"few{count}.csv", enumerate(texts[:count]))
+        return pages.csv_source(tmp_path / f"few{count}.csv", enumerate(texts[:count]))
 
     return make
 
@@ -62,8 +48,8 @@ def few(tmp_path):
 def test_the_support_is_the_top_k_and_the_angle_moves_it():
     app = theory(SUPPORT, k=4)
     assert "returns exactly the top 4 here. Proved" in said(app) and "No top-k returns this set" in said(app)
-    assert column(app, "In the set") == ["✓"] * 4 + [""] * 5
-    assert [weight > 0 for weight in column(app, "Weight")] == [True] * 4 + [False] * 5
+    assert pages.column(app, "In the set") == ["✓"] * 4 + [""] * 5
+    assert [weight > 0 for weight in pages.column(app, "Weight")] == [True] * 4 + [False] * 5
     app.slider(key="k").set_value(7).run()
     assert "returns exactly the top 7 here" in said(app)
     app.slider(key="theory.angle").set_value(45).run()
@@ -74,12 +60,12 @@ def test_the_support_is_the_top_k_and_the_angle_moves_it():
 
 def test_margins_of_labelled_queries_and_of_passages():
     app = theory(MARGINS)
-    assert list(dict.fromkeys(column(app, "Vectors"))) == ["bm25", "boolean", "dense"]
-    judged = column(app, "Median")
+    assert list(dict.fromkeys(pages.column(app, "Vectors"))) == ["bm25", "boolean", "dense"]
+    judged = pages.column(app, "Median")
     assert app.get("plotly_chart")
-    pick(app, "Queries", "Synthetic queries (passages)")
-    ended(app)
-    passages = column(app, "Median")
+    pages.pick(app, "Queries", "Synthetic queries (passages)")
+    pages.ended(app)
+    passages = pages.column(app, "Median")
     assert len(passages) == len(judged) and np.mean(passages) > np.mean(judged)
 
 
@@ -91,28 +77,28 @@ def number(shown):
 def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for_more():
     app = theory(DIMENSION)
     assert "The bound is loose: it asks for" in said(app)
-    pairs, queries = tables(app, "Bound's k")
-    assert len(tables(app, "Corollary 1")) == 2
+    pairs, queries = pages.tables(app, "Bound's k")
+    assert len(pages.tables(app, "Corollary 1")) == 2
     assert all(a <= b for a, b in zip(queries["Bound's k"], queries["Corollary 1"], strict=True))
     for least, simple in zip(queries["Margin ε"], queries["Corollary 1"], strict=True):
         assert simple - 1 <= 12 * least**-2 * math.log(4 / 0.05) < simple
     assert all(map(operator.lt, map(number, pairs["Bound's k"]), map(number, pairs["Corollary 1"])))
     app.slider(key="theory.error").set_value(0.01)
-    strict = column(run(app), "Bound's k")
+    strict = pages.column(pages.run(app), "Bound's k")
     assert len(strict) == len(pairs) and all(map(operator.lt, map(number, pairs["Bound's k"]), map(number, strict)))
 
 
 def test_the_smallest_dimension_by_length():
     app = theory(DIMENSION, **{"theory.dimension.what": dimensions.RECALL})
-    shown, measured = column(app, "Smallest k"), column(app, "k = 64")
+    shown, measured = pages.column(app, "Smallest k"), pages.column(app, "k = 64")
     assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
-    values = first_table(app, "Smallest k")
+    values = pages.first_table(app, "Smallest k")
     for index, k in enumerate(shown):
         shares = {d: values[f"k = {d:,}"][index] for d in DIMENSIONS}
         assert number(k) == (reached(shares, 0.9) or DIMENSIONS[-1])
     job = app.session_state["jobs"]["theory"]
     app.slider(key="theory.target").set_value(0.5)
-    fewer = column(run(app), "Smallest k")
+    fewer = pages.column(pages.run(app), "Smallest k")
     assert len(fewer) == 4 and all(map(operator.lt, map(number, fewer), map(number, shown)))
     assert app.session_state["jobs"]["theory"] is job, "another target is read off what was measured"
 
@@ -142,14 +128,14 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
     counts, go = dimensions.words_of, threading.Event()
     monkeypatch.setattr(dimensions, "words_of", lambda space: go.wait(patient(60)) and counts(space))
     monkeypatch.setattr(dimensions, "has_words", lambda space: go.is_set())
-    app = screen("theory", few(3), **{"theory.view": SEGMENTS})
-    pick(app, "Query", "Similar")
-    if job_of(app, "theory").title == "Margins of segments":
-        ended(app, "theory")
-    counting = job_of(app, "theory")
-    assert counting.title == "Counting words" and not tables(app, "Passages")
+    app = pages.screen("theory", few(3), **{"theory.view": SEGMENTS})
+    pages.pick(app, "Query", "Similar")
+    if pages.job_of(app, "theory").title == "Margins of segments":
+        pages.ended(app, "theory")
+    counting = pages.job_of(app, "theory")
+    assert counting.title == "Counting words" and not pages.tables(app, "Passages")
     go.set()
-    app = ended(app)
+    app = pages.ended(app)
     assert app.session_state["jobs"]["theory"] is counting and counting.result
     assert "No pairs: " in said(app) or "The theorem " in said(app)
 
@@ -157,14 +143,14 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
 def test_exact_against_steps_measures():
     app = theory(EXACT)
     assert "FISTA's step is 1/L" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
-    assert "the exact answer has" in said(worked(app, "steps.start", "steps"))
+    assert "the exact answer has" in said(pages.worked(app, "steps.start", "steps"))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_small_corpora_without_judgements_teach(few, count):
     source = few(count)
-    app = pick(theory(SUPPORT, source), "Query", "Similar")
-    said_of = {view: said(ended(app)) for view in every_view(app)}
+    app = pages.pick(theory(SUPPORT, source), "Query", "Similar")
+    said_of = {view: said(pages.ended(app)) for view in every_view(app)}
     for view in (MARGINS, DIMENSION):
         alone = "needs two documents" in said_of[view]
         assert alone == (count == 1)
@@ -176,31 +162,31 @@ def test_small_corpora_without_judgements_teach(few, count):
 def test_own_vectors_have_margins_of_words_only(tmp_path):
     np.save(tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32))
     words = ["one two three four five six", "two three five seven eight nine", "nine ten one two six", "a b c d e f g"]
-    source = Source(str(beir(tmp_path, [(str(row), text) for row, text in enumerate(words)])))
+    source = Source(str(pages.beir(tmp_path, [(str(row), text) for row, text in enumerate(words)])))
     app = theory(MARGINS, source)
-    assert "own vectors" in said(app) and set(column(app, "Vectors")) == {"bm25", "boolean"}
+    assert "own vectors" in said(app) and set(pages.column(app, "Vectors")) == {"bm25", "boolean"}
     assert "must be of unit length" in said(theory(SUPPORT, source))
 
 
 def test_hostile_documents_stay_text(table):
     app = theory(SUPPORT, Source(str(table)))
     for _ in every_view(app):
-        assert_plain(ended(app), "<img", "192.0.2.1", ":red[")
+        pages.assert_plain(pages.ended(app), "<img", "192.0.2.1", ":red[")
 
 
 def test_best_sets_stand_beside_what_selectors_return():
     app = theory(BEST)
-    best, own, worst = (column(app, name) for name in ("Best set", "Its set", "Worst set"))
+    best, own, worst = (pages.column(app, name) for name in ("Best set", "Its set", "Worst set"))
     assert all(b >= o - 1e-9 >= w - 2e-9 for b, o, w in zip(best, own, worst, strict=True))
     shares = [(o - w) / (b - w) for b, o, w in zip(best, own, worst, strict=True)]
-    assert column(app, "From worst to best") == pytest.approx(shares)
-    assert "between sets beats the best set" in texts(app) and "best set" in texts(app)
+    assert pages.column(app, "From worst to best") == pytest.approx(shares)
+    assert "between sets beats the best set" in pages.texts(app) and "best set" in pages.texts(app)
 
 
 def test_nothing_asked_teaches():
-    app = pick(screen("theory"), "Query", "Typed")
+    app = pages.pick(pages.screen("theory"), "Query", "Typed")
     for view in every_view(app):
-        assert ("Pick a query" in texts(app)) == (view in (SUPPORT, BEST, EXACT))
+        assert ("Pick a query" in pages.texts(app)) == (view in (SUPPORT, BEST, EXACT))
 
 
 def test_relevant_margins_are_the_smallest_over_the_rest(demo):

@@ -16,38 +16,15 @@ from dashboard.session.query import first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import embedded
-from engine.errors import ParamError
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.paired import by_query
 from engine.evaluation.runs import read_run
-from engine.evaluation.statistics import compare
 from engine.evaluation.stratification import KINDS, stratify
 from engine.evaluation.sweep.sweep import grid, stored_cells
+from support import pages
 from support.charts import figure, ids
 from support.demo import demo_counts
 from support.packed import Packed, PackedPath
-from support.pages import (
-    assert_plain,
-    begun,
-    beir,
-    cancelled,
-    component,
-    csv_source,
-    ended,
-    first_table,
-    job_of,
-    keys,
-    link_of,
-    load,
-    opened,
-    pick,
-    press,
-    run,
-    screen,
-    tell,
-    texts,
-    worked,
-)
 from support.patience import patient
 from support.sweeps import toy, without_times
 
@@ -63,19 +40,19 @@ def forgotten():
 
 def set_of(app):
     """The rows of the set beside the chart, and of the baseline's."""
-    told = component(app, "tradeoff.set")["along"]
+    told = pages.component(app, "tradeoff.set")["along"]
     return Packed(told["now"]).rows(), Packed(told["base"]).rows()
 
 
 def tradeoff(source=None, **session):
     """The page with a few decoders, which are those of Explore: what is small begins by itself."""
-    return screen("tradeoff", source, **{"decoders": FEW, **session})
+    return pages.screen("tradeoff", source, **{"decoders": FEW, **session})
 
 
 def measured(source=None, **session):
     """The page when its job has ended."""
-    app = ended(tradeoff(source, **session))
-    job = job_of(app, sweeps.PURPOSE)
+    app = pages.ended(tradeoff(source, **session))
+    job = pages.job_of(app, sweeps.PURPOSE)
     assert job is None or (job.error is None and job.result)
     return app
 
@@ -102,14 +79,14 @@ def shape(drawn, name):
 
 def test_explores_decoders_are_measured_without_asking_and_kept():
     app = measured()
-    assert len(ids(figure(app))) == 8 and f"Mean of {demo_counts()['dev']} queries" in texts(app)
-    best = first_table(app, "Best setting")
+    assert len(ids(figure(app))) == 8 and f"Mean of {demo_counts()['dev']} queries" in pages.texts(app)
+    best = pages.first_table(app, "Best setting")
     assert len(best) == 3 and any("Top-k" in name for name in best["Best setting"])
     assert re.match(r"★ VRSD is \d+% more diverse than Top-k and ", verdict_of(app))
     assert f"on 157 of {demo_counts()['dev']} queries." in verdict_of(app)
     sweeps._CELLS.clear()
     again = tradeoff()
-    assert job_of(again, sweeps.PURPOSE) is None, "the file has all of it"
+    assert pages.job_of(again, sweeps.PURPOSE) is None, "the file has all of it"
     assert ids(figure(again)) == ids(figure(app))
 
 
@@ -117,14 +94,13 @@ def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
     app = tradeoff(k=8, decoders=["mmr"])
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == ["top_k", "mmr"]
-    ended(app)
-    app.button(key="tradeoff.all").click()
-    app.run()
+    pages.ended(app)
+    pages.press(app, "tradeoff.all")
     pills = next(group for group in app.button_group if group.label == "Decoders")
-    assert pills.value == list(engine.methods("selector")) and "tradeoff.all" not in keys(app)
+    assert pills.value == list(engine.methods("selector")) and "tradeoff.all" not in pages.keys(app)
     start = app.button(key="tradeoff.start")
     assert re.fullmatch(r"Measure \d+ settings", start.label) and int(start.label.split()[1]) > 60
-    job = job_of(app, sweeps.PURPOSE)
+    job = pages.job_of(app, sweeps.PURPOSE)
     assert job is None or not job.going
     assert ids(figure(app)), "what is known already is drawn"
 
@@ -135,7 +111,7 @@ def test_nothing_begins_beside_another_job(monkeypatch):
     mine["training"] = other
     try:
         app = tradeoff(k=6, jobs=mine)
-        assert job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").label == "Queue"
+        assert pages.job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").label == "Queue"
     finally:
         other.cancel()
         other.join()
@@ -153,15 +129,14 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     assert any("MMR · λ 0.2" in html.value for html in app.get("html"))
     now, base = set_of(app)
     assert len(now) == len(base) == 10 and now != base
-    assert re.search(r"Recall@10 0\.\d{3} \(95% CI 0\.\d{3} to 0\.\d{3}\) · ILAD@10 0\.\d{3}", texts(app))
+    assert re.search(r"Recall@10 0\.\d{3} \(95% CI 0\.\d{3} to 0\.\d{3}\) · ILAD@10 0\.\d{3}", pages.texts(app))
 
 
 def test_without_a_click_the_best_within_the_budget_is_open_and_can_be_taken_along():
     app = measured()
     assert next(t["name"] for t in figure(app)["data"] if t.get("error_x")) == "selected"
     assert 'select=engine.make("vrsd")' in app.code[0].value
-    app.button(key="tradeoff.use").click()
-    app.run()
+    pages.press(app, "tradeoff.use")
     assert app.session_state["decoders"] == FEW
 
 
@@ -173,7 +148,7 @@ def test_the_budget_moves_the_line_and_the_choice():
     app.slider(key=selection.SHARE_KEY).set_value(1.0).run()
     assert shape(figure(app), BUDGET)["y0"] == pytest.approx(100) and "100% of Top-k's Recall" in verdict_of(app)
     assert verdict_of(app) != first
-    lacking = first_table(app, "Best setting")
+    lacking = pages.first_table(app, "Best setting")
     assert "no setting keeps 100%" in lacking.iloc[-1].tolist() and lacking.iloc[-1]["Best setting"] == "★ VRSD"
 
 
@@ -185,14 +160,14 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert any("MMR · λ 0.55" in html.value for html in app.get("html"))
     dot = figure(app)["layout"]["meta"]["curve"]
     assert dot["values"][dot["at"]] == 0.55 and dot["name"] == "MMR λ"
-    recall, ilad = (float(n) for n in re.search(r"Recall@10 (0\.\d+).*ILAD@10 (0\.\d+)", texts(app)).groups())
+    recall, ilad = (float(n) for n in re.search(r"Recall@10 (0\.\d+).*ILAD@10 (0\.\d+)", pages.texts(app)).groups())
     assert ilad == pytest.approx(dot["x"][dot["at"]], abs=1e-3) and 0 < recall < 1
     now, _ = set_of(app)
-    told = component(app, "tradeoff.set")["along"]
+    told = pages.component(app, "tradeoff.set")["along"]
     known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer())
     assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
-    app = tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
-    assert load().space.corpus.ids[now[0]] in texts(app)
+    app = pages.tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
+    assert pages.load().space.corpus.ids[now[0]] in pages.texts(app)
 
 
 def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_there():
@@ -200,20 +175,20 @@ def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_the
     shown = {"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.y.judged": "ndcg", "tradeoff.values": 11}
     shown |= {selection.SHARE_KEY: 0.9, selection.OPEN: label, selection.SCRUBBED: 0.55, "tradeoff.sample": 100}
     app = measured(**shown, **{"tradeoff.whole": True, "tradeoff.view": "All settings"})
-    params = link_of(app)
+    params = pages.link_of(app)
     assert params["tradeoff.decoders"] == "top_k,mmr" and "tradeoff.x.judged" not in params
-    other = ended(opened(params, "tradeoff"))
+    other = pages.ended(pages.opened(params, "tradeoff"))
     assert figure(other) == figure(app) and not other.warning and verdict_of(other) == verdict_of(app)
     assert "tradeoff.table" in " ".join(str(d.key) for d in other.dataframe)
-    assert link_of(other) == params
+    assert pages.link_of(other) == params
     lost = {"tradeoff.open": "dense → gone", "tradeoff.y.judged": "s_recall", "tradeoff.sample": "99"}
-    other = ended(opened(params | lost, "tradeoff"))
-    said = texts(run(other))
+    other = pages.ended(pages.opened(params | lost, "tradeoff"))
+    said = pages.texts(pages.run(other))
     assert all(f"there is no {value!r} here" in said for value in ("dense → gone", "s_recall", "99")), said
 
 
 def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path):
-    loaded = load()
+    loaded = pages.load()
     split = first_split(loaded.dataset)
     right = loaded.dataset.qrels[split]
     file, lacking = tmp_path / "other.run", next(iter(right.grades))
@@ -222,24 +197,26 @@ def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path)
     ]
     file.write_text("".join([*lines, f"{lacking} Q0 nowhere 1 1 oracle\n"]))
     app = measured(**{"tradeoff.y.judged": "ndcg", "tradeoff.x.judged": "cos_sum"})
-    assert "oracle" not in texts(app)
+    assert "oracle" not in pages.texts(app)
     app.text_input(key=runs.PATH).set_value(str(file))
-    app = press(app, "runs.add")
-    assert "1 documents of other.run are not in the corpus" in texts(app) and "1 queries got nothing" in texts(app)
+    app = pages.press(app, "runs.add")
+    assert "1 documents of other.run are not in the corpus" in pages.texts(
+        app
+    ) and "1 queries got nothing" in pages.texts(app)
     trace = next(t for t in figure(app)["data"] if "run oracle" in t.get("customdata", ()))
     space, queries = loaded.space, loaded.dataset.judged(split)
     run_ = read_run(file, space.corpus.ids, queries.ids)
     cell = run_.cell(space, query_vectors.known_vectors(loaded, queries), right, 10, ("ndcg", "cos_sum"), split=split)
     both = np.isfinite(cell.values["ndcg"]) & np.isfinite(cell.values["cos_sum"])
     assert trace["x"] == pytest.approx([cell.values["cos_sum"][both].mean()]) and len(trace["x"]) == 1
-    assert "✶ run oracle" in set(first_table(app, "Best setting")["Best setting"])
+    assert "✶ run oracle" in set(pages.first_table(app, "Best setting")["Best setting"])
     app.session_state[selection.OPEN] = "run oracle"
     app.run()
-    assert "run oracle vs Top-k, nDCG@10: " in texts(app) and "tradeoff.use.opened" not in keys(app)
-    assert not pick(app, "View", "All settings").exception and "run oracle" in str(
-        first_table(app, "Decoder")["Decoder"]
+    assert "run oracle vs Top-k, nDCG@10: " in pages.texts(app) and "tradeoff.use.opened" not in pages.keys(app)
+    assert not pages.pick(app, "View", "All settings").exception and "run oracle" in str(
+        pages.first_table(app, "Decoder")["Decoder"]
     )
-    assert "run oracle" not in ids(figure(press(app, "runs.remove.oracle")))
+    assert "run oracle" not in ids(figure(pages.press(app, "runs.remove.oracle")))
 
 
 def test_curves_alone_are_measured_by_themselves_too(monkeypatch):
@@ -268,8 +245,8 @@ def test_what_was_dragged_is_taken_over(monkeypatch):
 def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "BY_ITSELF", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
-    assert job_of(app, sweeps.PURPOSE) is None and not app.get("plotly_chart")
-    assert f"6 of 6 settings and every λ of 1 decoder, on {demo_counts()['dev']} queries" in texts(app)
+    assert pages.job_of(app, sweeps.PURPOSE) is None and not app.get("plotly_chart")
+    assert f"6 of 6 settings and every λ of 1 decoder, on {demo_counts()['dev']} queries" in pages.texts(app)
     assert app.button(key="tradeoff.start").label == "Measure 6 settings"
     point = engine.sweep
 
@@ -280,59 +257,63 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
                 asked["stop"].wait(patient(60))
 
     monkeypatch.setattr(engine, "sweep", until_two)
-    begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
+    pages.begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
     assert app.button(key="tradeoff.cancel").label == "Cancel"
-    assert "tradeoff.use" not in keys(app) and "so far" not in texts(app), "no verdict before the end"
-    assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
+    assert "tradeoff.use" not in pages.keys(app) and "so far" not in pages.texts(app), "no verdict before the end"
+    assert pages.cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
-    assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in texts(app)
+    assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
     assert verdict_of(app).endswith(f"Of the {kept} of 6 settings measured so far.")
     monkeypatch.setattr(engine, "sweep", point)
-    assert len(ids(figure(worked(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in keys(app)
+    assert len(ids(figure(pages.worked(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in pages.keys(app)
 
 
 def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_another_axis():
     app = tradeoff(**{"tradeoff.scope": "This query"})
     drawn = figure(app)
-    assert job_of(app, sweeps.PURPOSE) is None and len(ids(drawn)) == 8 and "One query: no confidence" in texts(app)
+    assert (
+        pages.job_of(app, sweeps.PURPOSE) is None
+        and len(ids(drawn)) == 8
+        and "One query: no confidence" in pages.texts(app)
+    )
     assert re.match(r"\S On this query .+ is \d+% more diverse than Top-k and ", verdict_of(app))
     assert verdict_of(app).endswith("One query says nothing of others.")
     assert "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
-    pick(app, "Query", "Typed")
-    assert "Type a query to compare" in texts(app)
+    pages.pick(app, "Query", "Typed")
+    assert "Type a query to compare" in pages.texts(app)
     next(i for i in app.text_input if i.label == "Your query").set_value("median of an array").run()
-    assert not app.exception and "no Recall for it" in texts(app)
+    assert not app.exception and "no Recall for it" in pages.texts(app)
     assert "Recall" not in figure(app)["layout"]["yaxis"]["title"]["text"]
 
 
 def test_a_corpus_without_judgements_teaches(tmp_path):
     rows = [(i, f"<img src=x> ![x](http://192.0.2.1/{i}.png) :red[{i}] thing {i % 7}") for i in range(40)]
-    app = tradeoff(csv_source(tmp_path / "hostile.csv", rows))
-    assert "no judgements" in texts(app)
-    pick(app, "Query", "Similar")
+    app = tradeoff(pages.csv_source(tmp_path / "hostile.csv", rows))
+    assert "no judgements" in pages.texts(app)
+    pages.pick(app, "Query", "Similar")
     assert not app.exception and len(ids(figure(app))) == 8
     assert "Recall" not in json.dumps(figure(app)["layout"]) and not any("Recall" in s.label for s in app.selectbox)
-    assert_plain(app, "<img", "![x]")
+    pages.assert_plain(app, "<img", "![x]")
 
 
 def test_aspects_can_be_an_axis(tmp_path):
     documents = [(f"d{i}", f"{['red', 'green', 'blue'][i % 3]} thing number {i}") for i in range(24)]
     queries = [(f"q{i}", f"{c} things") for i, c in enumerate(["red", "green", "blue", "red and blue"])]
-    beir(tmp_path, documents, queries, test=[(f"q{i}", f"d{j}") for i in range(4) for j in range(i, 24, 3)])
+    pages.beir(tmp_path, documents, queries, test=[(f"q{i}", f"d{j}") for i in range(4) for j in range(i, 24, 3)])
     rows = [f"q{i}\ta{j % 2}\td{j}\t1\n" for i in range(4) for j in range(i, 24, 3)]
     (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
     app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
     assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
     for kind in ("aspects", "correlation"):
-        pick(pick(app, "View", "By query type"), "By", kind)
+        pages.pick(pages.pick(app, "View", "By query type"), "By", kind)
         assert len(app.get("plotly_chart")) == 2
 
 
 def test_queries_are_grouped_by_a_kept_column(tmp_path):
     colours = ["red", "green", "blue"]
     documents = [(f"d{i}", f"{colours[i % 3]} thing number {i}") for i in range(24)]
-    beir(
+    pages.beir(
         tmp_path,
         documents,
         [(f"q{c}", f"{c} things") for c in colours],
@@ -341,7 +322,7 @@ def test_queries_are_grouped_by_a_kept_column(tmp_path):
     kept = [{"_id": doc, "text": text, "paint": f"<b>{text.split()[0]}"} for doc, text in documents]
     (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in kept))
     app = measured(Source(str(tmp_path), metadata=("paint",)), k=4)
-    pick(pick(app, "View", "By query type"), "By", "paint")
+    pages.pick(pages.pick(app, "View", "By query type"), "By", "paint")
     heads = json.dumps(chart(app, 1)["layout"]["annotations"])
     assert all(f"&lt;b&gt;{colour}" in heads for colour in colours) and "<b>red" not in heads
 
@@ -352,19 +333,19 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     drawn = figure(app)
     assert len(ids(drawn)) == 8 and drawn["layout"]["xaxis"]["type"] == "log"
     assert drawn["layout"]["xaxis"]["title"]["text"] == "← milliseconds a query" and "the median of a few" in helps(app)
-    assert "ms" in first_table(app, "Best setting") and "no time" not in texts(app)
+    assert "ms" in pages.first_table(app, "Best setting") and "no time" not in pages.texts(app)
     assert re.search(r"is the fastest: [\d.]+ ms a query, Top-k [\d.]+ ms\.", verdict_of(app))
     for view in ("By query type", "All settings"):
-        assert not pick(app, "View", view).exception
-    assert "ms a query" in first_table(app, "Decoder")
-    app = pick(app, "Queries", "This query")
+        assert not pages.pick(app, "View", view).exception
+    assert "ms a query" in pages.first_table(app, "Decoder")
+    app = pages.pick(app, "Queries", "This query")
     assert not app.exception and "ILAD@9" in figure(app)["layout"]["xaxis"]["title"]["text"], "no time of one query"
     old = without_times(sweeps.store(), lambda cell: cell.method == "mmr" and cell.k == 9)
     sweeps._CELLS.clear()
     app = tradeoff(**asked)
-    assert job_of(app, sweeps.PURPOSE) is None, "no cell is computed again for its time"
+    assert pages.job_of(app, sweeps.PURPOSE) is None, "no cell is computed again for its time"
     assert len(ids(figure(app))) == 8 - old == 2
-    assert f"{old} settings have no time and were left out" in texts(app)
+    assert f"{old} settings have no time and were left out" in pages.texts(app)
 
 
 def chart(app, position):
@@ -377,7 +358,7 @@ def test_wins_and_losses_are_sorted_bars_with_both_sets():
     count = demo_counts()["dev"]
     assert len(bars["y"]) == count == len(set(bars["customdata"])) and bars["y"] == sorted(bars["y"], reverse=True)
     won, lost = sum(y > 0 for y in bars["y"]), sum(y < 0 for y in bars["y"])
-    assert f"VRSD vs Top-k, Recall@10: {won} won · {count - won - lost} tied · {lost} lost" in texts(app)
+    assert f"VRSD vs Top-k, Recall@10: {won} won · {count - won - lost} tied · {lost} lost" in pages.texts(app)
     assert all("Only VRSD: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
 
 
@@ -385,10 +366,9 @@ def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
     app = measured()
     (bars,) = chart(app, 1)["data"]
     order = bars["customdata"]
-    asked = lambda: re.search(r"(\d+) of 157 · Recall (\S+)", texts(app)).groups()  # noqa: E731
+    asked = lambda: re.search(r"(\d+) of 157 · Recall (\S+)", pages.texts(app)).groups()  # noqa: E731
     for key, at in (("most", 0), ("after", 1), ("before", 0), ("least", len(order) - 1)):
-        app.button(key=f"tradeoff.{key}").click()
-        app.run()
+        pages.press(app, f"tradeoff.{key}")
         assert not app.exception and asked()[0] == str(at + 1), key
     assert app.button(key="tradeoff.after").disabled and asked()[1].startswith("−")
 
@@ -396,16 +376,16 @@ def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
 def test_groups_of_queries_have_a_panel_each():
     app = measured(**{"tradeoff.view": "By query type"})
     for by in ("relevant", "length", "words"):
-        pick(app, "By", by)
+        pages.pick(app, "By", by)
         drawn = chart(app, 1)
         assert KINDS[by] in json.dumps(drawn["layout"]) and list(drawn["layout"]["yaxis"]["ticktext"])[-1] == "★ VRSD"
 
 
 def test_all_settings_are_listed_against_the_baseline():
     app = measured(**{"tradeoff.view": "All settings"})
-    table = first_table(app, "Decoder")
+    table = pages.first_table(app, "Decoder")
     assert len(table) == 8 and "Top-k" in table["Decoder"][0]
-    assert "7 settings vs Top-k, ILAD@10: " in texts(app) and "Holm" in helps(app)
+    assert "7 settings vs Top-k, ILAD@10: " in pages.texts(app) and "Holm" in helps(app)
     assert table["Δ ILAD (95% CI)"][1].startswith("+0.") and table["Δ ILAD (95% CI)"][1].endswith("↑")
 
 
@@ -415,8 +395,8 @@ def test_many_queries_are_drawn_from():
     count = demo_counts()["dev"]
     assert slider.options == ["100", f"all {count}"] and slider.value == count
     slider.set_value(100).run()
-    ended(app)
-    assert f"Mean of 100 queries, drawn at random from {count}" in texts(app)
+    pages.ended(app)
+    assert f"Mean of 100 queries, drawn at random from {count}" in pages.texts(app)
 
 
 def test_the_best_of_each_stand_behind_the_baseline():
@@ -424,15 +404,15 @@ def test_the_best_of_each_stand_behind_the_baseline():
     base = next(p for p in found.points if p.point.method == "top_k")
     best = best_of_each(found, base.point.label, 0.8)
     assert best[0] is base and [p.point.method for p in best] == ["top_k", "mmr", "vrsd"]
-    with pytest.raises(ParamError, match="baseline"):
+    with pytest.raises(engine.ParamError, match="baseline"):
         best_of_each(found, "nothing", 0.9)
-    with pytest.raises(ParamError, match="share"):
+    with pytest.raises(engine.ParamError, match="share"):
         best_of_each(found, base.point.label, 2)
 
 
 def test_query_by_query_adds_up():
     points = swept()
-    row = compare(points, "recall", points[0], 5)[0]
+    row = engine.compare(points, "recall", points[0], 5)[0]
     rows = by_query(points[1], points[0], "recall", 5, among=points)
     assert len(rows) == row.queries and np.mean([r.difference for r in rows]) == pytest.approx(row.difference)
     assert tuple(row.wins) == tuple(
@@ -446,7 +426,7 @@ def test_differences_by_kind_are_paired():
     points, (_, _, qrels) = swept(), toy(batch=24)
     counts = {query: len(qrels.relevant(query)) for query in qrels.grades}
     rows = stratify(points, "recall", counts, 5, against=points[0].label)
-    whole = compare(points, "recall", points[0], 5)[0]
+    whole = engine.compare(points, "recall", points[0], 5)[0]
     own = [r for r in rows if r.label == points[1].label]
     mean = sum(r.mean * r.queries for r in own) / sum(r.queries for r in own)
     assert mean == pytest.approx(whole.difference)

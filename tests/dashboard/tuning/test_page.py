@@ -14,35 +14,15 @@ from dashboard.session import decoders
 from engine.evaluation.export import TARGETS
 from engine.evaluation.splits import split_in_half, subsample
 from engine.evaluation.sweep.cell import from_json
-from engine.evaluation.tuning.objectives import Objective
-from engine.evaluation.tuning.tune import choose, tune
+from support import pages
 from support.demo import demo_counts
-from support.pages import (
-    assert_plain,
-    begun,
-    beir,
-    cancelled,
-    csv_source,
-    figures,
-    first_table,
-    held_after,
-    keys,
-    load,
-    pick,
-    press,
-    run,
-    screen,
-    texts,
-    widgets,
-    worked,
-)
 from support.patience import patient
 
 QUICK = {"tune.method": "mmr", "tune.most": 20}
 
 
 def tuned(source=None, **session):
-    return worked(screen("tune", source, **session), "tune.start", "tune")
+    return pages.worked(pages.screen("tune", source, **session), "tune.start", "tune")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +33,7 @@ def outcomes():
 
 def shown(outcomes, **session):
     """The page of a session that has tuned."""
-    return screen("tune", **{**QUICK, "tune.outcomes": dict(outcomes), **session})
+    return pages.screen("tune", **{**QUICK, "tune.outcomes": dict(outcomes), **session})
 
 
 def headings(app):
@@ -68,39 +48,41 @@ def outcome(app):
 
 def test_the_result_is_what_the_engine_finds(outcomes):
     app = shown(outcomes)
-    loaded = load()
+    loaded = pages.load()
     data = loaded.dataset
     qrels = {split: subsample(data.qrels[split], 20) for split in ("dev", "test")}
     asked = data.queries.only({q for own in qrels.values() for q in own.grades})
     vectors = engine.Embeddings(asked.ids, loaded.queries[[data.queries.position[q] for q in asked.ids]])
-    result = tune("mmr", loaded.space, vectors, qrels, objective=Objective("diverse"))
-    assert [s for s in result.sentences if s not in texts(app)] == []
+    result = engine.tune("mmr", loaded.space, vectors, qrels, objective=engine.Objective("diverse"))
+    assert [s for s in result.sentences if s not in pages.texts(app)] == []
     assert f"MMR · λ {result.decoder.select.relevance_weight} — " in headings(app) and result.status in headings(app)
     assert result.reached in [t.value for t in app.text] and result.confirmed is not None
-    report = first_table(app, "test: chosen")
+    report = pages.first_table(app, "test: chosen")
     rows = {row.metric: row for row in result.comparisons}
     assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
     assert list(report["test: chosen"]) == [rows[m].mean for m in ("recall", "comp", "ndcg", "ilad")]
     assert list(report["dev: baseline"]) == [result.base.mean[m] for m in ("recall", "comp", "ndcg", "ilad")]
     all_dev, all_test = demo_counts()["dev"], demo_counts()["test"]
-    assert f"A quick look: 20 of {all_dev} queries of dev and 20 of {all_test} queries of test" in texts(app)
+    assert f"A quick look: 20 of {all_dev} queries of dev and 20 of {all_test} queries of test" in pages.texts(app)
     assert outcome(app).tuned.as_json() == result.as_json()
 
 
 def test_the_form_says_what_a_start_would_do():
-    app = screen("tune", **{"tune.method": "nnn", "tune.most": 30})
-    assert "49 settings × 30 queries" in texts(app)
+    app = pages.screen("tune", **{"tune.method": "nnn", "tune.most": 30})
+    assert "49 settings × 30 queries" in pages.texts(app)
     app.button_group(key="tune.free.nnn").set_value(["l1", "l2", "iterations"]).run()
     assert (
-        "64 settings × 30 queries" in texts(app) and "tune.trials" in widgets(app) and "tune.points" not in widgets(app)
+        "64 settings × 30 queries" in pages.texts(app)
+        and "tune.trials" in pages.widgets(app)
+        and "tune.points" not in pages.widgets(app)
     )
     app.button_group(key="tune.free.nnn").set_value([]).run()
-    assert "nnn has no parameter to tune" in texts(app) and app.button(key="tune.start").disabled
+    assert "nnn has no parameter to tune" in pages.texts(app) and app.button(key="tune.start").disabled
 
 
 def test_fixed_parameters_start_as_explore_has_them():
     changed = {"explore.nnn.solver": "fista", "explore.nnn.iterations": 70, "explore.nnn.l2": 0.6}
-    app = screen("tune", **{"tune.method": "nnn", "tune.free.nnn": ["l1"], **changed})
+    app = pages.screen("tune", **{"tune.method": "nnn", "tune.free.nnn": ["l1"], **changed})
     assert app.selectbox(key="tune.nnn.solver").value == "fista"
     assert app.slider(key="tune.nnn.iterations").value == 70
     assert app.select_slider(key="tune.nnn.l2").value == 0.6
@@ -122,30 +104,30 @@ def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
     fixed_keys = {f"tune.nnn.{name}": value for name, value in fixed.items()}
     app = tuned(**{"tune.method": "nnn", "tune.most": 10, "tune.free.nnn": free, "k": 7, "pool": 100, **fixed_keys})
     chosen = outcome(app).tuned.decoder.select
-    assert press(app, "tune.apply") and gone
+    assert pages.press(app, "tune.apply") and gone
     kind, key = shown
     names = {key, *(f"explore.nnn.{p.name}" for p in chosen.spec.params), "decoders", "k", "pool"}
-    there = screen("explore", **{name: app.session_state[name] for name in names if name in app.session_state})
+    there = pages.screen("explore", **{name: app.session_state[name] for name in names if name in app.session_state})
     assert getattr(there, kind)(key=key).value == chosen.l1
     assert there.select_slider(key="explore.nnn.l2").value == chosen.l2
-    assert there.session_state["pool"] == 100 and len(figures(there, "Recall@7")) == 3
+    assert there.session_state["pool"] == 100 and len(pages.figures(there, "Recall@7")) == 3
 
 
 def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
-    monkeypatch.setattr("dashboard.tuning.request.tune", held_after(tune, 4))
-    app = screen("tune", **{**QUICK, "tune.most": 15})
-    job = begun(app, "tune.start", "tune", 4)
-    assert "So far:" in texts(app)
-    assert "Stopped after" in texts(cancelled(app, "tune"))
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(engine.tune, 4))
+    app = pages.screen("tune", **{**QUICK, "tune.most": 15})
+    job = pages.begun(app, "tune.start", "tune", 4)
+    assert "So far:" in pages.texts(app)
+    assert "Stopped after" in pages.texts(pages.cancelled(app, "tune"))
     first = {p.key for p in job.partial}
-    pick(app, "View", "All settings")
-    shown = first_table(app, "Returned")
+    pages.pick(app, "View", "All settings")
+    shown = pages.first_table(app, "Returned")
     assert len(shown) == len(first) and {"λ", "Recall", "ILAD"} <= set(shown.columns)
-    monkeypatch.setattr("dashboard.tuning.request.tune", held_after(tune, 6))
-    again = begun(app, "tune.on", "tune", 6)
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(engine.tune, 6))
+    again = pages.begun(app, "tune.on", "tune", 6)
     assert first < {p.key for p in again.partial}, "what was finished came from the store"
-    press(cancelled(app, "tune"), "tune.dismiss")
-    assert "Stopped" not in texts(app) and not app.button(key="tune.start").disabled
+    pages.press(pages.cancelled(app, "tune"), "tune.dismiss")
+    assert "Stopped" not in pages.texts(app) and not app.button(key="tune.start").disabled
 
 
 def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
@@ -154,25 +136,25 @@ def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
     app.slider(key="k").set_value(5).run()
     assert "from earlier settings" in " ".join(m.value for m in app.markdown)
     app.button_group(key="tune.free.mmr").set_value([]).run()
-    assert "These settings cannot be tuned" in texts(app) and outcome(app) is good
-    assert good.tuned.sentences[0] in texts(app)
+    assert "These settings cannot be tuned" in pages.texts(app) and outcome(app) is good
+    assert good.tuned.sentences[0] in pages.texts(app)
 
     def broken(*_, **__):
         raise engine.DataError("the store is full of sand; choose another beach")
 
     monkeypatch.setattr("dashboard.tuning.request.tune", broken)
-    app = worked(shown(outcomes), "tune.start", "tune")
-    assert "the store is full of sand" in texts(app) and good.tuned.sentences[0] in texts(app)
+    app = pages.worked(shown(outcomes), "tune.start", "tune")
+    assert "the store is full of sand" in pages.texts(app) and good.tuned.sentences[0] in pages.texts(app)
 
 
 def test_other_work_is_waited_for_or_cancelled():
-    app = screen("tune", **QUICK)
+    app = pages.screen("tune", **QUICK)
     other = held_job(app, "a map", 34, 88)
-    run(app)
-    assert app.button(key="tune.start").label == "Queue" and "A map is running (34 of 88)" in texts(app)
-    press(app, "tune.start.cancel")
+    pages.run(app)
+    assert app.button(key="tune.start").label == "Queue" and "A map is running (34 of 88)" in pages.texts(app)
+    pages.press(app, "tune.start.cancel")
     other.join(patient(60))
-    assert other.stop.is_set() and run(app).button(key="tune.start").label == "Run"
+    assert other.stop.is_set() and pages.run(app).button(key="tune.start").label == "Run"
 
 
 def held_job(app, title, done, total):
@@ -201,7 +183,7 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
     assert list(beside["Recall"]) == [
         pytest.approx(p.mean["recall"] - result.base.mean["recall"]) for p in (other, result.chosen)
     ]
-    press(app, "tune.apply.opened")
+    pages.press(app, "tune.apply.opened")
     weight = from_json(other.decoder).select.relevance_weight
     assert app.session_state["explore.mmr.relevance_weight"] == weight
 
@@ -210,23 +192,23 @@ def test_one_target_after_the_other_and_the_files(outcomes):
     app = shown(outcomes)
     result = outcome(app).tuned
     assert "engine.make(" in app.code[0].value and len(app.button_group(key="tune.target").options) == len(TARGETS)
-    pick(app, "For", "JSON")
+    pages.pick(app, "For", "JSON")
     assert from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
 
 
 def test_a_heat_map_of_two_parameters():
     app = tuned(**{"tune.method": "nnn", "tune.most": 10})
     assert len(next(g for g in app.segmented_control if g.label == "View").options) == 3
-    pick(app, "View", "Heat-map")
+    pages.pick(app, "View", "Heat-map")
     assert app.selectbox(key="tune.map.metric").value == "ilad"
     app.selectbox(key="tune.map.metric").set_value("recall")
-    assert "framed = chosen" in texts(run(app))
+    assert "framed = chosen" in pages.texts(pages.run(app))
 
 
 def test_without_judgements_the_page_teaches(tmp_path):
-    app = screen("tune", csv_source(tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]))
-    assert "Tuning needs judgements" in texts(app) and "tune.start" not in keys(app)
-    assert "tune.load" in keys(app)
+    app = pages.screen("tune", pages.csv_source(tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]))
+    assert "Tuning needs judgements" in pages.texts(app) and "tune.start" not in pages.keys(app)
+    assert "tune.load" in pages.keys(app)
 
 
 @pytest.fixture
@@ -239,7 +221,7 @@ def folder(tmp_path):
     queries = [(i, data.queries.texts[data.queries.position[i]]) for i in judged]
 
     def judge(name, judged):
-        beir(tmp_path, rows, queries, **{name: [(q, doc) for q in judged for doc in data.qrels["dev"].grades[q]]})
+        pages.beir(tmp_path, rows, queries, **{name: [(q, doc) for q in judged for doc in data.qrels["dev"].grades[q]]})
 
     judge.queries = judged
     return tmp_path, judge
@@ -248,11 +230,11 @@ def folder(tmp_path):
 def test_one_split_is_halved(folder):
     path, judge = folder
     judge("all", judge.queries)
-    app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
+    app = pages.screen("tune", Source(str(path)), **{"tune.method": "mmr"})
     parts = split_in_half(corpora.loading(Source(str(path))).result.dataset.qrels["all"])
     sizes = len(parts["dev"]), len(parts["test"])
-    assert f"11 settings × {sizes[0]} queries" in texts(app)
-    assert "The two halves of all share no query" in texts(worked(app, "tune.start", "tune"))
+    assert f"11 settings × {sizes[0]} queries" in pages.texts(app)
+    assert "The two halves of all share no query" in pages.texts(pages.worked(app, "tune.start", "tune"))
     found = outcome(app).tuned
     assert found.test == "half 2 of all" and set(found.chosen.queries) == set(parts["dev"].grades)
     assert set(found.chosen_test.queries) == set(parts["test"].grades) and len(found.chosen_test.queries) == sizes[1]
@@ -262,12 +244,12 @@ def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
     path, judge = folder
     judge("dev", judge.queries[:20])
     judge("test", judge.queries[15:])
-    app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
-    assert "'dev' and 'test' share 5 queries" in texts(app) and app.button(key="tune.start").disabled
+    app = pages.screen("tune", Source(str(path)), **{"tune.method": "mmr"})
+    assert "'dev' and 'test' share 5 queries" in pages.texts(app) and app.button(key="tune.start").disabled
     report = next(s for s in app.selectbox if s.label == "Confirm on")
     report.set_value(1).run()
     assert not app.button(key="tune.start").disabled
-    assert "measured on dev only" in headings(worked(app, "tune.start", "tune"))
+    assert "measured on dev only" in headings(pages.worked(app, "tune.start", "tune"))
 
 
 def test_the_names_of_splits_are_never_markup(folder):
@@ -275,8 +257,8 @@ def test_the_names_of_splits_are_never_markup(folder):
     hostile = "$x^2$ :red[a] ![y](b) `c`"
     judge(hostile, judge.queries)
     app = tuned(Source(str(path)), **{"tune.method": "mmr"})
-    assert_plain(app, ":red[")
-    assert hostile in texts(app)
+    pages.assert_plain(app, ":red[")
+    assert hostile in pages.texts(app)
 
 
 def test_own_vectors_cannot_embed_queries(folder):
@@ -284,32 +266,32 @@ def test_own_vectors_cannot_embed_queries(folder):
     judge("dev", judge.queries)
     rows = len((path / "corpus.jsonl").read_text().splitlines())
     np.save(path / "vectors.npy", np.eye(rows, dtype=np.float32))
-    app = screen("tune", Source(str(path)))
-    assert "no encoder to embed its queries with" in texts(app)
-    assert "tune.start" not in keys(app)
+    app = pages.screen("tune", Source(str(path)))
+    assert "no encoder to embed its queries with" in pages.texts(app)
+    assert "tune.start" not in pages.keys(app)
 
 
 def test_every_decoder_is_compared_at_its_best(monkeypatch):
     monkeypatch.setattr(decoders, "show", lambda: None)
     few = {"selectors": ("mmr", "vrsd", "nnn"), "points": 3}
-    monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: choose(*a, **given | few))
-    app = screen("tune", **{"tune.most": 40, "tune.points": 3})
-    assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in texts(app)
-    app = worked(app, "tune.start", "tune")
+    monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: engine.choose(*a, **given | few))
+    app = pages.screen("tune", **{"tune.most": 40, "tune.points": 3})
+    assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in pages.texts(app)
+    app = pages.worked(app, "tune.start", "tune")
     found = outcome(app).tuned
     assert f"{found.winner.name} — {found.status}" in headings(app) and found.reached in [t.value for t in app.text]
-    assert [s for s in found.sentences if s not in texts(app)] == []
+    assert [s for s in found.sentences if s not in pages.texts(app)] == []
     assert {one.decoder.select.spec.name for one in found.candidates} == set(few["selectors"])
-    table = first_table(app, "ILAD difference")
+    table = pages.first_table(app, "ILAD difference")
     rows = {row.name: row for row in found.comparisons if row.metric == "ilad"}
     assert {n: d for n, d in zip(table["Decoder"], table["ILAD difference"], strict=True)} == {
         n: r.difference for n, r in rows.items()
     }
     assert found.test == "test" and len(app.get("plotly_chart")) == 2
-    past = first_table(app, "Verdict")
+    past = pages.first_table(app, "Verdict")
     (newest,) = past[["Tuned", "Chosen", "Verdict"]].to_numpy().tolist()[:1]
     assert newest == ["every decoder", found.winner.name, found.status]
-    press(app, "tune.apply")
+    pages.press(app, "tune.apply")
     assert found.decoder.select.spec.name in app.session_state["decoders"]
-    pick(app, "For", "JSON")
+    pages.pick(app, "For", "JSON")
     assert from_json(json.loads(app.code[0].value)["decoder"]) == found.decoder

@@ -14,27 +14,11 @@ from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
 from dashboard.session.view_names import RESULTS, TABLE
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
-from engine.evaluation.sweep.sweep import grid
 from engine.views import decision
 from engine.views import sets as set_views
+from support import pages
 from support.charts import figure, ids
 from support.explore_parts import corpus, drawn, question_of, reading, reasons
-from support.pages import (
-    baseline,
-    figures,
-    first_table,
-    job_of,
-    notes,
-    pick,
-    press,
-    screen,
-    sets,
-    tables,
-    texts,
-    tiles,
-    widgets,
-    worked,
-)
 from support.sweeps import toy
 
 SELECTORS, SCORERS = engine.methods("selector"), engine.methods("scorer")
@@ -131,33 +115,33 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
         shown[key] = Answer(key, decoder, ranking, 0.001, saw)
     rows, saw = shown[PICKED].ranking.rows(), shown[PICKED].relevance
     drawn_ = drawn(RESULTS, loaded, asked, shown, reading=reading(loaded, rows[-1]))
-    own = tiles(drawn_)[PICKED]
+    own = pages.tiles(drawn_)[PICKED]
     scores = [own["now"]["scores"][i] for i in own["set"].ids()]
     assert scores == pytest.approx([saw.score[row].item() for row in rows], abs=1e-6)
-    assert tiles(drawn_)[FIRST]["now"]["scores"] is None
+    assert pages.tiles(drawn_)[FIRST]["now"]["scores"] is None
     assert [title in line for title, line in zip(
         (SELECTORS[FIRST].title, shown[PICKED].title), reasons(drawn_), strict=True)] == [True, True]  # fmt: skip
     by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.place[rows[-1]]):,}"
     assert [t.value.endswith(by) for t in drawn_.text].count(True) == 1
     assert SCORERS[OTHER].title in shown[PICKED].title
-    merged = tables(drawn(TABLE, loaded, asked, shown), "Sets")[0]
+    merged = pages.tables(drawn(TABLE, loaded, asked, shown), "Sets")[0]
     assert "Inner product" in merged and "Relevance" not in merged
 
 
 def test_explore_takes_a_scorer_with_its_own_parameters():
-    app = screen("explore", decoders=[FIRST, PICKED])
-    before = sets(app)
+    app = pages.screen("explore", decoders=[FIRST, PICKED])
+    before = pages.sets(app)
     key = role_key(PICKED, RETRIEVE)
     assert app.selectbox(key=key).options == [SCORERS[n].title for n in offered(RETRIEVE)]
     assert [SCORERS[n].title for n in SCORERS] == app.selectbox(key=role_key(PICKED, RERANK)).options[1:]
-    assert "relevance by" not in notes(app)[PICKED]
+    assert "relevance by" not in pages.notes(app)[PICKED]
     app.selectbox(key=key).set_value(OTHER).run()
     assert not app.exception, app.exception
-    drawn_ = widgets(app)
+    drawn_ = pages.widgets(app)
     assert all(f"{key}.{OTHER}.{p.name}" in drawn_ for p in SCORERS[OTHER].params if p.requires is None)
     assert not [w for w in drawn_ for n in SCORERS if n != OTHER and w.startswith(f"{key}.{n}.")]
-    assert f"relevance by {SCORERS[OTHER].title}; similarity by the dense vectors" in notes(app)[PICKED]
-    after = sets(app)
+    assert f"relevance by {SCORERS[OTHER].title}; similarity by the dense vectors" in pages.notes(app)[PICKED]
+    after = pages.sets(app)
     assert after[0] == before[0], "the baseline stays behind the first scorer"
     assert after[1] != before[1]
     assert any(block.proto.popover.label.endswith(" (1)") for block in app.get("popover"))
@@ -165,12 +149,14 @@ def test_explore_takes_a_scorer_with_its_own_parameters():
 
 def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
     key = role_key(FIRST, RETRIEVE)
-    app = screen("explore", decoders=[FIRST, PICKED], **{key: OTHER})
-    base = screen("explore", decoders=[FIRST])
-    assert list(tiles(app)) == [f"{FIRST}.own", PICKED] and not any(t["baseline"] for t in tiles(app).values())
-    assert baseline(app) == sets(base)[0] != sets(app)[0]
+    app = pages.screen("explore", decoders=[FIRST, PICKED], **{key: OTHER})
+    base = pages.screen("explore", decoders=[FIRST])
+    assert list(pages.tiles(app)) == [f"{FIRST}.own", PICKED] and not any(
+        t["baseline"] for t in pages.tiles(app).values()
+    )
+    assert pages.baseline(app) == pages.sets(base)[0] != pages.sets(app)[0]
     for view in ("Map", "Redundancy", "All metrics", "NNN weights"):
-        pick(app, "View", view)
+        pages.pick(app, "View", view)
         if view == "All metrics":
             named = app.dataframe[0].value["Decoder"].tolist()
             first, picked = SELECTORS[FIRST].title, SELECTORS[PICKED].title
@@ -178,14 +164,14 @@ def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
 
 
 def test_reranking_needs_a_pool_and_says_so_beside_the_last_good_answer():
-    app = screen("explore", decoders=[FIRST, PICKED])
+    app = pages.screen("explore", decoders=[FIRST, PICKED])
     app.selectbox(key=role_key(PICKED, RERANK)).set_value(OTHER).run()
-    assert not app.exception and "there is none: set one" in texts(app)
-    assert tiles(app)[PICKED]["error"] and not tiles(app)[FIRST]["error"]
-    assert len(figures(app, "Recall@10")) == 2, "the last good answer stays"
+    assert not app.exception and "there is none: set one" in pages.texts(app)
+    assert pages.tiles(app)[PICKED]["error"] and not pages.tiles(app)[FIRST]["error"]
+    assert len(pages.figures(app, "Recall@10")) == 2, "the last good answer stays"
     app.number_input(key="pool").set_value(40).run()
-    assert not app.exception and "there is none" not in texts(app)
-    assert f"then {SCORERS[OTHER].title}; similarity by the dense vectors" in notes(app)[PICKED]
+    assert not app.exception and "there is none" not in pages.texts(app)
+    assert f"then {SCORERS[OTHER].title}; similarity by the dense vectors" in pages.notes(app)[PICKED]
 
 
 def test_a_scorer_that_cannot_score_says_why(monkeypatch):
@@ -193,10 +179,10 @@ def test_a_scorer_that_cannot_score_says_why(monkeypatch):
         raise engine.DataError("no such index: build it")
 
     monkeypatch.setattr(SCORERS[OTHER].cls, "score", refuse)
-    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
-    assert f"{SELECTORS[PICKED].title}: no answer at this setting." in texts(
+    app = pages.screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
+    assert f"{SELECTORS[PICKED].title}: no answer at this setting." in pages.texts(
         app
-    ) and "no such index: build it" in texts(app)
+    ) and "no such index: build it" in pages.texts(app)
 
 
 def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
@@ -209,37 +195,39 @@ def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
 
     monkeypatch.setattr("engine.data.models.hub._downloaded", fetch)
     key = role_key(PICKED, RERANK)
-    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": "acme/some-model"})
-    assert not app.exception and "needs a download of 'acme/some-model' first" in texts(app)
+    app = pages.screen(
+        "explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": "acme/some-model"}
+    )
+    assert not app.exception and "needs a download of 'acme/some-model' first" in pages.texts(app)
     assert not fetched
-    press(app, f"{key}.agree")
-    assert fetched == ["acme/some-model"] and "no network" in texts(app)
+    pages.press(app, f"{key}.agree")
+    assert fetched == ["acme/some-model"] and "no network" in pages.texts(app)
 
 
 @pytest.mark.parametrize("model", ["/", "/proc/1", "//elsewhere/share", "/usr"])
 def test_a_folder_that_is_no_model_is_refused_without_a_search(model):
     key = role_key(PICKED, RERANK)
-    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": model})
-    assert not app.exception and f"{SELECTORS[PICKED].title}: no answer at this setting." in texts(app)
+    app = pages.screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": model})
+    assert not app.exception and f"{SELECTORS[PICKED].title}: no answer at this setting." in pages.texts(app)
 
 
 def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
     monkeypatch.setattr("engine.scoring.max_sim.UNASKED", 100)
-    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): "max_sim"})
-    assert not app.exception and "needs the embedding of" in texts(app)
+    app = pages.screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): "max_sim"})
+    assert not app.exception and "needs the embedding of" in pages.texts(app)
 
 
 def test_explore_reranks_by_a_models_reading(given):
     key = role_key(PICKED, RERANK)
     held = {key: SLOW, f"{key}.{SLOW}.model": given[SLOW]["model"]}
-    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
-    assert not app.exception and "no answer" not in texts(app), texts(app)
-    assert f"then {SCORERS[SLOW].title}; similarity by the dense vectors" in notes(app)[PICKED]
-    assert len(figures(app, "Recall@10")) == 2
+    app = pages.screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
+    assert not app.exception and "no answer" not in pages.texts(app), pages.texts(app)
+    assert f"then {SCORERS[SLOW].title}; similarity by the dense vectors" in pages.notes(app)[PICKED]
+    assert len(pages.figures(app, "Recall@10")) == 2
 
 
 def test_a_slider_moves_without_scoring_anew(monkeypatch):
-    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
+    app = pages.screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
     calls = []
     monkeypatch.setattr(answers, "scored", lambda *given: calls.append(given))
     slider = next(s for s in app.slider if s.key in {f"explore.{PICKED}.{p.name}" for p in SELECTORS[PICKED].params})
@@ -263,24 +251,24 @@ def test_what_is_set_comes_back_and_what_cannot_count_is_not_swept(monkeypatch):
 
 def test_the_frontier_holds_several_scorers():
     sweeps._CELLS.clear()
-    app = screen(
+    app = pages.screen(
         "tradeoff",
         **{"tradeoff.decoders": [FIRST, PICKED, BLIND], "tradeoff.scorers": [QUICK[0], OTHER], "tradeoff.values": 2},
     )
-    app = worked(app, "tradeoff.start", sweeps.PURPOSE)
-    assert job_of(app, sweeps.PURPOSE).error is None
+    app = pages.worked(app, "tradeoff.start", sweeps.PURPOSE)
+    assert pages.job_of(app, sweeps.PURPOSE).error is None
     drawn_ = figure(app)
     labels = ids(drawn_)
     assert any(label.startswith(OTHER) and PICKED in label for label in labels)
     assert not [label for label in labels if label.startswith(OTHER) and BLIND in label], "they would lie on the others"
     assert any(t.get("name") == f"{SCORERS[OTHER].title} → {SELECTORS[PICKED].title}" for t in drawn_["data"])
-    entries = first_table(app, "Best setting")["Best setting"].tolist()
+    entries = pages.first_table(app, "Best setting")["Best setting"].tolist()
     assert any(SCORERS[OTHER].title in entry for entry in entries), entries
 
 
 def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     space, queries, qrels = toy(batch=24)
-    stages = [d.select for d in (*grid(FIRST), *grid(PICKED, 3))]
+    stages = [d.select for d in (*engine.grid(FIRST), *engine.grid(PICKED, 3))]
     several = [Decoder(stage, scorer) for scorer in (engine.make(QUICK[0]), engine.make(OTHER)) for stage in stages]
     curves = frontier(list(engine.sweep(several, space, queries, qrels, 5, ("recall", "ilad"))), k=5)
     drawn_ = frontier_figure(FrontierChart(frontier=curves, dark=False))
@@ -293,9 +281,9 @@ def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
 
 
 def test_tuning_is_behind_the_scorers_of_explore():
-    app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RETRIEVE): OTHER})
-    assert f"As set in Explore: relevance by {SCORERS[OTHER].title}" in texts(app)
-    app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RERANK): OTHER})
-    assert "there is none: set one" in texts(app)
+    app = pages.screen("tune", **{"tune.method": PICKED, role_key(PICKED, RETRIEVE): OTHER})
+    assert f"As set in Explore: relevance by {SCORERS[OTHER].title}" in pages.texts(app)
+    app = pages.screen("tune", **{"tune.method": PICKED, role_key(PICKED, RERANK): OTHER})
+    assert "there is none: set one" in pages.texts(app)
     app.number_input(key="pool").set_value(20).run()
-    assert not app.exception and "there is none" not in texts(app)
+    assert not app.exception and "there is none" not in pages.texts(app)

@@ -16,7 +16,6 @@ from engine.data.beir import write_beir
 from engine.params import params_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
-from engine.values import Corpus, Dataset, Qrels
 from support import cli
 from support.patience import patient
 from support.sweeps import end, started
@@ -28,13 +27,13 @@ SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "
 def folder(tmp_path_factory):
     """A BEIR folder: 50 queries of each split, and the documents that are relevant to one of them."""
     whole = engine.load_dataset("numpy-api")
-    qrels = {split: Qrels(dict(list(whole.qrels[split].grades.items())[:50])) for split in ("dev", "test")}
+    qrels = {split: engine.Qrels(dict(list(whole.qrels[split].grades.items())[:50])) for split in ("dev", "test")}
     relevant = {doc for one in qrels.values() for grades in one.grades.values() for doc in grades}
     rows = [row for row, doc in enumerate(whole.corpus.ids) if doc in relevant]
     parts = (whole.corpus.ids, whole.corpus.texts, whole.corpus.titles)
-    corpus = Corpus(*(tuple(part[row] for row in rows) for part in parts))
+    corpus = engine.Corpus(*(tuple(part[row] for row in rows) for part in parts))
     queries = whole.queries.only(query for one in qrels.values() for query in one.grades)
-    run.corpus = str(write_beir(Dataset(corpus, queries, qrels), tmp_path_factory.mktemp("few")))
+    run.corpus = str(write_beir(engine.Dataset(corpus, queries, qrels), tmp_path_factory.mktemp("few")))
     return run.corpus
 
 

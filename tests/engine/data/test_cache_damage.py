@@ -18,12 +18,10 @@ from engine import orag
 from engine.data import cache, codes
 from engine.data.models import hub
 from engine.data.stores.recall import MeasuredRecall, keep_recall, measured_path, measured_recall
-from engine.errors import FrontierError
 from engine.evaluation.sweep.cell import make_cell
 from engine.evaluation.sweep.store import Store
 from engine.judging.log import JudgingLog
 from engine.paths import home
-from engine.training.trained import load_trained
 from support import training
 from support.feedback import random_space, vote
 
@@ -138,7 +136,7 @@ def checkpoint():
     engine.train("dense", *planted, checkpoint=path, **training.QUICK)
 
     def read():
-        trained = load_trained(path, planted[0])
+        trained = engine.load_trained(path, planted[0])
         return trained.digest, repr((trained.recipe, trained.decoder, trained.history, trained.best, trained.facts))
 
     return path, read
@@ -181,7 +179,7 @@ def assert_never_used(stored, kind, damage):
     path.write_bytes(damage(raw))
     try:
         found = read()
-    except FrontierError:
+    except engine.FrontierError:
         found = MISSED
     finally:
         for file in path.parent.glob(f"{path.name}-*"):

@@ -12,7 +12,6 @@ import pytest
 
 import engine
 from engine.data import demo
-from engine.errors import Cancelled
 from support.paths import ROOT
 from support.processes import environment
 
@@ -105,7 +104,7 @@ def test_a_missing_package_is_left_out_and_reading_can_be_stopped(monkeypatch):
     assert {doc.partition(".")[0] for doc, _, _ in demo.python_api_documents()} == {"numpy"}
     stop = Event()
     stop.set()
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         demo.python_api_documents(stop=stop)
 
 

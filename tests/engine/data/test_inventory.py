@@ -11,8 +11,6 @@ import pytest
 
 import engine
 from engine.data import cache, encoders, inventory
-from engine.errors import Cancelled, FrontierError
-from engine.values import Queries
 from support.datafiles import written
 from support.encoders import TEXTS, cached_bytes, entries
 from support.random_texts import corpus_of as corpus
@@ -35,8 +33,8 @@ def age(path, seconds=3600):
 def test_embeddings_are_known_by_corpus_and_encoder():
     one = corpus(TEXTS)
     engine.embed(one, dtype="float32")
-    engine.embed(Queries.of(TEXTS[:5]), dtype="float32", label="animals")
-    engine.embed(Queries.of("asked alone"), dtype="float32")
+    engine.embed(engine.Queries.of(TEXTS[:5]), dtype="float32", label="animals")
+    engine.embed(engine.Queries.of("asked alone"), dtype="float32")
     facts = [item.facts for item in of(encoders.SECTION)]
     assert [f.get("name") for f in facts] == ["animals", "corpus", None], "the last used first, the unlabelled last"
     assert (facts[1]["texts"], facts[1]["encoder"], facts[1]["arithmetic"]) == (60, "bundled", "float32")
@@ -86,7 +84,7 @@ def test_what_two_corpora_share_stays_until_both_are_deleted(encoded):
 
 def test_an_interrupted_run_is_incomplete():
     stop = SimpleNamespace(is_set=lambda: bool(entries()))
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         engine.embed(corpus([f"{i} {t}" for i, t in enumerate(TEXTS * 8)]), dtype="float32", stop=stop)
     item = named(encoders.SECTION, "corpus")
     assert item.missing > 0 and len(item.files) == len(entries())
@@ -147,11 +145,11 @@ def test_a_store_that_somebody_uses_stays(store):
     (item,) = of(inventory.STORES)
     for path in item.files:
         age(path)
-    with pytest.raises(FrontierError, match=r"sweeps\.db cannot be deleted: another program has it open"):
+    with pytest.raises(engine.FrontierError, match=r"sweeps\.db cannot be deleted: another program has it open"):
         inventory.remove([item])
     other.close()
     os.utime(store)
-    with pytest.raises(FrontierError, match="changed less than a minute ago"):
+    with pytest.raises(engine.FrontierError, match="changed less than a minute ago"):
         inventory.remove(of(inventory.STORES))
     age(store)
     assert inventory.remove(of(inventory.STORES)) > 0 and not store.exists()
@@ -177,10 +175,10 @@ def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
     inventory.remove(inventory.items())
     cache.clear()
     assert (theirs / "font").exists() and (home / "notes.txt").exists() and (outside / "a").exists()
-    with pytest.raises(FrontierError, match=r"fontconfig holds files that Frontier did not write.*'font'"):
+    with pytest.raises(engine.FrontierError, match=r"fontconfig holds files that Frontier did not write.*'font'"):
         cache.put("fontconfig", "a", b"x")
     forged = inventory.Item("things", "x", {}, {outside / "a": 33})
-    with pytest.raises(FrontierError, match="lies outside"):
+    with pytest.raises(engine.FrontierError, match="lies outside"):
         inventory.remove([forged])
     assert (outside / "a").exists()
 
@@ -197,7 +195,7 @@ def test_free_space_is_of_the_disk_that_the_cache_is_on(home):
 
 
 def test_a_home_that_cannot_be_written_costs_no_embedding(home, monkeypatch):
-    monkeypatch.setattr(cache, "put", lambda *a: (_ for _ in ()).throw(FrontierError("full")))
+    monkeypatch.setattr(cache, "put", lambda *a: (_ for _ in ()).throw(engine.FrontierError("full")))
     inventory.describe("embeddings", "x", ["a"], {"name": "x"})
     vectors = engine.embed(corpus(TEXTS[:2]), dtype="float32", cache=False).vectors
     assert np.isfinite(vectors.numpy()).all()

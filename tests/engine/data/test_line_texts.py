@@ -10,8 +10,6 @@ import pytest
 import engine
 from engine.data import line_texts
 from engine.data.line_texts import LineTexts
-from engine.data.readers import load_dataset
-from engine.errors import DataError
 from engine.values import TextSource
 
 ROWS = [
@@ -42,10 +40,10 @@ def large(monkeypatch):
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_a_large_file_is_the_same_corpus_whose_texts_stay_there(tmp_path, monkeypatch, mark, gap, end):
     folder = written(tmp_path / "set", mark=mark, gap=gap, end=end)
-    small = load_dataset(folder)
+    small = engine.load_dataset(folder)
     assert isinstance(small.corpus.texts, tuple)
     monkeypatch.setattr(line_texts, "LARGE", 0)
-    stays = load_dataset(folder)
+    stays = engine.load_dataset(folder)
     assert isinstance(stays.corpus.texts, LineTexts) and isinstance(stays.corpus.titles, LineTexts)
     assert stays.corpus == small.corpus and stays.notices == small.notices
     assert tuple(stays.corpus.texts) == small.corpus.texts and tuple(stays.corpus.titles) == small.corpus.titles
@@ -54,7 +52,7 @@ def test_a_large_file_is_the_same_corpus_whose_texts_stay_there(tmp_path, monkey
 
 
 def test_rows_are_given_as_any_sequence_in_its_order(tmp_path, large):
-    texts = load_dataset(written(tmp_path / "set")).corpus.texts
+    texts = engine.load_dataset(written(tmp_path / "set")).corpus.texts
     every = list(texts)
     for rows in (range(5), [3, 0, 3], (1,), np.array([4, 2]), range(4, -1, -2), [], np.array([], int)):
         assert texts.many(rows) == [every[row] for row in rows]
@@ -62,21 +60,21 @@ def test_rows_are_given_as_any_sequence_in_its_order(tmp_path, large):
 
 def test_selected_and_repeated_rows_stay_too(tmp_path, large):
     folder = written(tmp_path / "set", [*ROWS, {**ROWS[0], "text": "again"}])
-    chosen = load_dataset(folder, where={"kind": ["x"]}, repeated="first").corpus
+    chosen = engine.load_dataset(folder, where={"kind": ["x"]}, repeated="first").corpus
     assert chosen.ids == ("a", "3", "d") and isinstance(chosen.texts, TextSource)
     assert list(chosen.texts) == [ROWS[0]["text"], "42", ROWS[3]["text"]] and list(chosen.titles) == ["One", "7", ""]
-    numbered = load_dataset(folder, repeated="number").corpus
+    numbered = engine.load_dataset(folder, repeated="number").corpus
     assert numbered.ids[-1] == "a-2" and numbered.texts[-1] == "again"
 
 
 def test_a_corpus_without_titles_does_not_read_any(tmp_path, large):
-    corpus = load_dataset(written(tmp_path / "set", [{"_id": "a", "text": "alone"}])).corpus
+    corpus = engine.load_dataset(written(tmp_path / "set", [{"_id": "a", "text": "alone"}])).corpus
     assert corpus.titles == ("",) and list(corpus.texts) == ["alone"]
 
 
 def test_threads_read_at_once(tmp_path, large):
     rows = [{"_id": str(n), "text": f"text {n} " * (n % 7)} for n in range(500)]
-    texts = load_dataset(written(tmp_path / "set", rows)).corpus.texts
+    texts = engine.load_dataset(written(tmp_path / "set", rows)).corpus.texts
     orders = [np.random.default_rng(seed).permutation(500) for seed in range(16)]
     with ThreadPoolExecutor(8) as threads:
         for order, found in zip(orders, threads.map(texts.many, orders), strict=True):
@@ -85,7 +83,7 @@ def test_threads_read_at_once(tmp_path, large):
 
 def test_pickled_it_is_a_path_and_offsets(tmp_path, large):
     rows = [{"_id": str(n), "text": "word " * 1000} for n in range(50)]
-    texts = load_dataset(written(tmp_path / "set", rows)).corpus.texts
+    texts = engine.load_dataset(written(tmp_path / "set", rows)).corpus.texts
     assert texts[7] == rows[7]["text"], "the file is open"
     pickled = pickle.dumps(texts)
     assert len(pickled) < 3000
@@ -94,17 +92,17 @@ def test_pickled_it_is_a_path_and_offsets(tmp_path, large):
 
 def test_a_file_that_changed_or_is_gone_is_named(tmp_path, large):
     folder = written(tmp_path / "set")
-    texts = load_dataset(folder).corpus.texts
+    texts = engine.load_dataset(folder).corpus.texts
     there = pickle.loads(pickle.dumps(texts))
     assert texts[0] == ROWS[0]["text"]
     with (folder / "corpus.jsonl").open("a") as file:
         file.write("\n")
     for source in (texts, there):
-        with pytest.raises(DataError, match=r"corpus\.jsonl has changed since it was read.*load it again"):
+        with pytest.raises(engine.DataError, match=r"corpus\.jsonl has changed since it was read.*load it again"):
             source.many([0])
-    elsewhere = pickle.loads(pickle.dumps(load_dataset(folder).corpus.texts))
+    elsewhere = pickle.loads(pickle.dumps(engine.load_dataset(folder).corpus.texts))
     (folder / "corpus.jsonl").unlink()
-    with pytest.raises(DataError, match=r"cannot read .*corpus\.jsonl: No such file"):
+    with pytest.raises(engine.DataError, match=r"cannot read .*corpus\.jsonl: No such file"):
         elsewhere.many([0])
 
 
@@ -113,7 +111,7 @@ def test_it_is_decoded_with_words_as_a_corpus_in_memory(tmp_path, monkeypatch):
     folder, found = written(tmp_path / "set", rows), []
     for bytes_ in (1 << 20, 0):
         monkeypatch.setattr(line_texts, "LARGE", bytes_)
-        space = engine.Space(load_dataset(folder).corpus, engine.Embeddings(("0", "1", "2"), np.eye(3)), "cpu")
+        space = engine.Space(engine.load_dataset(folder).corpus, engine.Embeddings(("0", "1", "2"), np.eye(3)), "cpu")
         queries = engine.Embeddings(("q",), np.ones((1, 3)), texts=("red cherries",))
         decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
         found.append(engine.decode(decoder, space, queries, 3).index.tolist())

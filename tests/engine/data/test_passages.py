@@ -9,7 +9,6 @@ from hypothesis import strategies as some
 
 import engine
 from engine.data.passages import cut, part_id, split_id
-from engine.errors import DataError, ParamError
 from engine.values import Corpus
 
 LENGTHS = [0, 1, 4, 5, 6, 9, 10, 11, 40]
@@ -51,12 +50,12 @@ def test_no_two_parts_meet_in_one_id(parts):
 
 @pytest.mark.parametrize("strange", ["a", "a#", "a#b", "a#-1", "a#01", "a#²", "", "a#" + "9" * 5000])
 def test_an_id_that_is_no_parts_is_refused(strange):
-    with pytest.raises(DataError, match="part's id"):
+    with pytest.raises(engine.DataError, match="part's id"):
         split_id(strange)
 
 
 def test_a_wrong_id_is_quoted_as_far_as_it_can_be_read():
-    with pytest.raises(DataError, match=r"^.{,80}'a#999.{,100}$"):
+    with pytest.raises(engine.DataError, match=r"^.{,80}'a#999.{,100}$"):
         split_id("a#" + "9" * 5000)
     assert split_id(part_id("a", 10**17)) == ("a", 10**17)
 
@@ -84,7 +83,7 @@ def test_a_corpus_of_passages_is_a_corpus():
 
 @pytest.mark.parametrize("bad", [{"words": 0}, {"words": 2.5}, {"overlap": 0.95}, {"overlap": -0.1}])
 def test_what_is_no_window_is_refused(bad):
-    with pytest.raises(ParamError, match=next(iter(bad))):
+    with pytest.raises(engine.ParamError, match=next(iter(bad))):
         cut(documents(), **bad)
-    with pytest.raises(DataError, match="no documents"):
+    with pytest.raises(engine.DataError, match="no documents"):
         cut(Corpus((), ()))

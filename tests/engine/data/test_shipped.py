@@ -6,7 +6,6 @@ from safetensors.torch import save_file
 
 import engine
 from engine.data import encoders, shipped
-from engine.data.encoders import embed
 from engine.data.models import encoder_model, precision
 from support.encoders import TEXTS, entries, sentences
 from support.random_texts import corpus_of
@@ -39,7 +38,7 @@ def said(found, texts=COMING):
 
 
 def test_an_empty_home_asks_the_encoder_for_nothing_that_came(packed, encoded):
-    found = embed(corpus_of(COMING))
+    found = engine.embed(corpus_of(COMING))
     assert not encoded
     assert torch.allclose(found.vectors, packed, atol=1e-3) and not torch.equal(found.vectors, packed)
     assert torch.allclose(found.vectors.norm(dim=1), torch.ones(50), atol=1e-6), (
@@ -49,17 +48,17 @@ def test_an_empty_home_asks_the_encoder_for_nothing_that_came(packed, encoded):
 
 
 def test_only_texts_that_differ_are_embedded(packed, encoded):
-    found = embed(corpus_of(TEXTS))
+    found = engine.embed(corpus_of(TEXTS))
     assert sorted(text for batch in encoded for text in batch) == sorted(TEXTS[50:])
     assert torch.allclose(found.vectors[:50], packed, atol=1e-3)
-    assert torch.allclose(found.vectors[50:], embed(TEXTS[50:], dtype="float32", cache=False).vectors, atol=1e-5)
+    assert torch.allclose(found.vectors[50:], engine.embed(TEXTS[50:], dtype="float32", cache=False).vectors, atol=1e-5)
     assert said(found, TEXTS).startswith("50 vectors")
 
 
 def test_the_second_start_is_the_first_to_the_last_bit(packed, encoded):
-    first, kept = embed(corpus_of(TEXTS)), [entry.read_bytes() for entry in entries()]
+    first, kept = engine.embed(corpus_of(TEXTS)), [entry.read_bytes() for entry in entries()]
     encoded.clear()
-    again = embed(corpus_of(TEXTS))
+    again = engine.embed(corpus_of(TEXTS))
     assert again == first and again.digest == first.digest and not encoded
     assert [entry.read_bytes() for entry in entries()] == kept
 
@@ -67,36 +66,36 @@ def test_the_second_start_is_the_first_to_the_last_bit(packed, encoded):
 def test_a_home_with_vectors_of_its_own_keeps_them(packed, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(shipped, "file", lambda: tmp_path / "none")
-        before = embed(corpus_of(COMING))
-    assert embed(corpus_of(COMING)).digest == before.digest
+        before = engine.embed(corpus_of(COMING))
+    assert engine.embed(corpus_of(COMING)).digest == before.digest
     assert said(before) == ""
 
 
 def test_what_the_cache_holds_in_part_is_embedded_to_its_end(packed, monkeypatch, encoded):
     monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
-    embed(corpus_of(COMING))
+    engine.embed(corpus_of(COMING))
     entries()[0].unlink()
-    embed(corpus_of(COMING))
+    engine.embed(corpus_of(COMING))
     assert encoded
 
 
 def test_own_bfloat16_stays_and_is_never_replaced(packed, capable):
-    before = embed(corpus_of(COMING), dtype="bfloat16")
+    before = engine.embed(corpus_of(COMING), dtype="bfloat16")
     assert not torch.allclose(before.vectors, packed, atol=0.1)
-    after = embed(corpus_of(COMING))
+    after = engine.embed(corpus_of(COMING))
     assert after.encoder.dtype == "bfloat16" and after.digest == before.digest
-    asked = embed(corpus_of(COMING), dtype="float32")
+    asked = engine.embed(corpus_of(COMING), dtype="float32")
     assert not torch.allclose(asked.vectors, packed, atol=0.1), "it is compared with what is there"
 
 
 def test_what_came_needs_no_probe_of_the_precision(packed, capable, encoded):
     labels = []
-    found = embed(corpus_of(COMING), progress=lambda done, total, label: labels.append(label))
+    found = engine.embed(corpus_of(COMING), progress=lambda done, total, label: labels.append(label))
     assert found.encoder.dtype == "float32" and not encoded and encoders.PROBING not in labels
     assert encoders.embedded(corpus_of(COMING)) == found
     # Another corpus has bfloat16 tried, and the demo stays as it was.
-    assert embed(["another text"]).encoder.dtype == "bfloat16"
-    assert embed(corpus_of(COMING)).digest == found.digest
+    assert engine.embed(["another text"]).encoder.dtype == "bfloat16"
+    assert engine.embed(corpus_of(COMING)).digest == found.digest
 
 
 @pytest.mark.parametrize("how", ["few", "role", "weights", "cache"])
@@ -108,20 +107,20 @@ def test_other_texts_roles_weights_and_no_cache_take_nothing(packed, encoded, co
         "weights": {"encoder": str(copy(config_sentence_transformers__json={"prompts": {"document": "passage: "}}))},
         "cache": {"cache": False},
     }[how]
-    embed(given, dtype="float32", **how)
+    engine.embed(given, dtype="float32", **how)
     assert sum(map(len, encoded)) == len(given)
 
 
 def test_the_demo_comes_whole(encoded):
     """With every NumPy that the file was made for; `frontier` then starts without an encoder."""
     dataset = engine.load_dataset("numpy-api")
-    corpus, queries = embed(dataset.corpus), embed(dataset.queries)
+    corpus, queries = engine.embed(dataset.corpus), engine.embed(dataset.queries)
     assert not encoded, f"{len(encoded)} batches had to be embedded: make the vectors again (assets/demo/README.md)"
     assert corpus.vectors.shape == (len(dataset.corpus), 384) and len(queries) == len(dataset.queries)
     some = dataset.corpus.ids[::100]
     texts = [dataset.corpus.passages[dataset.corpus.position[doc]] for doc in some]
     # What came is float32's; hardware that is fast at bfloat16 would take that.
-    own = embed(texts, role="document", dtype="float32", cache=False)
+    own = engine.embed(texts, role="document", dtype="float32", cache=False)
     ours = corpus.take([dataset.corpus.position[doc] for doc in some])
     assert (own.vectors - ours.vectors).abs().max() < 3e-4, "what float16 leaves of a unit row"
 
@@ -131,7 +130,7 @@ def test_rankings_are_those_of_own_vectors():
     dataset = engine.load_dataset("numpy-api")
     parts = (dataset.corpus, dataset.queries)
     (documents, queries), (own_documents, own_queries) = (
-        [embed(part, cache=cache, dtype="float32").vectors for part in parts] for cache in (True, False)
+        [engine.embed(part, cache=cache, dtype="float32").vectors for part in parts] for cache in (True, False)
     )
     cosines, own_cosines = queries @ documents.T, own_queries @ own_documents.T
     assert (cosines - own_cosines).abs().max() < 2e-4

@@ -9,7 +9,6 @@ import pytest
 import engine
 from engine.evaluation.curve import PLACES, Steps
 from engine.evaluation.exact_frontier import exact_frontiers
-from engine.evaluation.frontier import frontier
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep
 from support.instances import clustered_rows, few_or_all, unit
@@ -73,7 +72,7 @@ def test_bands_are_those_of_the_frontier():
         sweep([engine.Decoder(engine.make("mmr", relevance_weight=w)) for w in weights], space, queries, qrels, 5)
     )
     curve = engine.exact_frontier("mmr", space, queries, qrels, 5)
-    for point in frontier(cells, k=5).points:
+    for point in engine.frontier(cells, k=5).points:
         place = round(point.value * (PLACES - 1))
         assert curve.bands["ilad"][place] == pytest.approx((point.x_low, point.x_high), abs=1e-9)
         assert curve.bands["recall"][place] == pytest.approx((point.y_low, point.y_high), abs=1e-9)

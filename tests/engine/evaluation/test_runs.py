@@ -8,11 +8,9 @@ import pytrec_eval
 import torch
 
 import engine
-from engine.decoder import decode
 from engine.errors import DataError
 from engine.evaluation.paired import names
 from engine.evaluation.runs import RankedRun, read_run, runs_of
-from engine.evaluation.statistics import compare
 from engine.evaluation.sweep.cell import from_json
 from support.rankings import queries_of, space_of
 
@@ -129,7 +127,7 @@ def test_a_decoders_list_measures_as_the_decoder(setting):
     points = {p.label: p for p in engine.sweep(decoders, space, queries, qrels, 6, metrics)}
     for decoder, run in zip(decoders, runs_of(decoders, space, queries, 6), strict=True):
         mine, theirs = run.cell(space, queries, qrels, 6, metrics), points[decoder.label]
-        assert torch.equal(run.ranking(space, queries.ids, 6).index, decode(decoder, space, queries, 6).index)
+        assert torch.equal(run.ranking(space, queries.ids, 6).index, engine.decode(decoder, space, queries, 6).index)
         for metric in metrics:
             np.testing.assert_array_equal(mine.values[metric], theirs.values[metric])
 
@@ -141,7 +139,7 @@ def test_a_run_stands_beside_decoders(setting):
     ours = RankedRun("ours", runs_of(decoders[:1], space, queries, 5)[0].documents)
     points.append(ours.cell(space, queries, qrels, 5, ("recall", "ilad")))
     assert names(points) == ("MMR · λ 0.3", "MMR · λ 1", "run ours"), "scorers still go without saying"
-    (row,) = [r for r in compare(points, "recall", "MMR · λ 0.3", 5) if r.name == "run ours"]
+    (row,) = [r for r in engine.compare(points, "recall", "MMR · λ 0.3", 5) if r.name == "run ours"]
     assert row.difference == 0 and row.wins.tie == 12
     assert "run ours" in {p.name for p in engine.frontier(points, k=5).points}
     with pytest.raises(engine.ParamError):

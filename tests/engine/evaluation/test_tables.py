@@ -16,20 +16,8 @@ from hypothesis import strategies as st
 import engine
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import display
-from engine.evaluation.statistics import compare
 from engine.evaluation.sweep.cell import make_cell
-from engine.evaluation.tables import (
-    as_csv,
-    frame,
-    guarded,
-    latex,
-    markdown,
-    per_query,
-    read,
-    results,
-    unguarded,
-    write,
-)
+from engine.evaluation.tables import as_csv, frame, guarded, latex, markdown, per_query, read, results, unguarded, write
 from support.datafiles import TEXT
 
 DATA = {"corpus": "c" * 64, "embeddings": "0" * 64, "queries": "1e5", "qrels": "=1+1"}
@@ -181,7 +169,7 @@ def test_marks_are_those_of_the_comparison():
     assert table.head == ("Setting", "Recall@10", "ILAD@10")
     expected = {}
     for at, metric in enumerate(("recall", "ilad"), 1):
-        for row in compare(points, metric, "top_k", 10, resamples=2000):
+        for row in engine.compare(points, metric, "top_k", 10, resamples=2000):
             expected[row.label, at] = (f"{row.mean:.4f}", int(np.sign(row.difference)) if row.significant else 0)
     told = set()
     for at, p in enumerate(points):

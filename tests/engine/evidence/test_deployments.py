@@ -5,10 +5,8 @@ import pytest
 import torch
 
 import engine
-from engine.errors import DataError
 from engine.evidence.deployments import cells_of, deployed
 from engine.evidence.judged_sets import JudgedSet
-from engine.values import Dataset
 
 COUNT = 12
 
@@ -29,7 +27,7 @@ def one(monkeypatch):
         split: engine.Qrels({f"{split}{row}": {str(row if row % 2 else 0): 1, "gone": 1} for row in range(COUNT)})
         for split in ("train", "dev", "test")
     }
-    dataset = Dataset(engine.Corpus(ids, ids), engine.Queries(tuple(names), tuple(names)), qrels)
+    dataset = engine.Dataset(engine.Corpus(ids, ids), engine.Queries(tuple(names), tuple(names)), qrels)
     return deployed(JudgedSet("circle", dataset, "none"))
 
 
@@ -63,6 +61,6 @@ def test_fewer_dimensions_have_length_one(one):
 
 
 def test_a_set_without_a_stream_is_said(one):
-    dataset = Dataset(one.space.corpus, engine.Queries(("q",), ("q",)), {"test": engine.Qrels({"q": {"0": 1}})})
-    with pytest.raises(DataError, match="judgements of lone to learn from, train"):
+    dataset = engine.Dataset(one.space.corpus, engine.Queries(("q",), ("q",)), {"test": engine.Qrels({"q": {"0": 1}})})
+    with pytest.raises(engine.DataError, match="judgements of lone to learn from, train"):
         deployed(JudgedSet("lone", dataset, "none"))

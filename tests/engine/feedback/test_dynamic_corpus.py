@@ -7,7 +7,6 @@ import pytest
 
 import engine
 from engine import orag
-from engine.errors import DataError, ParamError
 from engine.values import EncoderRef
 from support.feedback import gradient, lived, outcomes, queries_near, random_space, space_of, vote
 
@@ -37,7 +36,7 @@ def test_what_is_away_is_neither_drawn_nor_moved(space, how):
         lambda: orag.feed(some, vote(start, "d3")),
         lambda: orag.outcome(some, orag.ask(start, space.vectors[3].numpy(), round=1), 1),
     ):
-        with pytest.raises(ParamError, match="available"):
+        with pytest.raises(engine.ParamError, match="available"):
             call()
 
     # What was said of them before they went may wait for a step that comes after.
@@ -101,9 +100,9 @@ def test_a_document_that_returns_keeps_what_it_learnt(space):
     away = orag.change(session, went=[7])
     back = orag.change(away, came=[7])
     assert (back.row(7) == session.row(7)).all() and orag.change(back, came=[7]) is back
-    with pytest.raises(ParamError, match="at least one"):
+    with pytest.raises(engine.ParamError, match="at least one"):
         orag.change(session, went=range(30))
-    with pytest.raises(ParamError, match="'nobody'"):
+    with pytest.raises(engine.ParamError, match="'nobody'"):
         orag.change(session, went=["nobody"])
 
 
@@ -126,7 +125,7 @@ def test_hops_are_rounds_one_after_the_other(space, how):
     given = orag.multi_hop(orag.session(space, **how, temperature=0.3), None, list(asked[:2]), lambda q, item: 1)[0]
     assert given.round == 2 and all(event.good for event in given.events)
     for nothing in ([], "words"):
-        with pytest.raises(ParamError, match="planner must"):
+        with pytest.raises(engine.ParamError, match="planner must"):
             orag.multi_hop(hopped, "q", nothing, lambda q, item: 1)
 
 
@@ -160,5 +159,5 @@ def test_what_still_holds_of_a_corpus_that_changed(space):
     assert again.exact.tobytes() == session.exact.tobytes() and again.digest == session.digest and said == ()
 
     foreign = engine.Space(space.corpus, replace(space.embeddings, encoder=EncoderRef("other", "cd" * 32, "float32")))
-    with pytest.raises(DataError, match=r"given on made .*abababab.* and this corpus has other .*cdcdcdcd"):
+    with pytest.raises(engine.DataError, match=r"given on made .*abababab.* and this corpus has other .*cdcdcdcd"):
         orag.carry(session, foreign)

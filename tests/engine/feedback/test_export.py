@@ -5,7 +5,6 @@ import pytest
 
 import engine
 from engine import orag
-from engine.errors import ParamError
 from support.feedback import lived, queries_near, random_space, space_of
 
 
@@ -35,10 +34,10 @@ def test_parquet_comes_back_as_it_was(tmp_path, after):
 
 def test_what_cannot_be_written_is_refused(tmp_path, after):
     for name in ("vectors.csv", "vectors"):
-        with pytest.raises(ParamError, match="path must end in"):
+        with pytest.raises(engine.ParamError, match="path must end in"):
             orag.export(after, tmp_path / name)
     lines = orag.session(space_of(np.eye(2, dtype=np.float32), ids=("a\nb", "c")), temperature=1)
-    with pytest.raises(ParamError, match="line breaks"):
+    with pytest.raises(engine.ParamError, match="line breaks"):
         orag.export(lines, tmp_path / "vectors.npy")
     assert engine.load_vectors(orag.export(lines, tmp_path / "v.npz")).ids == ("a\nb", "c")
 

@@ -7,7 +7,6 @@ import pytest
 
 import engine
 from engine import orag
-from engine.errors import DataError, ParamError
 from engine.params import params_of
 from support.feedback import outcomes, queries_near
 from support.parameters import invalid_values
@@ -29,7 +28,7 @@ def test_the_presets_are_those_of_the_specification():
 @pytest.mark.parametrize("param", PARAMS, ids=[p.name for p in PARAMS])
 def test_every_parameter_is_checked_and_written_and_read(space, param):
     for value in invalid_values(param):
-        with pytest.raises(ParamError, match=param.name):
+        with pytest.raises(engine.ParamError, match=param.name):
             orag.session(space, **{param.name: value})
     for value in (*param.grid(4), param.default):
         assert param.parse(param.text(value)) == value
@@ -39,11 +38,11 @@ def test_every_parameter_is_checked_and_written_and_read(space, param):
 
 
 def test_what_is_no_setting_is_refused(space):
-    with pytest.raises(ParamError, match="preset must be one of default, careful, paper"):
+    with pytest.raises(engine.ParamError, match="preset must be one of default, careful, paper"):
         orag.session(space, "bold")
-    with pytest.raises(ParamError, match="no parameter momentum"):
+    with pytest.raises(engine.ParamError, match="no parameter momentum"):
         orag.session(space, momentum=0.9)
-    with pytest.raises(ParamError, match=r"space must be an engine\.Space"):
+    with pytest.raises(engine.ParamError, match=r"space must be an engine\.Space"):
         orag.session(space.corpus)
     assert orag.session(space, rate=0.5).preset.name == "custom"
     assert orag.session(space, "careful", seed=9, exposure=3).preset.name == "careful"
@@ -76,12 +75,12 @@ def test_questions_are_words_vectors_or_embeddings(space):
     assert session.resolve_query(one).text == "some words" and session.resolve_query(one) != session.resolve_query(
         one.vectors[0].numpy()
     )
-    with pytest.raises(DataError, match="one question; got 2"):
+    with pytest.raises(engine.DataError, match="one question; got 2"):
         session.resolve_query(engine.Embeddings(("a", "b"), space.vectors[:2]))
     for nothing in (["some", "words"], None, {}):
-        with pytest.raises(DataError, match="query must be"):
+        with pytest.raises(engine.DataError, match="query must be"):
             session.resolve_query(nothing)
-    with pytest.raises(DataError, match="dimension 12"):
+    with pytest.raises(engine.DataError, match="dimension 12"):
         session.resolve_query(orag.Query(np.ones(3, np.float32)))
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import engine
 from engine import orag
-from engine.errors import DataError, ParamError
 from engine.feedback.records import Undone
 from engine.feedback.session import recorded
 from support.feedback import alike as same
@@ -84,7 +83,7 @@ def test_looking_back_is_a_replay_to_there(lives):
     assert same(back, orag.at(after, 20)) and back.position == left.position + 1
     assert same(orag.restore(back, left.position), left)
     for wrong in (-1, 99, "thirty", True, 1.5):
-        with pytest.raises(ParamError, match="must be"):
+        with pytest.raises(engine.ParamError, match="must be"):
             orag.at(after, wrong)
 
 
@@ -232,9 +231,9 @@ def test_what_is_undone_twice_or_not_there(space):
     assert orag.undo(once, event.id) is once and orag.redo(after, event.id) is after
     assert orag.feed(once, event) is once, "fed again it stays undone; redo brings it back"
     for call in (orag.undo, orag.redo, lambda s, i: s.event(i), lambda s, i: s.status(i)):
-        with pytest.raises(ParamError, match="'nothing'"):
+        with pytest.raises(engine.ParamError, match="'nothing'"):
             call(after, "nothing")
-    with pytest.raises(ParamError):
+    with pytest.raises(engine.ParamError):
         orag.undo(orag.at(after, 2), event.id)
 
 
@@ -249,7 +248,7 @@ def test_a_difference_says_what_moved_and_why(space):
     back = orag.diff(after, start)
     assert back.rows == found.rows and {e.id for e in back.removed} == counting
     assert orag.diff(after, after).rows == ()
-    with pytest.raises(ParamError, match="same embeddings"):
+    with pytest.raises(engine.ParamError, match="same embeddings"):
         orag.diff(after, orag.session(random_space(seed=9)))
 
 
@@ -280,13 +279,13 @@ def test_feedback_about_a_document_or_dimension_that_is_not_there_is_refused(spa
     for other in (random_space(41), random_space(40, 13)):
         event = vote(orag.session(other), len(other) - 1)
         for call in (orag.feed, lambda now, new: orag.replay(now, [new])):
-            with pytest.raises(DataError, match="must be about this session's 40 documents of dimension 12"):
+            with pytest.raises(engine.DataError, match="must be about this session's 40 documents of dimension 12"):
                 call(session, event)
 
 
 def test_an_undo_of_feedback_that_was_never_given_is_refused(space):
     for ids in ({"ids": ("nothing",)}, {"back": ("nothing",)}):
-        with pytest.raises(DataError, match="undone that was never given \\('nothing'\\)"):
+        with pytest.raises(engine.DataError, match="undone that was never given \\('nothing'\\)"):
             recorded(orag.session(space), Undone(**ids))
 
 

@@ -18,7 +18,6 @@ import pytest
 import engine
 from engine import orag
 from engine.data import event_log
-from engine.errors import DataError, FrontierError, ParamError
 from engine.judging.log import JudgingLog
 from engine.values import EncoderRef
 from support.feedback import alike, assert_refused, lived, queries_near, random_space, same, space_of, vote
@@ -188,7 +187,7 @@ def test_damage_within_is_an_error_that_names_the_event(tmp_path, space, log):
 
 def test_the_events_before_damage_are_kept_by_the_command_that_is_named(tmp_path, space, log):
     bad = spoilt(log.path, "UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number >= 6")
-    with pytest.raises(DataError, match=r"keep those only: sqlite3 bad\.sqlite") as error:
+    with pytest.raises(engine.DataError, match=r"keep those only: sqlite3 bad\.sqlite") as error:
         orag.load(bad, space)
     number, statement = re.search(r'event (\d+) .*"(DELETE .*)"', str(error.value)).groups()
     with closing(sqlite3.connect(bad, isolation_level=None)) as db:
@@ -209,7 +208,7 @@ def test_a_flip_of_any_byte_is_found(tmp_path, space):
         copy.write_bytes(bad)
         try:
             assert same(orag.load(copy, space)[0], session)
-        except DataError:
+        except engine.DataError:
             refused += 1
     assert refused > 20
 
@@ -243,7 +242,7 @@ def test_another_corpus_or_encoder_is_refused(tmp_path, space, log):
         back, said = orag.load(orag.save(turned, tmp_path / "turned.jsonl"), space)
         assert said == () and np.allclose(back.exact, straight.exact, rtol=0, atol=1e-15)
     orag.save(orag.session(own), tmp_path / "own.sqlite")
-    with pytest.raises(DataError, match="other vectors of the same documents"):
+    with pytest.raises(engine.DataError, match="other vectors of the same documents"):
         orag.log(tmp_path / "own.sqlite", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
 
 
@@ -268,7 +267,7 @@ def test_a_log_learns_as_it_was_begun_to(tmp_path, space):
     assert orag.log(path, space).session.preset.name == "careful" and orag.log(path, space).notices == ()
     assert "learns as it was begun to (careful)" in str(orag.log(path, space, "default").notices[0])
     assert "learns as" in str(orag.log(path, space, rate=0.5).notices[0])
-    with pytest.raises(ParamError, match="preset must be"):
+    with pytest.raises(engine.ParamError, match="preset must be"):
         orag.log(tmp_path / "new.sqlite", space, "wild")
     assert not (tmp_path / "new.sqlite").exists()
 
@@ -286,7 +285,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch)
         (pages,) = db.execute("PRAGMA page_count").fetchone()
     with monkeypatch.context() as patch:
         patch.setattr(sqlite3, "connect", full)
-        with pytest.raises(FrontierError, match=r"cannot write .*log\.sqlite: .*full; free some room"):
+        with pytest.raises(engine.FrontierError, match=r"cannot write .*log\.sqlite: .*full; free some room"):
             for turn in range(50):
                 before = log.feed(vote(log.session, 1, person=f"p{turn}"))
                 lines = bodies_of(path)
@@ -303,7 +302,7 @@ def test_a_log_that_cannot_be_written_can_be_loaded(tmp_path, space, log):
     try:
         assert same(orag.load(path, space)[0], session)
         if not os.access(path, os.W_OK):  # root writes to anything
-            with pytest.raises(FrontierError, match="cannot write"):
+            with pytest.raises(engine.FrontierError, match="cannot write"):
                 orag.log(path, space)
     finally:
         tmp_path.chmod(0o755)
@@ -381,7 +380,7 @@ def test_two_in_one_process_lose_nothing(tmp_path, space):
 def test_a_step_goes_on_from_what_is_there(tmp_path, space, log):
     lines, before = bodies_of(log.path), log.session
     for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
-        with pytest.raises(ParamError, match="step must go on"):
+        with pytest.raises(engine.ParamError, match="step must go on"):
             log.write(step)
     assert log.session is before and bodies_of(log.path) == lines
     hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
@@ -395,7 +394,7 @@ def test_a_file_put_in_its_place_is_read_anew(tmp_path, space, log):
     log.feed(vote(log.session, 1))
     assert orag.load(tmp_path / "log.sqlite", space)[0].position == 6
     (tmp_path / "log.sqlite").unlink()
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(engine.DataError, match="does not exist"):
         log.undo(log.session.events[0].id)
     # Begun anew at the same place, it is another log; what the first had not yet merged into its file is not in it.
     again = orag.log(tmp_path / "log.sqlite", space)
@@ -464,7 +463,7 @@ def test_a_file_that_somebody_is_just_making_is_no_log_yet(tmp_path, space, made
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute(made)
     assert path.stat().st_size
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(engine.DataError, match="does not exist"):
         orag.Log(path, space)
     assert JudgingLog(path).read().given == ()
     assert orag.log(path, space).snapshot("begun").position == 1
@@ -484,5 +483,5 @@ def test_a_vote_given_again_is_taken_back_with_the_one_it_had_replaced(tmp_path,
     assert [event.person for event in now.counting] == ["ben"] and alike(now, ben)
     assert alike(orag.toggle_vote(log, query, 3, "up", person="ben"), start)
     assert same(orag.load(log.path, space)[0], log.session)
-    with pytest.raises(ParamError, match="shown must hold"):
+    with pytest.raises(engine.ParamError, match="shown must hold"):
         orag.toggle_vote(log, query, 3, "right", person="ana")

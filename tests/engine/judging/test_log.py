@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import engine
 from engine import orag
 from engine.data.event_log import _checksum
-from engine.errors import DataError, FrontierError, ParamError
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from support.feedback import random_space
 from support.processes import started
@@ -123,7 +122,7 @@ def events_of(path):
 @pytest.mark.parametrize("grade", [4, -1, 1.0, True, "2"])
 def test_no_other_grade_is_taken(tmp_path, grade):
     log = JudgingLog(tmp_path / "log.sqlite")
-    with pytest.raises(ParamError, match="grade must be 0, 1, 2, 3, or none to skip"):
+    with pytest.raises(engine.ParamError, match="grade must be 0, 1, 2, 3, or none to skip"):
         log.add([Judgement(query="q", document="d", grade=1), Judgement(query="q", document="d", grade=grade)])
     assert not log.read().given, "neither is the first one written"
 
@@ -138,12 +137,12 @@ def test_a_file_that_a_killed_process_left_empty_is_a_new_log(tmp_path):
 def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
     space = random_space()
     path = orag.log(tmp_path / "log.sqlite", space).path
-    with pytest.raises(DataError, match="is a log of feedback, not of judgements"):
+    with pytest.raises(engine.DataError, match="is a log of feedback, not of judgements"):
         JudgingLog(path).judge("q", "d", 1)
     judging = JudgingLog(tmp_path / "judged.sqlite")
     judging.judge("q", "d", 1)
     for call in (orag.log, orag.load):
-        with pytest.raises(DataError, match="is a log of judgements, not of feedback"):
+        with pytest.raises(engine.DataError, match="is a log of judgements, not of feedback"):
             call(judging.path, space)
 
 
@@ -166,7 +165,7 @@ def test_a_damaged_event_is_named(tmp_path, event, said):
         row = (event, _checksum(2, event)) if event else ('{"query":"q"}', "0" * 16)
         db.execute("UPDATE events SET body = ?, checksum = ? WHERE number = 2", row)
     for call in (reader.read, reader.read, lambda: reader.judge("q", "d", 2)):
-        with pytest.raises(DataError, match=rf"log\.sqlite event 2 {said}"):
+        with pytest.raises(engine.DataError, match=rf"log\.sqlite event 2 {said}"):
             call()
     assert len(events_of(log.path) if event is None else [1, 2]) == 2, "nothing is added to it"
 
@@ -188,7 +187,7 @@ def test_a_query_keeps_its_text(tmp_path):
     events = events_of(log.path)
     assert log.ask(engine.Queries(("b",), ("two",))).texts == {"a": "one", "b": "two"}
     assert events_of(log.path) == events
-    with pytest.raises(DataError, match=r"'b' is 'two' in .*; give 'three' another id"):
+    with pytest.raises(engine.DataError, match=r"'b' is 'two' in .*; give 'three' another id"):
         log.ask(engine.Queries(("c", "b"), ("new", "three")))
     assert set(log.read().texts) == {"a", "b"}
     known = engine.Queries(("z", "a"), ("old", "one"))
@@ -197,7 +196,7 @@ def test_a_query_keeps_its_text(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FrontierError, match="cannot write"):
+    with pytest.raises(engine.FrontierError, match="cannot write"):
         JudgingLog(tmp_path / "file" / "log.sqlite").judge("q", "d", 1)
 
 
@@ -205,7 +204,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
 def test_only_a_regular_file_is_a_log(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path, what in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
-        with pytest.raises(DataError, match=f"it is {what}"):
+        with pytest.raises(engine.DataError, match=f"it is {what}"):
             JudgingLog(path).read()
 
 

@@ -8,7 +8,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import engine
-from engine.errors import DataError
 from engine.judging.log import GRADES, Judged, Judgement
 from engine.judging.qrels import agreement, export_judgements, qrels_of
 
@@ -105,13 +104,13 @@ def test_more_judging_moves_no_query_to_the_other_split(tmp_path, judged):
 
 
 def test_what_cannot_be_exported_is_said(tmp_path, judged):
-    with pytest.raises(DataError, match="nothing is judged yet"):
+    with pytest.raises(engine.DataError, match="nothing is judged yet"):
         export_judgements(Judged(), tmp_path / "out")
-    with pytest.raises(DataError, match=r"known must hold every judged query .* 'k1'"):
+    with pytest.raises(engine.DataError, match=r"known must hold every judged query .* 'k1'"):
         export_judgements(judged, tmp_path / "out")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
-    with pytest.raises(DataError, match="must be a new or an empty folder"):
+    with pytest.raises(engine.DataError, match="must be a new or an empty folder"):
         export_judgements(judged, tmp_path / "full", KNOWN)
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 import engine
-from engine.errors import DataError
 from engine.judging.queries import asked, read_queries
 
 KNOWN = engine.Queries(("k1", "a"), ("sort an  array", "other"))
@@ -59,5 +58,5 @@ def test_ids_that_stand_for_several_queries_are_not_used():
 )
 def test_what_cannot_be_read_is_said(tmp_path, name, content, column, message):
     (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(engine.DataError, match=message):
         read_queries(tmp_path / name, column)

@@ -4,7 +4,6 @@ import pytest
 
 import engine
 from engine import orag
-from engine.errors import ParamError
 from engine.judging.log import Judged, Judgement
 from engine.judging.votes import votes_to_take
 from support.feedback import random_space
@@ -70,5 +69,5 @@ def test_taken_over_twice_nothing_is_new(session, tmp_path):
 def test_nothing_to_take_and_a_grade_that_is_none(session):
     found = votes_to_take(session, Judged())
     assert (len(found.queries), found.judgements, found.notices) == (0, (), ())
-    with pytest.raises(ParamError, match="grade must be 1, 2, 3; got 0"):
+    with pytest.raises(engine.ParamError, match="grade must be 1, 2, 3; got 0"):
         votes_to_take(session, Judged(), grade=0)

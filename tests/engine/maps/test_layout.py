@@ -9,7 +9,6 @@ import torch
 
 import engine
 from engine.data import cache
-from engine.errors import Cancelled, DataError, ParamError
 from engine.maps import layout
 from engine.maps.tsne import SEARCH_STEPS
 from support.instances import unit
@@ -196,7 +195,7 @@ def test_a_stop_is_heard_and_leaves_nothing_behind(groups, at):
         if done >= at:
             stop.set()
 
-    with pytest.raises(Cancelled, match="stopped"):
+    with pytest.raises(engine.Cancelled, match="stopped"):
         engine.layout(groups[0], seed=41, progress=progress, stop=stop)
     assert told[-1] == at and not kept()
 
@@ -234,26 +233,26 @@ def test_errors_name_the_argument_the_range_and_the_value(groups):
     space, _, made = groups
     for param in (layout.METHOD, layout.PERPLEXITY, layout.SEED, layout.MOST):
         for bad in invalid_values(param):
-            with pytest.raises(ParamError) as error:
+            with pytest.raises(engine.ParamError) as error:
                 engine.layout(space, **{param.name: bad})
             assert all(part in str(error.value) for part in (param.name, param.domain, repr(bad)))
     for bad in (-1, 600, 1.5, True):
-        with pytest.raises(ParamError, match=r"row must be a whole number in \[0, 599\]"):
+        with pytest.raises(engine.ParamError, match=r"row must be a whole number in \[0, 599\]"):
             layout.neighbours(space, bad)
     for bad in ([-1], [600], [0.5], [[1]]):
-        with pytest.raises(DataError, match=r"rows must be whole numbers in \[0, 599\]"):
+        with pytest.raises(engine.DataError, match=r"rows must be whole numbers in \[0, 599\]"):
             layout.positions(made, space, bad)
-    with pytest.raises(ParamError, match="count must be"):
+    with pytest.raises(engine.ParamError, match="count must be"):
         layout.neighbours(space, 0, 0)
-    with pytest.raises(ParamError, match="k must be"):
+    with pytest.raises(engine.ParamError, match="k must be"):
         layout.fidelity(made, space, 0)
-    with pytest.raises(DataError, match="dimension; got 3, the corpus has 24"):
+    with pytest.raises(engine.DataError, match="dimension; got 3, the corpus has 24"):
         layout.place(made, space, [1.0, 2.0, 3.0])
-    with pytest.raises(DataError, match="vectors must be finite"):
+    with pytest.raises(engine.DataError, match="vectors must be finite"):
         layout.place(made, space, [float("nan")] * 24)
     other = space_of(clustered(600, seed=4)[0])
     for call in (layout.place, layout.positions, layout.fidelity):
-        with pytest.raises(DataError, match="other embeddings"):
+        with pytest.raises(engine.DataError, match="other embeddings"):
             call(made, other, other.vectors[:1])
 
 

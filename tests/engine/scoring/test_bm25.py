@@ -10,9 +10,7 @@ import pytest
 import torch
 
 import engine
-from engine.errors import FrontierError
 from engine.text import bm25_index
-from engine.values import Embeddings
 from support.bm25_cases import batch_of, made, scores, space_of
 from support.bm25_oracle import bm25 as oracle
 from support.bm25_oracle import cut
@@ -76,7 +74,7 @@ def test_no_word_in_common_scores_zero_and_ties_go_to_the_lower_row():
     texts = ["red apple", "green pear", "red apple", "Red, apple!", ""]
     space = space_of(texts)
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
-    queries = Embeddings(("a", "b", "c"), torch.ones(3, 2), texts=("APPLE red", "nothing", ""))
+    queries = engine.Embeddings(("a", "b", "c"), torch.ones(3, 2), texts=("APPLE red", "nothing", ""))
     answer = engine.decode(decoder, space, queries, k=5)
     assert answer.index.tolist() == [[0, 2, 3, 1, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
     assert answer.gain[0, 0] == answer.gain[0, 2] > 0 and answer.gain[0, 3:].tolist() == [0, 0]
@@ -119,5 +117,5 @@ def test_scores_are_the_same_in_every_process():
 
 def test_a_missing_bm25s_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(FrontierError, match="pip install bm25s"):
+    with pytest.raises(engine.FrontierError, match="pip install bm25s"):
         scores(["a"], ["a"])

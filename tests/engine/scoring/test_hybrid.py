@@ -7,9 +7,7 @@ import pytest
 import torch
 
 import engine
-from engine.evaluation.sweep.sweep import grid
 from engine.space import QueryBatch
-from engine.values import Embeddings
 from support.bm25_cases import made
 from support.bm25_oracle import bm25
 from support.instances import problem, unit
@@ -87,7 +85,7 @@ def test_every_score_is_that_of_the_formula(combination, how):
 
 def test_its_ends_are_its_parts():
     space, batch = setting(7)
-    asked = Embeddings(batch.ids, batch.vectors, texts=batch.texts)
+    asked = engine.Embeddings(batch.ids, batch.vectors, texts=batch.texts)
 
     def found(scorer, **params):
         decoder = engine.Decoder(engine.make("top_k"), engine.make(scorer, **params))
@@ -110,9 +108,9 @@ def test_one_query_scores_as_it_does_among_others():
 
 def test_raw_scores_have_a_grid_of_their_own():
     """With raw scores an even grid has nothing between BM25 alone and dense alone."""
-    raw = [d.retrieve.dense_weight for d in grid("hybrid", normalisation="none")]
+    raw = [d.retrieve.dense_weight for d in engine.grid("hybrid", normalisation="none")]
     assert raw[0] == 0 and raw[-1] == 1 and len(raw) == 11 and sum(0.9 <= w < 1 for w in raw) >= 6
-    assert [d.retrieve.dense_weight for d in grid("hybrid")] == [round(i / 10, 1) for i in range(11)]
+    assert [d.retrieve.dense_weight for d in engine.grid("hybrid")] == [round(i / 10, 1) for i in range(11)]
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, 30)) for _ in range(60)]
     space = space_of(unit(rng.standard_normal((60, 24)) + 2), texts)
@@ -126,4 +124,4 @@ def test_raw_scores_have_a_grid_of_their_own():
         engine.Decoder(engine.make("top_k"), engine.make("hybrid", normalisation="none", dense_weight=i / 10))
         for i in range(11)
     ]
-    assert len(answers(grid("hybrid", normalisation="none"))) > len(answers(even))
+    assert len(answers(engine.grid("hybrid", normalisation="none"))) > len(answers(even))

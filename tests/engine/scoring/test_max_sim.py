@@ -11,10 +11,8 @@ import torch
 import engine
 from engine.data.passages import cut
 from engine.decoder import query_batch
-from engine.errors import Cancelled, DataError
 from engine.multi_vector import Parts
 from engine.progress import report_to
-from engine.values import Corpus, Embeddings
 from support.random_texts import corpus_of
 
 WORDS = ("river", "stone", "paper", "engine", "cloud", "market", "violin", "harvest", "lantern", "bridge", "copper")
@@ -107,11 +105,11 @@ def test_equal_documents_tie(space):
 
 def test_given_parts_are_searched_and_travel():
     draw = torch.Generator().manual_seed(3)
-    corpus = Corpus(("a", "b#1"), ("x", "y"))
-    own = Embeddings(corpus.ids, torch.randn(2, 5, generator=draw))
-    parts = Embeddings(("b#1#0", "a#0", "b#1#2", "a#1", "b#1#1"), torch.randn(5, 5, generator=draw))
+    corpus = engine.Corpus(("a", "b#1"), ("x", "y"))
+    own = engine.Embeddings(corpus.ids, torch.randn(2, 5, generator=draw))
+    parts = engine.Embeddings(("b#1#0", "a#0", "b#1#2", "a#1", "b#1#1"), torch.randn(5, 5, generator=draw))
     space = engine.Space(corpus, own, parts=parts)
-    queries = Embeddings(("q", "r", "s"), torch.randn(3, 5, generator=draw))
+    queries = engine.Embeddings(("q", "r", "s"), torch.randn(3, 5, generator=draw))
     batch = query_batch(space, queries)
     scores = queries.vectors @ parts.vectors.T
     expected = torch.stack([scores[:, [1, 3]].amax(1), scores[:, [0, 2, 4]].amax(1)], dim=1)
@@ -126,23 +124,23 @@ def test_given_parts_are_searched_and_travel():
     [(("a#0", "c#0"), "1 are not .*'c'"), (("a#0", "a#1"), "1 have none .*'b'"), (("a#0", "b"), "part's id")],
 )
 def test_parts_that_do_not_fit_are_refused(ids, message):
-    corpus = Corpus(("a", "b"), ("x", "y"))
-    own = Embeddings(corpus.ids, torch.eye(2))
-    with pytest.raises(DataError, match=message):
-        engine.Space(corpus, own, parts=Embeddings(ids, torch.eye(2)))
-    with pytest.raises(DataError, match="dimension, 2; got 3"):
-        engine.Space(corpus, own, parts=Embeddings(("a#0", "b#0"), torch.ones(2, 3)))
-    with pytest.raises(DataError, match="parts must be finite"):
-        engine.Space(corpus, own, parts=Embeddings(("a#0", "b#0"), torch.tensor([[1.0, torch.nan]] * 2)))
+    corpus = engine.Corpus(("a", "b"), ("x", "y"))
+    own = engine.Embeddings(corpus.ids, torch.eye(2))
+    with pytest.raises(engine.DataError, match=message):
+        engine.Space(corpus, own, parts=engine.Embeddings(ids, torch.eye(2)))
+    with pytest.raises(engine.DataError, match="dimension, 2; got 3"):
+        engine.Space(corpus, own, parts=engine.Embeddings(("a#0", "b#0"), torch.ones(2, 3)))
+    with pytest.raises(engine.DataError, match="parts must be finite"):
+        engine.Space(corpus, own, parts=engine.Embeddings(("a#0", "b#0"), torch.tensor([[1.0, torch.nan]] * 2)))
 
 
 def test_vectors_without_an_encoder_or_with_another_are_refused(space, batch):
-    bare = engine.Space(space.corpus, Embeddings(space.corpus.ids, space.embeddings.vectors))
-    with pytest.raises(DataError, match=r"came with its own vectors; embed the corpus with engine\.embed"):
+    bare = engine.Space(space.corpus, engine.Embeddings(space.corpus.ids, space.embeddings.vectors))
+    with pytest.raises(engine.DataError, match=r"came with its own vectors; embed the corpus with engine\.embed"):
         engine.make("max_sim").score(bare, batch)
     ref = replace(space.embeddings.encoder, digest="0" * 64)
-    other = engine.Space(space.corpus, Embeddings(space.corpus.ids, space.embeddings.vectors, ref))
-    with pytest.raises(DataError, match="other weights"):
+    other = engine.Space(space.corpus, engine.Embeddings(space.corpus.ids, space.embeddings.vectors, ref))
+    with pytest.raises(engine.DataError, match="other weights"):
         engine.make("max_sim").score(other, batch)
 
 
@@ -150,7 +148,7 @@ def test_embedding_passages_is_watched_and_can_be_stopped(space, batch):
     seen, stop = [], threading.Event()
     stage = engine.make("max_sim", length=7, overlap=0.1)
     stop.set()
-    with pytest.raises(Cancelled), report_to(stop=stop):
+    with pytest.raises(engine.Cancelled), report_to(stop=stop):
         stage.score(space, batch)
     with report_to(lambda done, total, label: seen.append((done, total))):
         stage.score(space, batch)

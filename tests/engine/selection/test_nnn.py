@@ -10,26 +10,14 @@ import torch
 
 import engine
 from engine.matrix import Matrix
-from support.elastic_oracles import (
-    NASTY,
-    grid_for,
-    kept_rows,
-    minimiser,
-    nasty,
-    paper_fista,
-    scores,
-    shortest_fit,
-    slopes,
-    violations,
-    weights_of,
-)
+from support import elastic_oracles as oracles
 from support.instances import few_or_all, near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
 from support.nnn_fuzz import FAULTS, case, judged
 from support.selector_oracles import foreign
 from support.stage_laws import picks
 
-each_family = pytest.mark.parametrize("family", NASTY)
+each_family = pytest.mark.parametrize("family", oracles.NASTY)
 KINDS = (np.float32, np.float64)
 
 
@@ -44,7 +32,7 @@ def held(answer, b=0):
 
 def instances(family, seeds, **given):
     for seed in seeds:
-        rows, queries = nasty(family, seed, dtype=KINDS[seed % 2], **given)
+        rows, queries = oracles.nasty(family, seed, dtype=KINDS[seed % 2], **given)
         yield rows, queries
 
 
@@ -74,7 +62,7 @@ def test_warming_runs_both_routes(monkeypatch):
 def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family):
     for rows, queries in instances(family, range(5)):
         for query in queries:
-            best = float(scores(rows, query).max())
+            best = float(oracles.scores(rows, query).max())
             if best <= 0:
                 continue
             size = np.linalg.norm(query) * np.linalg.norm(rows, axis=1).max()
@@ -87,7 +75,7 @@ def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family):
                         filled = ask(rows, query, k, l1=l1, l2=l2, fill="fill")
                         top = engine.select("top_k", rows, query, k=k)
                         assert torch.equal(filled.index, top.index)
-                        expected = np.minimum(scores(rows, query)[picks(top)] - l1, 0)
+                        expected = np.minimum(oracles.scores(rows, query)[picks(top)] - l1, 0)
                         assert filled.gain[0, : len(rows)].tolist() == pytest.approx(expected, abs=1e-5 * best)
 
 
@@ -113,7 +101,7 @@ def test_scores_that_are_not_above_zero_give_an_empty_answer(l1, l2):
 
 
 def test_zero_rows_get_no_weight():
-    rows, queries = nasty("hollow", 3, n=40, d=6)
+    rows, queries = oracles.nasty("hollow", 3, n=40, d=6)
     for l1, l2 in ((0.0, 0.0), (0.0, 0.1), (0.01, 0.0)):
         answer = ask(rows, queries, l1=l1, l2=l2)
         for b in range(len(queries)):
@@ -124,13 +112,13 @@ def test_zero_rows_get_no_weight():
 def test_no_penalty_is_the_limit_of_small_ones(family):
     """λ₁ = λ₂ = 0: of all weights that fit best, those with the least sum; and it says so."""
     for rows, queries in instances(family, range(14)):
-        best = np.maximum(scores(rows, queries).max(1), 0)
+        best = np.maximum(oracles.scores(rows, queries).max(1), 0)
         answer = ask(rows, queries, l1=0, l2=0)
-        full = weights_of(answer, len(rows))
-        near = weights_of(ask(rows, queries, l1=1e-7, l2=0, scale="relative"), len(rows))
+        full = oracles.weights_of(answer, len(rows))
+        near = oracles.weights_of(ask(rows, queries, l1=1e-7, l2=0, scale="relative"), len(rows))
         for b, query in enumerate(queries):
             assert any("limit" in text for text in answer.info[b]["messages"])
-            misfit, least = shortest_fit(rows, query)
+            misfit, least = oracles.shortest_fit(rows, query)
             left = query - rows.T.astype(np.float64) @ full[b]
             assert np.linalg.norm(left) <= misfit + 1e-5 * (1 + least)
             assert full[b].sum() == pytest.approx(least, rel=1e-3, abs=1e-9)
@@ -146,12 +134,12 @@ def test_without_ridge_the_lowest_of_duplicates_stands_for_all(many, monkeypatch
     monkeypatch.setattr("engine.solvers.elastic_net.solve.FEWEST", 4)
     seen = 0
     for seed in range(30):
-        rows, queries = nasty("twins", seed, n=20 + 7 * seed, dtype=KINDS[seed % 2])
+        rows, queries = oracles.nasty("twins", seed, n=20 + 7 * seed, dtype=KINDS[seed % 2])
         for pool in (None, len(rows) // 2):
             for l1 in (0.3, 0.05, 0.01, 0.001):
                 answer = ask(rows, queries, l1=l1, l2=0, pool=pool)
                 for b, query in enumerate(queries):
-                    own = kept_rows(rows, query, pool)
+                    own = oracles.kept_rows(rows, query, pool)
                     chosen, tied = held(answer, b), answer.info[b]["tied"]
                     alike = {i: own[(rows[own] == rows[i]).all(1)].tolist() for i in chosen}
                     assert [min(twins) for twins in alike.values()] == chosen
@@ -162,7 +150,7 @@ def test_without_ridge_the_lowest_of_duplicates_stands_for_all(many, monkeypatch
 
 def test_with_ridge_duplicates_share_the_weight_the_lower_row_first():
     for seed in range(20):
-        rows, queries = nasty("twins", seed, n=60, dtype=KINDS[seed % 2])
+        rows, queries = oracles.nasty("twins", seed, n=60, dtype=KINDS[seed % 2])
         answer = ask(rows, queries, l1=0.02, l2=0.05)
         for b in range(len(queries)):
             chosen = held(answer, b)
@@ -198,7 +186,7 @@ def test_a_tiny_ridge_is_shared_by_copies_too(length, l2):
     for queries in (query, np.stack([query, query, -query])):
         answer = ask(rows, queries, l1=0.1, l2=l2)
         assert answer.index[0].tolist() == [3, 4, 0, 1, 2]
-        full, info = weights_of(answer, 5)[0], answer.info[0]
+        full, info = oracles.weights_of(answer, 5)[0], answer.info[0]
         assert full == pytest.approx(expected, rel=1e-5) and len(set(full[:3])) == 1
         assert info["tied"] == {} and info["certified"] and info["support"] == 5
         if info["bound"] is None:
@@ -215,11 +203,11 @@ def test_copies_of_a_row_stand_in_row_order_alone_and_in_a_batch(l2, many, monke
     monkeypatch.setattr("engine.solvers.elastic_net.solve.FEWEST", 4)
     seen = 0
     for seed in range(12):
-        rows, queries = nasty("twins", seed, n=60, d=16, dtype=KINDS[seed % 2])
+        rows, queries = oracles.nasty("twins", seed, n=60, d=16, dtype=KINDS[seed % 2])
         together = ask(rows, queries, l1=0.05, l2=l2)
         for b, query in enumerate(queries):
             assert held(ask(rows, query, l1=0.05, l2=l2)) == held(together, b)
-            weights = weights_of(together, len(rows))[b]
+            weights = oracles.weights_of(together, len(rows))[b]
             for i in held(together, b):
                 alike = np.flatnonzero((rows == rows[i]).all(1)).tolist()
                 assert [j for j in held(together, b) if j in alike] == alike and len(set(weights[alike])) == 1
@@ -235,7 +223,7 @@ def test_documents_that_share_nothing_with_the_query_are_proven_to_have_no_weigh
 
 
 def test_few_rows_and_few_wanted():
-    rows, queries = nasty("random", 4, n=30, d=8)
+    rows, queries = oracles.nasty("random", 4, n=30, d=8)
     for fill in (False, True):
         whole = ask(rows, queries, 33, fill=fill)
         assert whole.index.shape == whole.gain.shape == (3, 33)
@@ -259,7 +247,7 @@ def test_one_row_has_a_closed_form():
 @each_family
 def test_relative_is_a_share_of_the_best_score(family):
     for rows, queries in instances(family, range(6)):
-        best = np.maximum(scores(rows, queries).max(1), 0)
+        best = np.maximum(oracles.scores(rows, queries).max(1), 0)
         for share in (0.05, 0.5, 1.0, 1.3):
             answer = ask(rows, queries, l1=share, l2=0.1, scale="relative")
             for b, query in enumerate(queries):
@@ -275,7 +263,7 @@ def test_support_is_how_many_get_a_weight(family):
     """Exactly ceil(l1) documents, at some λ₁; where no λ₁ does, it says so and is right."""
     met = missed = 0
     for rows, queries in instances(family, range(5)):
-        best = scores(rows, queries).max(1)
+        best = oracles.scores(rows, queries).max(1)
         for size, l2 in ((1, 0.0), (1, 0.1), (2.5, 0.01), (4, 0.1), (4, 0.0), (9, 1.0)):
             answer = ask(rows, queries, l1=size, l2=l2, scale="support")
             for b, query in enumerate(queries):
@@ -303,7 +291,7 @@ def test_a_size_that_is_skipped_at_first_and_reached_later(l2):
 
 
 def test_a_support_of_none_is_empty():
-    rows, queries = nasty("random", 2, n=20)
+    rows, queries = oracles.nasty("random", 2, n=20)
     is_empty(ask(rows, queries, l1=0, scale="support"), "no document gets a weight")
 
 
@@ -313,9 +301,9 @@ def test_fill_appends_what_would_add_most(family):
     for rows, queries in instances(family, range(8)):
         for params in ({"l1": 0.05, "l2": 0.1}, {"l1": 0.2, "l2": 0.0}, {"l1": 0.1, "l2": 1.0}):
             strict, fill = ask(rows, queries, fill="strict", **params), ask(rows, queries, fill="fill", **params)
-            full = weights_of(strict, len(rows))
-            size = np.abs(scores(rows, queries)).max() + 1e-12
-            missing = slopes(rows, queries, full, params["l1"], 0.0)
+            full = oracles.weights_of(strict, len(rows))
+            size = np.abs(oracles.scores(rows, queries)).max() + 1e-12
+            missing = oracles.slopes(rows, queries, full, params["l1"], 0.0)
             for b in range(len(queries)):
                 own = held(strict, b)
                 assert strict.index[b].tolist() == own + [-1] * (len(rows) - len(own))
@@ -340,56 +328,56 @@ def test_fista_is_equation_5(family):
     for rows, queries in instances(family, range(6)):
         for (l1, l2), steps in product(((0.05, 0.1), (0.01, 0.0), (0.0, 0.01)), (1, 5, 50)):
             answer = ask(rows, queries, l1=l1, l2=l2, solver="fista", iterations=steps)
-            full = weights_of(answer, len(rows))
-            off = violations(rows, queries, full, l1, l2)
+            full = oracles.weights_of(answer, len(rows))
+            off = oracles.violations(rows, queries, full, l1, l2)
             for b, query in enumerate(queries):
-                expected = paper_fista(rows, query, l1, l2, steps)
+                expected = oracles.paper_fista(rows, query, l1, l2, steps)
                 assert np.abs(full[b] - expected).max() <= 1e-10 * (1 + expected.max())
-                info, size = answer.info[b], np.abs(scores(rows, query)).max()
+                info, size = answer.info[b], np.abs(oracles.scores(rows, query)).max()
                 assert info["residual"] == pytest.approx(off[b], abs=1e-10 * size)
-                assert info["certified"] == (off[b] <= 1e-6 * abs(scores(rows, query).max()))
+                assert info["certified"] == (off[b] <= 1e-6 * abs(oracles.scores(rows, query).max()))
                 assert info["iterations"] == steps and info["solver"] == "fista"
 
 
 def test_fista_reaches_the_minimiser():
     for family in ("random", "cone", "twins", "hollow"):
-        rows, queries = nasty(family, 2, n=40, d=10)
+        rows, queries = oracles.nasty(family, 2, n=40, d=10)
         grid = [{"l1": 0.02, "l2": 0.1, "solver": "fista", "iterations": t} for t in (5, 50, 5000)]
         exact, *others = engine.select_grid("nnn", rows, queries, k=40, grid=[{"l1": 0.02, "l2": 0.1}, *grid])
-        off = [np.abs(weights_of(other, 40) - weights_of(exact, 40)).max() for other in others]
+        off = [np.abs(oracles.weights_of(other, 40) - oracles.weights_of(exact, 40)).max() for other in others]
         assert off[0] > 1e-3 and off[1] < off[0] and off[2] < 1e-7
 
 
 def test_fista_in_the_precision_of_many_vectors(monkeypatch):
     monkeypatch.setattr("engine.solvers.elastic_net.fista.CACHED_NUMBERS", 0)
-    rows, queries = nasty("cone", 1, n=80, d=12)
+    rows, queries = oracles.nasty("cone", 1, n=80, d=12)
     for pool in (None, 50):
-        full = weights_of(ask(rows, queries, l1=0.05, l2=0.1, solver="fista", iterations=50, pool=pool), 80)
+        full = oracles.weights_of(ask(rows, queries, l1=0.05, l2=0.1, solver="fista", iterations=50, pool=pool), 80)
         for b, query in enumerate(queries):
-            own = kept_rows(rows, query, pool)
-            difference = np.abs(full[b, own] - paper_fista(rows[own], query, 0.05, 0.1, 50)).max()
+            own = oracles.kept_rows(rows, query, pool)
+            difference = np.abs(full[b, own] - oracles.paper_fista(rows[own], query, 0.05, 0.1, 50)).max()
             assert 0 < difference < 1e-4
 
 
 @pytest.mark.parametrize("n,d", [(7, 30), (30, 7), (1, 5), (5, 1), (120, 20)])
 def test_spectrum_is_the_largest_eigenvalue(n, d):
-    for family in NASTY:
+    for family in oracles.NASTY:
         for dtype in KINDS:
-            rows = nasty(family, 3, n=n, d=d, dtype=dtype)[0]
+            rows = oracles.nasty(family, 3, n=n, d=d, dtype=dtype)[0]
             wide = rows.astype(np.float64)
             expected = np.linalg.eigvalsh(wide @ wide.T)[-1]
             assert Matrix(torch.tensor(rows)).spectral_norm_squared == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_the_query_is_rebuilt_whatever_scorer_chose_the_candidates():
-    rows, queries = nasty("random", 3, n=40, d=8)
+    rows, queries = oracles.nasty("random", 3, n=40, d=8)
     other = engine.make("nnn", l1=0.05, l2=0.1, fill=True).select(foreign(rows, queries), 12)
     plain = ask(rows, queries, 12, l1=0.05, l2=0.1, fill=True)
     assert torch.equal(other.index, plain.index) and torch.allclose(other.gain, plain.gain, rtol=0, atol=1e-9)
 
 
 def test_info_is_plain_and_complete():
-    rows, queries = nasty("twins", 1, n=30)
+    rows, queries = oracles.nasty("twins", 1, n=30)
     for params in ({}, {"l2": 0.0}, {"solver": "fista"}, {"scale": "support", "l1": 3}, {"l1": 0, "l2": 0}):
         for info in ask(rows, queries, 5, **params).info:
             assert json.loads(json.dumps(info))
@@ -403,15 +391,17 @@ def test_on_sentence_embeddings(monkeypatch):
     dataset = engine.load_dataset(DATA / "toolbank-numpy")
     rows = engine.embed([text[:100] for text in dataset.corpus.passages[:160]]).vectors
     queries = engine.embed(list(dataset.queries.texts[:12])).vectors
-    grid = [s for s in grid_for(rows, queries) if s["l1"] + s["l2"] > 0]
+    grid = [s for s in oracles.grid_for(rows, queries) if s["l1"] + s["l2"] > 0]
     by_gram = engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid)
     monkeypatch.setattr("engine.solvers.elastic_net.solve.GRAM_ROWS", 0)
     by_rows = engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid)
-    best = scores(rows, queries).max(1)
+    best = oracles.scores(rows, queries).max(1)
     for params, one, other in zip(grid, by_gram, by_rows, strict=True):
-        full = weights_of(one, len(rows))
-        assert (violations(rows, queries, full, params["l1"], params["l2"]) <= 1e-6 * best).all()
+        full = oracles.weights_of(one, len(rows))
+        assert (oracles.violations(rows, queries, full, params["l1"], params["l2"]) <= 1e-6 * best).all()
         assert all(info["certified"] for info in (*one.info, *other.info))
         assert torch.equal(one.index, other.index) and torch.allclose(one.gain, other.gain, rtol=0, atol=1e-8)
-    for query, own in zip(queries[:2], weights_of(ask(rows, queries[:2], l1=0.05, l2=0.1), len(rows)), strict=True):
-        assert np.abs(own - minimiser(rows, query, 0.05, 0.1)).max() <= 1e-6
+    for query, own in zip(
+        queries[:2], oracles.weights_of(ask(rows, queries[:2], l1=0.05, l2=0.1), len(rows)), strict=True
+    ):
+        assert np.abs(own - oracles.minimiser(rows, query, 0.05, 0.1)).max() <= 1e-6

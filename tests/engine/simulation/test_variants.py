@@ -9,11 +9,9 @@ import pytest
 import engine
 from engine import orag
 from engine.drift.measures import answers
-from engine.errors import Cancelled, DataError, ParamError
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan, forecast, simulate
 from engine.simulation.variants import Deployment, part_of
-from engine.values import Qrels
 from support.planted import planted
 
 QUIET = Plan(checkpoints=4, regret="none")
@@ -24,12 +22,6 @@ RULES = {
     "batched": {"batch": 7},
     "paper": {"preset": "paper", "rate": 0.003},
 }
-
-
-def in_words(space):
-    """The space with texts that BM25 can read, each with its document's own word."""
-    texts = tuple(f"word{row} text" for row in range(len(space)))
-    return engine.Space(engine.Corpus(space.corpus.ids, texts), space.embeddings, "cpu")
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -50,7 +42,7 @@ def test_draws_and_steps_with_a_reranker_are_those_a_session_would_make(rule, re
         assert (draw.item, draw.propensity) == (trail.item[at], trail.propensity[at])
         session = orag.feed(session, orag.outcome(session, draw, bool((right == draw.item).any())))
     assert np.array_equal(session.exact, found.final)
-    with pytest.raises(ParamError, match=r"no reranker; this one has .* 4 drawn"):
+    with pytest.raises(engine.ParamError, match=r"no reranker; this one has .* 4 drawn"):
         found.session()
 
 
@@ -67,9 +59,11 @@ def test_a_scorer_of_words_picks_by_words():
     space, queries, qrels = planted(n=20, each=4)
     words = tuple(f"word{next(iter(qrels.grades[q]))[1:]}" for q in queries.ids)
     asked = engine.Embeddings(queries.ids, queries.vectors, texts=words)
-    found = simulate(in_words(space), asked, qrels, plan=QUIET, reranker="bm25", candidates=20)
+    texts = tuple(f"word{row} text" for row in range(len(space)))
+    readable = engine.Space(engine.Corpus(space.corpus.ids, texts), space.embeddings, "cpu")
+    found = simulate(readable, asked, qrels, plan=QUIET, reranker="bm25", candidates=20)
     assert found.trail.right.all(), "all are drawn, and the word names the right one"
-    with pytest.raises(DataError, match="reads the query's words"):
+    with pytest.raises(engine.DataError, match="reads the query's words"):
         simulate(space, queries, qrels, plan=QUIET, reranker="bm25")
 
 
@@ -159,13 +153,13 @@ def test_a_stopped_variant_goes_on_as_if_it_had_not_been(tmp_path, rule):
         if done >= 60:
             stop.set()
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         simulate(*data, file=file, progress=halt, stop=stop, **how)
     again = simulate(*data, file=file, **how)
     assert np.array_equal(again.final, whole.final) and again.checkpoints == whole.checkpoints
     for name, column in vars(whole.trail).items():
         assert np.array_equal(column, getattr(again.trail, name), equal_nan=column.dtype == float), name
-    with pytest.raises(DataError, match=r"another simulation \(reranker, candidates differ\)"):
+    with pytest.raises(engine.DataError, match=r"another simulation \(reranker, candidates differ\)"):
         simulate(*data, file=file, **{k: v for k, v in how.items() if k not in ("reranker", "candidates")})
 
 
@@ -176,7 +170,7 @@ def test_regret_with_arrivals_counts_the_rounds_with_a_right_document():
     assert np.array_equal(gone, np.isnan(found.trail.oracle))
     assert found.regret.oracle[-1] == pytest.approx(np.nansum(found.trail.loss - found.trail.oracle))
     assert "documents come later" in found.regret.doubts[0]
-    with pytest.raises(ParamError, match="regret must be 'none' or 'oracle' where documents come later"):
+    with pytest.raises(engine.ParamError, match="regret must be 'none' or 'oracle' where documents come later"):
         simulate(*planted(n=30, each=5), plan=Plan(regret="hindsight"), arrivals=LATER)
     picked = simulate(*planted(n=10, each=2), plan=Plan(checkpoints=1, regret="hindsight"), reranker="judgements")
     assert picked.regret.bounds is None and "10 documents are drawn" in picked.regret.doubts[-1]
@@ -230,9 +224,9 @@ def test_updates_make_the_stream_as_long_as_it_takes():
         queries.ids, space.corpus.position, qrels, preset=orag.PRESETS["paper"], stream=Stream(), plan=QUIET, updates=30
     )
     assert told.rounds == 300
-    with pytest.raises(ParamError, match="updates and rounds both say"):
+    with pytest.raises(engine.ParamError, match="updates and rounds both say"):
         simulate(space, queries, qrels, updates=30, stream=Stream(rounds=7))
-    with pytest.raises(ParamError, match="updates must be a whole number"):
+    with pytest.raises(engine.ParamError, match="updates must be a whole number"):
         simulate(space, queries, qrels, updates=0)
 
 
@@ -248,11 +242,11 @@ def test_impossible_variants_are_refused():
         ({"arrivals": (0.5,)}, "arrivals must be pairs"),
         ({"newcomers": "warm"}, r"newcomers \(InitEmbed\) must be one of 'neighbours', 'printed'"),
     ):
-        with pytest.raises(ParamError, match=said):
+        with pytest.raises(engine.ParamError, match=said):
             Deployment.of(**how)
-    with pytest.raises(ParamError, match="leave a document to begin with; all 10 come later"):
+    with pytest.raises(engine.ParamError, match="leave a document to begin with; all 10 come later"):
         Deployment.of(arrivals=((0.5, 3), (0.5, 4))).inventory(10, 0)
-    with pytest.raises(DataError, match="'q' has two"):
+    with pytest.raises(engine.DataError, match="'q' has two"):
         _ = Deployment.of(hops={"a": ("q",), "b": ("q",)}).owner
 
 
@@ -270,8 +264,8 @@ def test_a_larger_share_holds_the_smaller_and_settings_are_plain():
 
 def test_qrels_of_a_question_stay_apart_from_held_out():
     space, queries, qrels = planted(n=20, each=6)
-    parts = [Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4 == part}) for part in (0, 1)]
-    with pytest.raises(DataError, match="30 are in both"):
+    parts = [engine.Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4 == part}) for part in (0, 1)]
+    with pytest.raises(engine.DataError, match="30 are in both"):
         simulate(space, queries, parts[0], held_out=parts[1], plan=QUIET, hops=HOPS)
 
 

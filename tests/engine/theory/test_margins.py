@@ -11,7 +11,6 @@ import torch
 import engine
 from engine.theory.margins import relevant_margins
 from engine.theory.text_vectors import K1, B, against_best, length_bins, text_vectors
-from engine.values import Qrels
 from support.instances import problem
 from support.judged_sets import DATA, needs_data
 from support.random_texts import corpus_of, made, space_of
@@ -319,5 +318,5 @@ def test_longer_documents_have_smaller_margins(cranfield):
 def test_a_relevant_document_that_only_ties_is_not_first():
     """Each shares one word with the query."""
     corpus, queries = corpus_of(["apple pear", "plum fig"]), engine.Queries(("q",), ("apple plum",))
-    (result,) = relevant_margins(corpus, queries, Qrels({"q": {"d0": 1}}), "boolean", bins=1)
+    (result,) = relevant_margins(corpus, queries, engine.Qrels({"q": {"d0": 1}}), "boolean", bins=1)
     assert result.first == 0

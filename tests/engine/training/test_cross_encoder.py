@@ -14,10 +14,8 @@ import torch
 import engine
 from engine.data.beir import write_beir
 from engine.data.models import rerankers
-from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.params import params_of
 from engine.training import cross_encoder as own
-from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
 from support.cli import run
 from support.parameters import invalid_values
 from support.random_texts import space_of
@@ -42,10 +40,10 @@ def data():
         for i in range(TOPICS)
         for j in range(EACH)
     }
-    queries = Queries(tuple(f"q{i}" for i in range(TOPICS)), tuple(f"t{i}" for i in range(TOPICS)))
-    judged = Qrels({f"q{i}": {f"d{i}.{places[i]}": 1} for i in range(TOPICS)})
+    queries = engine.Queries(tuple(f"q{i}" for i in range(TOPICS)), tuple(f"t{i}" for i in range(TOPICS)))
+    judged = engine.Qrels({f"q{i}": {f"d{i}.{places[i]}": 1} for i in range(TOPICS)})
     qrels = {"train": only(judged, queries.ids[:30]), "dev": only(judged, queries.ids[30:])}
-    return Corpus(tuple(rows), tuple(rows.values())), queries, qrels
+    return engine.Corpus(tuple(rows), tuple(rows.values())), queries, qrels
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +65,7 @@ def trained(tiny, data, tmp_path_factory):
 def dev_ndcg(model, data):
     corpus, queries, qrels = data
     space = space_of(corpus, torch.ones(len(corpus), 1))
-    words = Embeddings(queries.ids, torch.ones(TOPICS, 1), None, queries.texts)
+    words = engine.Embeddings(queries.ids, torch.ones(TOPICS, 1), None, queries.texts)
     rerank = engine.make("cross_encoder", model=str(model))
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"), rerank, depth=EACH)
     return quality(decoder, space, (space, words, qrels), metrics=("ndcg",), k=10)["ndcg"]
@@ -116,11 +114,11 @@ def test_lists_learn_too_after_a_dense_first_stage(tiny, data, tmp_path):
     corpus, queries, qrels = data
     one_hot = torch.eye(TOPICS).repeat_interleave(EACH, 0) + 0.01 * torch.rand(TOPICS * EACH, TOPICS)
     space = space_of(corpus, one_hot)
-    asked = Embeddings(queries.ids, torch.eye(TOPICS), None, queries.texts)
+    asked = engine.Embeddings(queries.ids, torch.eye(TOPICS), None, queries.texts)
     looks, given = [], {**QUICK, "loss": "lists", "retrieve": "dense"}
     engine.train_cross_encoder(tiny, space, asked, qrels, out=tmp_path / "lists", watch=looks.append, **given)
     assert max(look.ndcg for look in looks) > looks[0].ndcg + 0.2
-    with pytest.raises(ParamError, match="retrieve='dense' needs the corpus's embeddings"):
+    with pytest.raises(engine.ParamError, match="retrieve='dense' needs the corpus's embeddings"):
         engine.train_cross_encoder(tiny, *data, out=tmp_path / "no", **given)
 
 
@@ -162,7 +160,7 @@ def test_stopped_between_steps_it_keeps_the_best(tiny, data, trained, tmp_path, 
 
 @pytest.mark.parametrize("times", [0, 3])
 def test_stopped_before_dev_was_measured_it_leaves_nothing(tiny, data, tmp_path, times):
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         engine.train_cross_encoder(tiny, *data, out=tmp_path / "none", stop=StopAfter(times), **QUICK)
     assert not (tmp_path / "none").exists()
 
@@ -193,7 +191,7 @@ def test_negatives_are_hard_and_sampled_and_never_relevant(tiny, data, monkeypat
         assert all(text.startswith(f"{query} qq") for text in documents[1:4]), "BM25 finds the topic"
     elsewhere = [text for query, documents, _ in seen["lists"] for text in documents[4:] if query not in text.split()]
     assert len(elsewhere) > 45, "what is sampled is of all topics"
-    again = Queries(queries.ids, ("T30  ", *queries.texts[1:]))
+    again = engine.Queries(queries.ids, ("T30  ", *queries.texts[1:]))
     seen.clear()
     engine.train_cross_encoder(tiny, corpus, again, qrels, out=tmp_path / "less", **given)
     assert len(seen["lists"]) == 29, "a query of train that has the text of one of dev is left out"
@@ -202,10 +200,10 @@ def test_negatives_are_hard_and_sampled_and_never_relevant(tiny, data, monkeypat
 def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
     corpus, queries, qrels = data
     out = tmp_path / "out"
-    shared = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0.0": 1}})}
-    bare = Embeddings(queries.ids, torch.ones(TOPICS, 1))
-    nothing = {**qrels, "train": Qrels({"q0": {"elsewhere": 1}})}
-    blind = {**qrels, "dev": Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
+    shared = {**qrels, "dev": engine.Qrels({**qrels["dev"].grades, "q0": {"d0.0": 1}})}
+    bare = engine.Embeddings(queries.ids, torch.ones(TOPICS, 1))
+    nothing = {**qrels, "train": engine.Qrels({"q0": {"elsewhere": 1}})}
+    blind = {**qrels, "dev": engine.Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
     for args, message in (
         ((corpus, queries, shared), "'train' and 'dev' share 1 queries"),
         ((corpus, bare, qrels), "vectors without their texts"),
@@ -213,38 +211,38 @@ def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
         ((corpus, queries, blind), "nothing to choose by"),
         ((list(corpus.texts), queries, qrels), "corpus must be an engine.Corpus or an engine.Space; got list"),
     ):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(engine.DataError, match=message):
             engine.train_cross_encoder(tiny, *args, out=out, **QUICK)
     for given, message in (
         ({"hard": 0, "sampled": 0}, "hard and sampled are both 0"),
         ({"gamma": 1}, "has no parameter gamma"),
         ({"seed": -1}, "seed must be"),
     ):
-        with pytest.raises(ParamError, match=message):
+        with pytest.raises(engine.ParamError, match=message):
             engine.train_cross_encoder(tiny, *data, out=out, **given)
-    with pytest.raises(FrontierError, match="looks like a folder, and there is none"):
+    with pytest.raises(engine.FrontierError, match="looks like a folder, and there is none"):
         engine.train_cross_encoder(str(tmp_path / "nowhere"), *data, out=out, **QUICK)
     there = tmp_path / "full"
     there.mkdir()
     (there / "letter").write_text("dear")
-    with pytest.raises(DataError, match="out must be a new or an empty folder"):
+    with pytest.raises(engine.DataError, match="out must be a new or an empty folder"):
         engine.train_cross_encoder(tiny, *data, out=there, **QUICK)
     for param in params_of(own.Reranking):
         for value in invalid_values(param):
-            with pytest.raises(ParamError, match=param.name):
+            with pytest.raises(engine.ParamError, match=param.name):
                 own.Reranking(**{param.name: value})
 
 
 @pytest.mark.parametrize("absent", ["datasets", "accelerate"])
 def test_without_the_extra_it_says_what_to_install(tiny, data, tmp_path, monkeypatch, absent):
     monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(FrontierError, match=rf"needs {absent}.*pip install 'frontier-retrieval\[train\]'"):
+    with pytest.raises(engine.FrontierError, match=rf"needs {absent}.*pip install 'frontier-retrieval\[train\]'"):
         engine.train_cross_encoder(tiny, *data, out=tmp_path / "out", **QUICK)
     assert not (tmp_path / "out").exists()
 
 
 def test_from_a_shell(tiny, data, tmp_path):
-    folder, out = str(write_beir(Dataset(*data), tmp_path / "set")), str(tmp_path / "out")
+    folder, out = str(write_beir(engine.Dataset(*data), tmp_path / "set")), str(tmp_path / "out")
     args = ["train", "cross_encoder", "--data", folder, "--model", tiny, "--out", out, "--epochs", "1", "--depth", "6"]
     output = run(*args)
     assert "start" in output and "epoch 0    loss" in output and f"written: {out}" in output

@@ -16,7 +16,6 @@ from engine.errors import Cancelled, DataError, ParamError
 from engine.training.comparison import System, compare_systems
 from engine.training.experiment import course, foreseen
 from engine.training.recipes import RECIPES, declared
-from engine.values import Qrels
 from support.cli import run
 from support.datafiles import beir_of_things
 from support.training import QUICK, StopAfter, comparable, only, planted, quality
@@ -75,11 +74,11 @@ def test_its_table_is_what_measure_says(data, taken):
 def test_where_the_control_is_as_good_the_table_says_so(data):
     space, queries, qrels = data
     plain = engine.Decoder(engine.make("top_k"))
-    both = Qrels({**qrels["dev"].grades, **qrels["test"].grades})
+    both = engine.Qrels({**qrels["dev"].grades, **qrels["test"].grades})
     table = compare_systems([System("control", space, plain), System("method", space, plain)], queries, both)
     assert table.sentences == ("method and control have the same Comp@5 on all 100 queries.",)
     with pytest.raises(DataError, match="no query of 'none'"):
-        compare_systems([System("one", space, plain)], queries, Qrels({}), "none")
+        compare_systems([System("one", space, plain)], queries, engine.Qrels({}), "none")
 
 
 def test_a_course_goes_on_where_it_was(data, taken, folder, monkeypatch):
@@ -134,11 +133,11 @@ def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
     ids = list(qrels["train"].grades)
     learnt, less = only(qrels["train"], ids[:7]).grades, only(qrels["train"], ids[7:])
     for split in ("dev", "test"):
-        given = {**qrels, "train": less, split: Qrels({**qrels[split].grades, **learnt})}
+        given = {**qrels, "train": less, split: engine.Qrels({**qrels[split].grades, **learnt})}
         for begun in (course, foreseen):
             with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
                 begun("colt", space, queries, given, start=start, epochs=1)
-    given = {"train": less, "dev": Qrels({**qrels["dev"].grades, **learnt})}
+    given = {"train": less, "dev": engine.Qrels({**qrels["dev"].grades, **learnt})}
     with pytest.raises(DataError, match="space has learnt from 7 of the 57 queries of 'dev'"):
         engine.train("dense", start.space, queries, given, **{**QUICK, "epochs": 1})
 

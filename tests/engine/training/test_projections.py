@@ -8,9 +8,7 @@ import pytest
 import torch
 
 import engine
-from engine.errors import DataError, ParamError
 from engine.multi_vector import Parts
-from engine.training.experiment import course
 from engine.training.loop import generator_of
 from engine.training.projections import initial_heads, mean_direction
 from engine.training.recipes import make_recipe
@@ -52,7 +50,7 @@ def test_few_documents_and_rows_of_zeros_have_a_direction():
         assert many.shape == (3, 2, 4)
         for result in (one, many, heads.query(rows)):
             assert result.norm(dim=-1).allclose(torch.ones(result.shape[:-1]), atol=1e-6)
-    with pytest.raises(ParamError, match=r"dimension \(k\) must be at most that of the embeddings, 8; got 9"):
+    with pytest.raises(engine.ParamError, match=r"dimension \(k\) must be at most that of the embeddings, 8; got 9"):
         initial_heads(rows, 9, None, "pca", 0.1, generator_of(0, -1))
 
 
@@ -131,7 +129,7 @@ def test_a_checkpoint_decodes_the_same_and_goes_on(data, trained, method, tmp_pa
     for other in (read.space, there):
         result = engine.decode(read.decoder, other, asked(data), 5)
         assert result.index.equal(engine.decode(whole.decoder, whole.space, asked(data), 5).index)
-    with pytest.raises(DataError, match="dimension is 6 there and 5 here"):
+    with pytest.raises(engine.DataError, match="dimension is 6 there and 5 here"):
         engine.train(method, *data, checkpoint=path, **{**PROJECTED, "dimension": 5})
 
 
@@ -146,9 +144,9 @@ def test_every_selector_searches_the_space(data, trained, method):
         plain = engine.decode(engine.Decoder(engine.make(name)), result.space, some, 4)
         by_hand = engine.select(name, result.space.embeddings.vectors, result.queries(some).vectors, 4)
         assert plain.index.equal(by_hand.index), name
-    with pytest.raises(DataError, match="queries must be vectors of the encoder that the adapters take"):
+    with pytest.raises(engine.DataError, match="queries must be vectors of the encoder that the adapters take"):
         engine.decode(result.decoder, result.space, replace(some, encoder=EncoderRef("other", "2" * 64, "float32")), 3)
-    with pytest.raises(DataError, match="projected from 16 to 6 dimensions, so it cannot be trained on"):
+    with pytest.raises(engine.DataError, match="projected from 16 to 6 dimensions, so it cannot be trained on"):
         engine.train("dense", result.space, *data[1:])
 
 
@@ -184,7 +182,7 @@ def test_a_course_compares_them_as_any_other(data):
     ids = list(qrels["dev"].grades)
     splits = {"train": qrels["train"], "dev": only(qrels["dev"], ids[:50]), "test": only(qrels["dev"], ids[50:])}
     start = engine.train("dense", space, queries, splits, hidden=16, epochs=1)
-    result = course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
+    result = engine.course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
     assert list(result.stages) == ["dense-cont", "multi_vector"]
     assert list(result.table.values) == ["encoder", "dense", "dense-cont", "multi_vector"]
     last = result.last
@@ -213,7 +211,7 @@ def test_passages_of_a_text_are_projected_as_documents(demo):
 
 
 def test_no_negatives_at_all_are_refused():
-    with pytest.raises(ParamError, match="uniform, hard and in_batch give no negatives"):
+    with pytest.raises(engine.ParamError, match="uniform, hard and in_batch give no negatives"):
         make_recipe("dual_encoder", uniform=0, hard=0, in_batch=False)
 
 

@@ -6,7 +6,6 @@ import pytest
 
 import engine
 from engine.training import recipes
-from engine.training.experiment import course
 from support.cli import run
 from support.train_page import page, written
 from support.training import QUICK, planted
@@ -68,7 +67,7 @@ def test_new_recipe_trains_and_comes_back_from_its_checkpoint(toy, data, tmp_pat
 
 
 def test_new_recipe_is_compared_with_its_control(toy, data):
-    result = course("toy", *data, **{**QUICK, "epochs": 1})
+    result = engine.course("toy", *data, **{**QUICK, "epochs": 1})
     assert list(result.stages) == ["dense", "dense-cont", "toy"] and result.table.rows[-1][0] == "toy"
 
 

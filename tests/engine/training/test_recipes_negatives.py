@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import engine
-from engine.errors import Cancelled, DataError
 from engine.progress import report_to
 from engine.training.adapters import Adapters
 from engine.training.dataset import gather_samples
@@ -15,7 +14,6 @@ from engine.training.loop import generator_of
 from engine.training.projections import Heads, Projection
 from engine.training.recipes import make_recipe
 from engine.training.recipes.projection import Negatives, Projected, SampledSoftmax, hardest
-from engine.values import Embeddings, Qrels
 from support.bm25_oracle import bm25
 from support.instances import random_rows, unit
 from support.random_texts import corpus_of, space_of
@@ -87,9 +85,9 @@ def words():
     asked = [" ".join(f"w{w}" for w in rng.integers(11, size=3)) for _ in range(12)] + ["nothing known"]
     space = space_of(corpus_of(texts), torch.from_numpy(random_rows(rng, 30, 4)).float())
     ids = tuple(f"q{i}" for i in range(13))
-    queries = Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(asked))
+    queries = engine.Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(asked))
     grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
-    splits = {"train": only(Qrels(grades), ids[1:]), "dev": only(Qrels(grades), ids[:1])}
+    splits = {"train": only(engine.Qrels(grades), ids[1:]), "dev": only(engine.Qrels(grades), ids[:1])}
     return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")
 
 
@@ -111,7 +109,7 @@ def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
         assert hardest(samples, 7).equal(result)
     assert [done for done, *_ in calls] == [0, 3, 6, 9, 12]
     assert hardest(samples, 99).shape == (12, 30)
-    with report_to(stop=StopAfter(0)), pytest.raises(Cancelled):
+    with report_to(stop=StopAfter(0)), pytest.raises(engine.Cancelled):
         hardest(samples, 7)
 
 
@@ -136,13 +134,13 @@ def test_negatives_are_irrelevant_and_drawn_anew(words):
 def test_words_that_are_not_known_are_refused_and_other_words_are_another_run(data, tmp_path):
     space, queries, qrels = data
     bare = replace(queries, texts=None)
-    with pytest.raises(DataError, match=r"hard .*reads the queries' words.*hard=0"):
+    with pytest.raises(engine.DataError, match=r"hard .*reads the queries' words.*hard=0"):
         engine.train("dual_encoder", space, bare, qrels, **PROJECTED)
     path = tmp_path / "run.safetensors"
     own = {**PROJECTED, "epochs": 1}
     engine.train("dual_encoder", space, queries, qrels, checkpoint=path, **own)
     other = replace(queries, texts=[f"{text} !" for text in queries.texts])
-    with pytest.raises(DataError, match="does not fit: texts of the queries"):
+    with pytest.raises(engine.DataError, match="does not fit: texts of the queries"):
         engine.train("dual_encoder", space, other, qrels, checkpoint=path, **own)
     none = {**own, "hard": 0}
     one, two = (engine.train("dual_encoder", space, q, qrels, **none) for q in (bare, queries))

@@ -1,19 +1,25 @@
-"""Training on a planted set: it learns, repeats itself, says what happens, and ends when it should."""
+"""Training on a planted set: it learns, repeats itself, ends when it should, and goes on from its checkpoint."""
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import count
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save
 
 import engine
-from engine.errors import ParamError
+from engine.training.checkpoints import SEAL, _seal
 from engine.training.dataset import gather_samples
 from engine.training.loop import fit
 from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
 from engine.training.train import prepare_run
-from support.training import NNN, PROJECTED, QUICK, SMALL, asked, comparable, quality
+from support.processes import environment
+from support.training import ENCODER, NNN, PROJECTED, QUICK, SMALL, StopAfter, asked, comparable, only, quality
 
 
 def test_sums_of_turned_atoms_are_learnt(data):
@@ -136,10 +142,261 @@ def test_a_zero_that_is_given_stays(data, zero):
     other = {"l1": "l2", "l2": "l1"}[zero]
     for values in (result.recipe, result.decoder.select):
         assert getattr(values, zero) == 0 and getattr(values, other) > 0
-    with pytest.raises(ParamError, match="both 0"):
+    with pytest.raises(engine.ParamError, match="both 0"):
         engine.train("nnn", *data, **{**QUICK, "l1": 0.0, "l2": 0})
 
 
 def test_the_query_adapter_learns_slowly_from_few_queries(data):
     result = engine.train("dense", *data, **{**SMALL, "epochs": 1})
     assert result.recipe.query_rate == 1e-4 and result.facts["params"]["query_rate"] == 1e-4
+
+
+def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_path, trained):
+    path = tmp_path / "run.safetensors"
+    half = engine.train("nnn", *data, checkpoint=path, stop=StopAfter(2 * 10 + 4), **NNN)
+    assert half.stopped == "stopped by hand in epoch 2" and len(half.history) == 3
+    assert half.best.dev.comp5 == max(e.dev.comp5 for e in half.history)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == half.digest and read.space.embeddings == half.space.embeddings
+    assert comparable(read.history) == comparable(half.history) and read.stopped == ""
+    again = engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(again.history) == comparable(trained.history) and again.digest == trained.digest
+    assert again.history[:3] == half.history, "what was done is not done again"
+
+
+def test_what_was_read_outlives_its_file(data, file, tmp_path):
+    """Other bytes in the file's place, as a copy over it leaves them, change nothing that is in memory."""
+    path, copy = tmp_path / "run.safetensors", tmp_path / "copy.safetensors"
+    path.write_bytes(file.read_bytes())
+    there = engine.load_trained(path, data[0])
+    with path.open("r+b") as held:
+        held.write(b"\xff" * path.stat().st_size)
+    there.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == there.digest
+
+
+def during(at, other):
+    """A watch that runs something else once an epoch is over."""
+    return lambda epoch: other() if epoch.epoch == at else None
+
+
+def hide(path, monkeypatch):
+    """A file that a run does not see when it begins."""
+    exists = type(path).exists
+    monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+
+
+def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, trained, monkeypatch):
+    """Both begin before there is a file: the one that comes second, of another seed, is refused at once."""
+    path = tmp_path / "run.safetensors"
+    hide(path, monkeypatch)
+
+    def other():
+        with pytest.raises(engine.DataError, match="does not fit: seed 0 there and 1 here"):
+            engine.train("nnn", *data, seed=1, checkpoint=path, **NNN)
+
+    result = engine.train("nnn", *data, checkpoint=path, watch=during(0, other), **NNN)
+    assert result.digest == trained.digest == engine.load_trained(path, data[0]).digest
+
+
+def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
+    """The same training twice at once: the slower one is killed, and nothing of the faster one is lost."""
+    path = tmp_path / "run.safetensors"
+
+    def whole():
+        hide(path, monkeypatch)
+        engine.train("nnn", *data, checkpoint=path, **NNN)
+        monkeypatch.undo()
+
+    # Its own epoch 1 comes after the other one's last.
+    engine.train("nnn", *data, checkpoint=path, watch=during(0, whole), stop=StopAfter(2 * 10 + 4), **NNN)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == trained.digest and comparable(read.history) == comparable(trained.history) and read.stopped
+
+
+def test_stopped_before_the_first_step_it_raises(data):
+    with pytest.raises(engine.Cancelled):
+        engine.train("nnn", *data, stop=StopAfter(0), **QUICK)
+
+
+def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
+    path = tmp_path / "run.safetensors"
+    code = (
+        "import os, signal, sys, torch\n"
+        "torch.set_num_threads(1)\n"
+        "import engine\n"
+        "from support.training import planted\n"
+        "def watch(epoch):\n"
+        "    if epoch.epoch == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"engine.train('nnn', *planted(), checkpoint={str(path)!r}, watch=watch, **{NNN!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    assert len(engine.load_trained(path, data[0]).history) == 3
+    result = engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
+
+
+def test_a_finished_run_is_read_and_not_trained_again(data, tmp_path, monkeypatch):
+    path = tmp_path / "run.safetensors"
+    params = {**QUICK, "epochs": 1}
+    first = engine.train("nnn", *data, checkpoint=path, **params)
+    monkeypatch.setattr("engine.training.train.fit", None)
+    monkeypatch.setattr("engine.training.train.sweep", None)
+    again = engine.train("nnn", *data, checkpoint=path, **params)
+    assert again.digest == first.digest and again.decoder == first.decoder and again.recipe == first.recipe
+    assert again.stopped == "all 1 epochs done" and again.history == first.history
+    assert engine.load_trained(path, data[0]).decoder == first.decoder
+    copy = tmp_path / "copy.safetensors"
+    first.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == first.digest
+
+
+@pytest.fixture(scope="module")
+def file(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("checkpoint") / "run.safetensors"
+    engine.train("nnn", *data, checkpoint=path, **{**NNN, "epochs": 1})
+    return path
+
+
+def embedded(space, **changes):
+    """The corpus with other embeddings."""
+    return engine.Space(space.corpus, replace(space.embeddings, **changes))
+
+
+def test_a_checkpoint_of_something_else_is_refused_by_name(data, file):
+    space = data[0]
+    weights, arithmetic = replace(ENCODER, digest="1" * 64), replace(ENCODER, dtype="bfloat16")
+    texts = replace(space.corpus, texts=("another text", *space.corpus.texts[1:]))
+    for other, named in (
+        (engine.Space(texts, space.embeddings), "corpus "),
+        (embedded(space, vectors=space.vectors.roll(1, 1)), "corpus embeddings "),
+        (embedded(space, vectors=space.vectors.flip(0)), "corpus embeddings "),
+        (embedded(space, encoder=weights), "encoder weights 00000000 there and 11111111 here"),
+        (embedded(space, encoder=arithmetic), "arithmetic of the encoder float32 there and bfloat16 here"),
+    ):
+        with pytest.raises(engine.DataError, match="does not fit.*" + named):
+            engine.load_trained(file, other)
+
+
+def test_vectors_that_differ_in_their_last_digits_are_read(data, file):
+    """As another machine embeds."""
+    space, queries, _ = data
+    noise = 1e-5 * torch.randn(space.vectors.shape, generator=torch.Generator().manual_seed(0))
+    moved = embedded(space, vectors=space.vectors + noise)
+    here, there = (engine.load_trained(file, where) for where in (space, moved))
+    assert there.digest == here.digest and not torch.equal(there.space.vectors, here.space.vectors)
+    assert torch.allclose(there.space.vectors, here.space.vectors, atol=1e-3)
+    assert there.queries(queries).vectors.equal(here.queries(queries).vectors)
+    again = file.with_name("again.safetensors")
+    engine.train("dense", here.space, *data[1:], checkpoint=again, **{**QUICK, "epochs": 1})
+    assert len(engine.load_trained(again, moved).history) == 2
+
+
+def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
+    space, queries, qrels = data
+    params = {**NNN, "epochs": 1}
+    fewer, less_dev = ({**qrels, s: only(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
+    moved = replace(queries, vectors=queries.vectors.roll(1, 1))
+    cases = [
+        (data, {**params, "seed": 3}, "seed 0 there and 3 here"),
+        (data, {**params, "gamma": 2.0}, "gamma is 1.5 there and 2.0 here"),
+        (data, {**params, "l1": 0.2}, "l1 is 0.1 there and 0.2 here"),
+        ((space, queries, fewer), params, "training queries .*training judgements"),
+        ((space, queries, less_dev), params, "dev queries .*dev judgements"),
+        ((space, moved, qrels), params, "training queries .*dev queries"),
+        ((embedded(space, vectors=space.vectors.roll(1, 1)), queries, qrels), params, "corpus embeddings"),
+        ((dense.space, queries, qrels), params, "starting point"),
+    ]
+    for what, own, named in cases:
+        with pytest.raises(engine.DataError, match="does not fit.*" + named):
+            engine.train("nnn", *what, checkpoint=file, **own)
+    with pytest.raises(engine.DataError, match="method"):
+        engine.train("dense", *data, checkpoint=file, **QUICK)
+
+
+def test_another_version_does_not_go_on_but_reads(data, file, monkeypatch):
+    monkeypatch.setattr("engine.training.train._versions", lambda: {"torch": "0"})
+    with pytest.raises(engine.DataError, match="versions"):
+        engine.train("nnn", *data, checkpoint=file, **{**NNN, "epochs": 1})
+    assert len(engine.load_trained(file, data[0]).history) == 2
+
+
+def test_a_damaged_file_is_refused(data, file, tmp_path):
+    bad = tmp_path / "flipped.safetensors"
+    weights, facts = bytearray(file.read_bytes()), bytearray(file.read_bytes())
+    weights[-8] ^= 1
+    facts[facts.index(b'l1\\": 0.1') + 8] ^= 1
+    for raw in (weights, facts):
+        bad.write_bytes(raw)
+        with pytest.raises(engine.DataError, match="damaged"):
+            engine.load_trained(bad, data[0])
+    for content in (b"", b"not a checkpoint", bytes(raw[:500]), save({"x": torch.zeros(2)})):
+        bad.write_bytes(content)
+        with pytest.raises(engine.DataError, match="not a checkpoint of Frontier"):
+            engine.load_trained(bad, data[0])
+    with pytest.raises(engine.DataError, match="not a checkpoint"):
+        engine.load_trained(tmp_path / "nowhere", data[0])
+
+
+def sealed(file, path, facts=None, weights=None, **entries):
+    """A copy with other contents, sealed as Frontier seals: anybody can."""
+    with safe_open(file, "pt") as held:
+        text = {k: v for k, v in held.metadata().items() if k != SEAL}
+        tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 (no mapping)
+    if facts is not None:
+        text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
+    text |= {name: value(text[name]) if callable(value) else value for name, value in entries.items()}
+    tensors = weights(tensors) if weights else tensors
+    path.write_bytes(save(tensors, text | {SEAL: _seal(tensors, text)}))
+    return path
+
+
+def dev_of(comp5):
+    """Another Comp@5 in every epoch of a history."""
+    return lambda text: json.dumps([{**epoch, "dev": {**epoch["dev"], "comp5": comp5}} for epoch in json.loads(text)])
+
+
+FETCHED = {"select": {"name": "nnn"}, "rerank": {"name": "cross_encoder", "model": "someone/model"}, "depth": None}
+FETCHES = {"extra": json.dumps({"decoder": FETCHED | {"retrieve": {"name": "dense"}}})}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extra": "[" * 100_000},
+        {"extra": "[" * 100_000 + "]" * 100_000},
+        {"best": "1" * 10_000},
+        {"best": "7"},
+        {"best": '"0"'},
+        {"history": "[]"},
+        {"history": dev_of("<b>")},
+        {"history": dev_of(float("nan"))},
+        {"history": dev_of(None)},
+        {"stopped": '{"a": 1}'},
+        {"facts": []},
+        {"extra": "[1]"},
+        {"extra": '{"decoder": 5}'},
+        {"facts": {"params": []}},
+        {"facts": {"params": {"name": "nnn", "l1": "x"}}},
+        {"weights": lambda t: {}},
+        {"weights": lambda t: {k: v for k, v in t.items() if not k.endswith("outer.bias")}},
+        {"weights": lambda t: {k: v.flatten() for k, v in t.items()}},
+        {"weights": lambda t: {k: v.long() for k, v in t.items()}},
+        {"weights": lambda t: {k: v * torch.nan if "corpus" in k else v for k, v in t.items()}},
+        {"weights": lambda t: t | {"best.table": torch.zeros(3, 16)}},
+        {"weights": lambda t: t | {"best.../../x": torch.zeros(3)}},
+    ],
+)
+def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
+    assert engine.load_trained(sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
+    with pytest.raises(engine.DataError, match="no number" if callable(change.get("history")) else None):
+        engine.load_trained(sealed(file, tmp_path / "odd.safetensors", **change), data[0])
+
+
+def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
+    odd = sealed(file, tmp_path / "odd.safetensors", **FETCHES)
+    with pytest.raises(engine.DataError, match="not what nnn trains for"):
+        engine.load_trained(odd, data[0])
+    with pytest.raises(engine.DataError, match="not what nnn trains for"):
+        engine.train("nnn", *data, checkpoint=odd, **{**NNN, "epochs": 1})

@@ -122,19 +122,14 @@ def decoded(space, query, stage, k, depth=None):
     return engine.decode(engine.Decoder(select=stage, depth=depth), space, asked, k=k)
 
 
-def by_relevance(space, query):
-    """(n,) float64 relevances, and the rows in their order, the lower row first among equals."""
-    scores = [float(np.dot(row, query.double().numpy())) for row in space.vectors.double().numpy()]
-    return scores, sorted(range(len(scores)), key=lambda row: (-scores[row], row))
-
-
 @pytest.mark.parametrize("name", engine.methods("selector"))
 @pytest.mark.parametrize("depth", [None, 20])
 def test_why_says_what_brute_force_says(name, depth):
     space, query = crowded(1)
     stage, vectors = engine.make(name), space.vectors.double().numpy()
     answer = decoded(space, query, stage, 8, depth)
-    scores, order = by_relevance(space, query)
+    scores = [float(np.dot(row, query.double().numpy())) for row in vectors]
+    order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
     found = [row for row in answer.index[0].tolist() if row >= 0]
     for row in range(len(space)):
         seen = why(space, query, answer, row, stage, depth)

@@ -9,7 +9,6 @@ import torch
 import engine
 from engine.decoder import decode_grid, scored
 from engine.params import Real, Whole, form_of, values_of
-from engine.stages import methods
 from engine.views.decision import relevance
 from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, slider_answers, stops
 from support.instances import problem
@@ -30,7 +29,7 @@ def declared(stage, name):
 
 def sliders():
     """(selector's name, its other parameters, the parameter) of every slider."""
-    for name in methods("selector"):
+    for name in engine.methods("selector"):
         for given in WAYS.get(name, ({},)):
             stage = engine.make(name, **given)
             moved = [p.name for p in stage.spec.params if has_slider(declared(stage, p.name))]
@@ -108,7 +107,7 @@ def test_every_position_is_the_engines_answer(name, given, moved, family):
         assert_figures(path, rows, queries[0])
 
 
-@pytest.mark.parametrize("name", [name for name, spec in methods("selector").items() if spec.params])
+@pytest.mark.parametrize("name", [name for name, spec in engine.methods("selector").items() if spec.params])
 def test_another_scorers_words_decide_too(name):
     rows, queries = problem("clustered", 3, n=26, d=8, batch=1)
     space, query = space_of(rows), engine.Embeddings(["q"], queries, texts=["whale heron"])
@@ -140,7 +139,7 @@ def assert_figures(path, rows, query):
 
 def test_a_slider_is_a_number_that_people_look_for():
     assert {(name, moved) for name, _, moved in SLIDERS} >= {("mmr", "relevance_weight"), ("nnn", "l1"), ("nnn", "l2")}
-    shown = {(name, p.name) for name, spec in methods("selector").items() for p in spec.params if has_slider(p)}
+    shown = {(name, p.name) for name, spec in engine.methods("selector").items() for p in spec.params if has_slider(p)}
     assert not shown & {("mmr", "window"), ("nnn", "iterations"), ("nnn", "solver"), ("max_sum", "polish")}
 
 

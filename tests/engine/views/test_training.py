@@ -8,7 +8,6 @@ from dashboard.charts.training import training_figure
 from engine.training.comparison import CONTROL, START
 from engine.training.experiment import course, finished, foreseen, histories, planned
 from engine.training.metrics import Dev, Epoch
-from engine.values import Qrels
 from engine.views.training import SHARES, best_of, compared_with, curves
 from support.training import QUICK, planted
 
@@ -21,7 +20,7 @@ def data():
     space, queries, qrels = planted(n=40, d=8, train=120, dev=90)
     some = {q: dict(list(g.items())[: 1 + i % 3]) for i, (q, g) in enumerate(qrels["dev"].grades.items())}
     halves = [dict(list(some.items())[at * 45 : at * 45 + 45]) for at in (0, 1)]
-    return space, queries, {**qrels, "dev": Qrels(halves[0]), "test": Qrels(halves[1])}
+    return space, queries, {**qrels, "dev": engine.Qrels(halves[0]), "test": engine.Qrels(halves[1])}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 import engine
-from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.statistics import statement
 from engine.evaluation.studies.compare_encoders import Variant, apart, compare_encoders, overlap
 from engine.values import Corpus, Qrels
@@ -35,11 +34,6 @@ def made():
     return variants, Qrels(grades)
 
 
-def top(variant):
-    """(n, K) rows of the largest inner products, by NumPy alone."""
-    return np.argsort(-(variant.queries.vectors @ variant.space.vectors.T).numpy(), axis=1, kind="stable")[:, :K]
-
-
 def by_hand(rows, variants, qrels):
     """Recall, and ILAD in the first space, by loops."""
     vectors = variants["old"].space.vectors.double().numpy()
@@ -56,7 +50,8 @@ def test_values_overlap_and_statistics_against_numpy_and_scipy(made):
     variants, qrels = made
     found = compare_encoders(variants, [TOP, MMR], qrels, K)
     name = found.decoders[0]
-    rows = {v: top(variants[v]) for v in variants}
+    products = {v: (own.queries.vectors @ own.space.vectors.T).numpy() for v, own in variants.items()}
+    rows = {v: np.argsort(-products[v], axis=1, kind="stable")[:, :K] for v in variants}
     wanted = {v: by_hand(rows[v], variants, qrels) for v in variants}
     for v in variants:
         for metric, column in zip(("recall", "ilad"), wanted[v], strict=True):
@@ -158,7 +153,7 @@ def test_progress_is_told_and_a_stop_heard(made):
     assert [d for d, _, _ in told] == [0, 40, 80, 120, 160] and {t for _, t, _ in told} == {160}
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled):
+    with pytest.raises(engine.Cancelled):
         compare_encoders(variants, [TOP], qrels, K, stop=stop)
 
 
@@ -170,12 +165,12 @@ def test_what_cannot_be_compared_is_refused(made):
         ({**variants, "new": variant(2, 20, "else")}, "old and new are not of one corpus"),
         ({**variants, "new": fewer}, "same queries in the same order"),
     ):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(engine.DataError, match=message):
             compare_encoders(wrong, [TOP], qrels, K)
     for wrong in ([], ["top_k"]):
-        with pytest.raises(ParamError, match="decoders must be"):
+        with pytest.raises(engine.ParamError, match="decoders must be"):
             compare_encoders(variants, wrong, qrels, K)
-    with pytest.raises(DataError, match="recall needs judgements"):
+    with pytest.raises(engine.DataError, match="recall needs judgements"):
         compare_encoders(variants, [TOP], None, K, metrics=("recall",))
 
 

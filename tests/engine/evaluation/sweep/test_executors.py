@@ -1,38 +1,29 @@
-"""Sweeps in processes and on a cluster: the same points as here, whoever is killed in the middle."""
+"""Sweeps in processes and on a cluster: the same points as here, whoever is killed; a store travels as its name."""
 
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import sys
 import threading
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import engine
-from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep import executors
-from engine.evaluation.sweep.compute import BLOCK
+from engine.evaluation.sweep.compute import BLOCK, Task, digests_of, embedded
 from engine.evaluation.sweep.executors import ATTEMPTS
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.sweep.sweep import grid
+from engine.values import EncoderRef
 from support.clusters import Cluster, dask
+from support.instances import problem
 from support.patience import patient, until
 from support.points import digest_of_all
-from support.sweeps import (
-    KS,
-    METRICS,
-    alive,
-    client,
-    end,
-    patients,
-    put_patient,
-    toy,
-    trodden,
-    units,
-    walkers,
-)
+from support.sweeps import KS, METRICS, alive, client, end, patients, put_patient, toy, trodden, units, walkers
 
 STARTS = range(8)
 CELLS = {(start, k) for start in STARTS for k in KS}
@@ -77,7 +68,7 @@ def starts_of(points):
 
 
 def test_processes_give_the_points_of_this_one_and_count_their_cells():
-    asked = [*grid("mmr", 3), *grid("facility_location", 2), *grid("vrsd")]
+    asked = [*engine.grid("mmr", 3), *engine.grid("facility_location", 2), *engine.grid("vrsd")]
     seen = []
     alone = list(engine.sweep(asked, *toy(), (1, 3, 5)))
     points = list(engine.sweep(asked, *toy(), (1, 3, 5), workers=2, progress=lambda *said: seen.append(said[:2])))
@@ -90,18 +81,18 @@ def assert_ends_when_stopped(points, stop):
     next(points)
     stop.set()
     since = time.monotonic()
-    with pytest.raises(Cancelled, match="stopped"):
+    with pytest.raises(engine.Cancelled, match="stopped"):
         list(points)
     assert time.monotonic() - since < SOON
 
 
 def test_processes_end_when_stopped_and_when_nobody_wants_more():
     stop = threading.Event()
-    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
+    points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
     assert_ends_when_stopped(points, stop)
     until(lambda: not multiprocessing.active_children())
 
-    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1)
+    points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1)
     next(points)
     points.close()
     assert not multiprocessing.active_children()
@@ -192,7 +183,7 @@ def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, 
 
 def test_without_dask_it_says_what_to_install(trail, monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    with pytest.raises(FrontierError, match=r"pip install 'frontier-retrieval\[cluster\]'"):
+    with pytest.raises(engine.FrontierError, match=r"pip install 'frontier-retrieval\[cluster\]'"):
         next(swept(cluster="tcp://127.0.0.1:1"))
 
 
@@ -232,7 +223,7 @@ def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
 @dask
 def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
     crew = cluster.crew(3)
-    with pytest.raises(FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
+    with pytest.raises(engine.FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
         list(swept([33], 5, cluster=crew.address))
     assert units(crew.trail) == {(33, 5): 2}
 
@@ -256,9 +247,9 @@ def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed
     monkeypatch.setattr(executors, "ANSWER", 1)
     for worker in list(crew.workers):
         crew.kill(worker.pid)
-    with pytest.raises(FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
+    with pytest.raises(engine.FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
         list(points)
-    with pytest.raises(FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
+    with pytest.raises(engine.FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
         list(swept(cluster=crew.address))
     assert digest_of_all(swept(store=path)) == undisturbed
     assert 0 < sum(units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
@@ -276,7 +267,7 @@ def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail,
             server.listen()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         since = time.monotonic()
-        with pytest.raises(FrontierError, match=f"no Dask scheduler answers at '{address}': .+"):
+        with pytest.raises(engine.FrontierError, match=f"no Dask scheduler answers at '{address}': .+"):
             list(swept(cluster=address))
         assert time.monotonic() - since < 2 + SOON
     assert {t.name for t in threading.enumerate()} <= before
@@ -285,5 +276,96 @@ def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail,
 @dask
 @pytest.mark.parametrize("address", ["nonsense", "telnet://127.0.0.1:1"])
 def test_what_is_no_address_is_named(address, trail):
-    with pytest.raises(FrontierError, match=f"no Dask scheduler answers at '{address}': "):
+    with pytest.raises(engine.FrontierError, match=f"no Dask scheduler answers at '{address}': "):
         list(swept(cluster=address))
+
+
+QUERIES, STORE_KS, STORE_METRICS = 3, (2, 5), ("recall", "ndcg", "ilad")
+
+
+@pytest.fixture
+def problem_in_a_store(tmp_path, monkeypatch):
+    """(reach, queries, judgements) over a mapped file that this process's FRONTIER_HOME names."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("FRONTIER_HOME", str(home))
+    rows, points = problem("clustered", 0, n=1500, d=8, batch=QUERIES)
+    np.save(home / "docs.npy", np.asarray(rows, np.float32))
+    (home / "stores.toml").write_text(f'[files]\nkind = "vectors"\n\n[files.docs]\npath = "{home}/docs.npy"\n')
+    reach = engine.attach("files/docs")
+    queries = engine.Embeddings(tuple(f"q{row}" for row in range(QUERIES)), points)
+    near = engine.decode(engine.Decoder(engine.make("top_k")), reach, queries, 5)
+    return reach, queries, engine.Qrels({f"q{row}": dict.fromkeys(near.info[row]["ids"], 1) for row in range(QUERIES)})
+
+
+def decoders(points=8):
+    """Decoders of two families by turns, so that each is a unit of its own."""
+    families = zip(engine.grid("mmr", points), engine.grid("ssd", points), strict=False)
+    return [engine.Decoder(one.select, depth=60) for pair in families for one in pair]
+
+
+def sent(reach, queries, qrels):
+    """What every worker of a sweep is sent beside its units, pickled."""
+    vectors = embedded(reach, queries)
+    data = digests_of(reach, vectors, qrels)
+    facts = {"qrels": qrels, "aspects": None, "metrics": STORE_METRICS, "split": "", "data": data, "texts": ""}
+    return pickle.dumps(Task(space=reach, vectors=vectors, **facts))
+
+
+def test_a_sweep_of_a_store_ships_queries_judgements_and_a_name(problem_in_a_store):
+    reach, queries, qrels = problem_in_a_store
+    engine.decode(decoders()[0], reach, queries, 10)
+    assert len(reach.space) > 50, "what came back so far stays here"
+    assert len(sent(*problem_in_a_store)) < 8_000 < 1500 * 8 * 4
+    there = pickle.loads(sent(*problem_in_a_store))
+    assert there.space.digest == reach.digest and there.vectors == queries and there.qrels == qrels
+
+
+def test_queries_that_are_part_of_a_larger_matrix_travel_alone(problem_in_a_store):
+    reach, queries, qrels = problem_in_a_store
+    many = np.concatenate([queries.vectors.numpy(), np.ones((50_000, 8), queries.vectors.numpy().dtype)])
+    few = engine.Embeddings(queries.ids, engine.Embeddings(tuple(map(str, range(len(many)))), many).vectors[:QUERIES])
+    alone = sent(reach, few, qrels)
+    assert len(alone) < 8_000 and pickle.loads(alone).vectors == queries
+
+
+def test_the_encoder_of_a_reach_travels_by_name_without_its_weights(problem_in_a_store):
+    ref = EncoderRef("an encoder that is not here", "f" * 64, "float32")
+    reach = engine.reach.Reach(problem_in_a_store[0].store, encoder=ref)
+    assert pickle.loads(pickle.dumps(reach)).encoder == ref
+
+
+@dask
+def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_store, tmp_path, monkeypatch):
+    # Whoever looked for the lost scheduler until this is over would meet the suite's limit.
+    monkeypatch.setattr(executors, "ANSWER", patient(900))
+    undisturbed = digest_of_all(engine.sweep(decoders(), *problem_in_a_store, STORE_KS, STORE_METRICS))
+    path, cells, options = (
+        tmp_path / "cells.db",
+        [],
+        {"k": STORE_KS, "metrics": STORE_METRICS, "store": tmp_path / "cells.db"},
+    )
+    crew = Cluster(tmp_path / "first")
+    try:
+        crew.crew(2)
+        with pytest.raises(engine.FrontierError, match=f"cluster at '{crew.address}' lost the sweep; sweep again"):
+            for cell in engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.address):
+                cells.append(cell)
+                if len(cells) == 4:
+                    crew.kill(crew.workers[0].pid)
+                if len(cells) == 10:
+                    maps = Path(f"/proc/{crew.scheduler.pid}/maps")
+                    assert not maps.exists() or "libtorch" not in maps.read_text(), "the scheduler imports no engine"
+                    crew.scheduler.kill()
+                    crew.scheduler.wait(patient(30))
+    finally:
+        crew.end()
+    kept = [cell.digest for cell in Store(path).points()]
+    assert 10 <= len(kept) < 2 * len(decoders()), "killed in the middle"
+    crew = Cluster(tmp_path / "second")
+    try:
+        again = list(engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.crew(2).address))
+    finally:
+        crew.end()
+    assert len(again) == 2 * len(decoders()) and set(kept) <= {cell.digest for cell in again}
+    assert digest_of_all(again) == undisturbed == digest_of_all(Store(path).points())

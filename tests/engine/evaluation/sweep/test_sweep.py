@@ -16,7 +16,6 @@ from engine.evaluation.sweep.cell import as_json, from_json, result_digest
 from engine.evaluation.sweep.compute import packed, unpacked
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
-from engine.values import Qrels
 from support.instances import FAMILIES
 from support.patience import patient
 from support.points import digest_of_all
@@ -191,7 +190,7 @@ def altered():
         "embeddings": (mmr, (engine.Space(corpus, engine.Embeddings(corpus.ids, rows), "cpu"), queries, qrels), {}),
         "queries": (mmr, (space, engine.Embeddings(queries.ids, points), qrels), {}),
         "ids of queries": (mmr, (space, engine.Embeddings(("x", *queries.ids[1:]), queries.vectors), qrels), {}),
-        "qrels": (mmr, (space, queries, Qrels(judged)), {}),
+        "qrels": (mmr, (space, queries, engine.Qrels(judged)), {}),
         "parameter": (engine.Decoder(engine.make("mmr", relevance_weight=0.6)), data, {}),
         "selector": (engine.Decoder(engine.make("dpp", relevance_weight=0.5)), data, {}),
         "depth": (engine.Decoder(mmr.select, depth=60), data, {}),

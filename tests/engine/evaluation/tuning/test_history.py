@@ -6,7 +6,6 @@ from contextlib import closing
 import pytest
 
 import engine
-from engine.errors import DataError
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.history import history, remember
@@ -34,5 +33,5 @@ def test_studies_are_kept_newest_first_and_a_question_once(tmp_path):
     assert second.row[1:4] == ("every decoder", f"{every.objective.text}, k = 5", every.winner.name)
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("UPDATE studies SET facts = 'sand'")
-    with pytest.raises(DataError, match="a study is damaged"):
+    with pytest.raises(engine.DataError, match="a study is damaged"):
         history(store)

@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import ttest_1samp
 
 import engine
-from engine.evaluation.frontier import frontier
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.tuning.objectives import LESS_IS_BETTER, Objective, chord_distances, knee_of
 from support.points import cell
@@ -174,7 +173,7 @@ def bent(places):
         cell("mmr", {"ilad": [x, x], "recall": [y, y]}, relevance_weight=float(w))
         for w, (x, y) in zip(weights, places, strict=True)
     ]
-    return frontier(cells)
+    return engine.frontier(cells)
 
 
 def test_the_knee_of_a_frontier_is_where_it_bends_most_or_nowhere():

@@ -10,10 +10,8 @@ import pytest
 from scipy.stats import ttest_1samp
 
 import engine
-from engine.errors import ParamError
 from engine.evaluation.tuning.tune import choose
 from engine.evaluation.tuning.tuned import next_step
-from engine.values import Qrels
 from support.sweeps import toy
 
 FEW = ("mmr", "vrsd", "frank_wolfe")
@@ -35,7 +33,7 @@ def means(cell, base, metrics):
 def test_dev_chooses_whatever_test_says(problem, objective):
     space, queries, qrels = problem
     found = choose(space, queries, qrels, objective=objective, k=5, selectors=FEW, points=4)
-    turned = Qrels({query: {space.corpus.ids[0]: 1} for query in qrels["test"].grades})
+    turned = engine.Qrels({query: {space.corpus.ids[0]: 1} for query in qrels["test"].grades})
     other = choose(space, queries, qrels | {"test": turned}, objective=objective, k=5, selectors=FEW, points=4)
     assert found.decoder == other.decoder and [c.decoder for c in found.candidates] == [
         c.decoder for c in other.candidates
@@ -118,9 +116,9 @@ def rows(file):
 
 def test_what_cannot_be_chosen_from_is_refused(problem):
     space, queries, qrels = problem
-    with pytest.raises(ParamError, match="selectors must be among top_k, mmr"):
+    with pytest.raises(engine.ParamError, match="selectors must be among top_k, mmr"):
         choose(space, queries, qrels, selectors=["bm25"])
-    with pytest.raises(ParamError, match="selectors must name another one than top_k"):
+    with pytest.raises(engine.ParamError, match="selectors must name another one than top_k"):
         choose(space, queries, qrels, selectors=["top_k"])
 
 

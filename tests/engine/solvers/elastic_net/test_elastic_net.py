@@ -13,20 +13,7 @@ import engine
 from engine.candidates import Candidates
 from engine.matrix import Matrix
 from engine.solvers.elastic_net import active_set, dual_newton, solve, working_set
-from support.elastic_oracles import (
-    NASTY,
-    SECOND,
-    dual_objective,
-    grid_for,
-    kept_rows,
-    minimiser,
-    nasty,
-    objective,
-    scores,
-    sharp,
-    violations,
-    weights_of,
-)
+from support import elastic_oracles as oracles
 from support.instances import few_or_all
 from support.stage_laws import threads
 
@@ -39,7 +26,7 @@ ROUTES = {
     "newton": "_by_newton",
 }
 KINDS = (np.float32, np.float64)
-each_family = pytest.mark.parametrize("family", NASTY)
+each_family = pytest.mark.parametrize("family", oracles.NASTY)
 
 
 @pytest.fixture(params=ROUTES)
@@ -73,10 +60,10 @@ def route(request, monkeypatch):
 
 def instances(seeds, n=None):
     """Every family in both precisions; every sixth instance is large."""
-    for family in NASTY:
+    for family in oracles.NASTY:
         for dtype in KINDS:
             for seed in seeds:
-                rows, queries = nasty(family, seed, n=n or (None if seed % 6 else 200), dtype=dtype)
+                rows, queries = oracles.nasty(family, seed, n=n or (None if seed % 6 else 200), dtype=dtype)
                 if len(rows) > 1:
                     yield f"{family} {dtype.__name__} {seed}", rows, queries
 
@@ -86,13 +73,16 @@ def faults(route, rows, queries, grid):
     n = len(rows)
     pool = n // 2 if "pools" in route else None
     answers = engine.select_grid("nnn", rows, queries, k=n, grid=grid, pool=pool)
-    kept = [kept_rows(rows, query, pool) for query in queries]
-    best = np.maximum(scores(rows, queries).max(1), 0)
-    size = np.abs(scores(rows, queries)).max(1)
+    kept = [oracles.kept_rows(rows, query, pool) for query in queries]
+    best = np.maximum(oracles.scores(rows, queries).max(1), 0)
+    size = np.abs(oracles.scores(rows, queries)).max(1)
     found, most = [], 0
     for params, answer in zip(grid, answers, strict=True):
-        full, l1, l2 = weights_of(answer, n), params["l1"], params["l2"]
-        off = [violations(rows[own], queries[b : b + 1], full[b : b + 1, own], l1, l2)[0] for b, own in enumerate(kept)]
+        full, l1, l2 = oracles.weights_of(answer, n), params["l1"], params["l2"]
+        off = [
+            oracles.violations(rows[own], queries[b : b + 1], full[b : b + 1, own], l1, l2)[0]
+            for b, own in enumerate(kept)
+        ]
         for b, info in enumerate(answer.info):
             own = kept[b]
             wrong = {
@@ -112,7 +102,7 @@ def test_every_answer_is_a_minimiser(route, seeds):
     """Over 10,000 problems a route: optimal to 1e-6 of the best score, and the residual it states is the true one."""
     count, passes, wrong = 0, 0, []
     for name, rows, queries in instances(seeds):
-        grid = [s for s in grid_for(rows, queries) if s["l2"] > 0 or (s["l1"] > 0 and route != "newton")]
+        grid = [s for s in oracles.grid_for(rows, queries) if s["l2"] > 0 or (s["l1"] > 0 and route != "newton")]
         done, most, found = faults(route, rows, queries, grid)
         count, passes = count + done, max(passes, most)
         wrong += [f"{name}, {text}" for text in found]
@@ -160,7 +150,7 @@ def test_a_support_larger_than_the_active_set_has_room_for(monkeypatch):
     for many in (2048, 0):
         monkeypatch.setattr(solve, "GRAM_ROWS", many)
         for dtype in KINDS:
-            rows, queries = nasty("cone", 1, n=300, d=6, dtype=dtype)
+            rows, queries = oracles.nasty("cone", 1, n=300, d=6, dtype=dtype)
             grid = [{"l1": l1, "l2": l2} for l2 in (0.0, 0.01, 10.0) for l1 in (0.3, 0.01, 0.0) if l1 + l2 > 0]
             assert not faults("", rows, queries, grid)[2]
             largest = engine.select("nnn", rows, queries, k=300, l1=0.0, l2=10.0)
@@ -174,43 +164,42 @@ def test_weights_are_those_of_other_people_s_solvers(family):
     decided = {True: 0, False: 0}
     for seed in range(7):
         for dtype in KINDS:
-            rows, queries = nasty(family, seed, dtype=dtype)
-            grid = [{"l1": l1, "l2": l2} for l2 in SECOND for l1 in (0.0, 0.01, 0.2) if l1 + l2 > 0]
+            rows, queries = oracles.nasty(family, seed, dtype=dtype)
+            grid = [{"l1": l1, "l2": l2} for l2 in oracles.SECOND for l1 in (0.0, 0.01, 0.2) if l1 + l2 > 0]
             answers = engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid)
             for b, query in enumerate(queries):
-                scale = np.abs(scores(rows, query)).max()
+                scale = np.abs(oracles.scores(rows, query)).max()
                 for params, answer in zip(grid, answers, strict=True):
                     l1, l2 = params["l1"], params["l2"]
-                    expected = minimiser(rows, query, l1, l2)
-                    own = violations(rows, query[None], expected[None], l1, l2)[0]
-                    if own > 1e-9 * scale or (l2 == 0 and sharp(rows, query, expected, l1) < 0.05):
+                    expected = oracles.minimiser(rows, query, l1, l2)
+                    own = oracles.violations(rows, query[None], expected[None], l1, l2)[0]
+                    if own > 1e-9 * scale or (l2 == 0 and oracles.sharp(rows, query, expected, l1) < 0.05):
                         continue
                     decided[l2 > 0] += 1
-                    assert np.abs(weights_of(answer, len(rows))[b] - expected).max() <= 1e-6, (seed, b, params)
+                    assert np.abs(oracles.weights_of(answer, len(rows))[b] - expected).max() <= 1e-6, (seed, b, params)
     assert decided[True] > 450 and (decided[False] > 10 or family == "twins"), decided
-
-
-def answers_of_all_kinds(rows, queries, l1, l2):
-    """The exact answer, and what few steps of fista make of it."""
-    rough = [{"solver": "fista", "iterations": steps} for steps in (1, 3, 10, 60)]
-    grid = [{"l1": l1, "l2": l2, **params} for params in ({}, *rough)]
-    return zip(grid, engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid), strict=True)
 
 
 @each_family
 def test_gap_and_bound_hold_for_rough_answers_and_exact_ones(family):
     """gap is primal minus dual objective; |w − w*| ≤ bound; the first `ordered` are the minimiser's first, in order."""
     rough = ordered = 0
+    kinds = ({}, *({"solver": "fista", "iterations": steps} for steps in (1, 3, 10, 60)))
     for seed in range(8):
-        rows, queries = nasty(family, seed, dtype=KINDS[seed % 2])
+        rows, queries = oracles.nasty(family, seed, dtype=KINDS[seed % 2])
         for l1, l2 in ((0.0, 1e-4), (0.01, 0.01), (0.2, 0.1), (0.05, 1.0), (100.0, 1.0)):
-            nearest = [minimiser(rows, query, l1, l2) for query in queries]
-            for params, answer in answers_of_all_kinds(rows, queries, l1, l2):
+            nearest = [oracles.minimiser(rows, query, l1, l2) for query in queries]
+            grid = [{"l1": l1, "l2": l2, **params} for params in kinds]
+            answers = engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid)
+            for params, answer in zip(grid, answers, strict=True):
                 for b, (query, info) in enumerate(zip(queries, answer.info, strict=True)):
-                    w, best = weights_of(answer, len(rows))[b], nearest[b]
-                    primal, dual = objective(rows, query, w, l1, l2), dual_objective(rows, query, w, l1, l2)
+                    w, best = oracles.weights_of(answer, len(rows))[b], nearest[b]
+                    primal, dual = (
+                        oracles.objective(rows, query, w, l1, l2),
+                        oracles.dual_objective(rows, query, w, l1, l2),
+                    )
                     # Both carry |[Uρ − λ₁]₊|² / 2λ₂, or what is as large.
-                    noise = 1e-13 * (1 + abs(primal) + abs(dual) + np.square(scores(rows, query)).sum() / l2)
+                    noise = 1e-13 * (1 + abs(primal) + abs(dual) + np.square(oracles.scores(rows, query)).sum() / l2)
                     if info["bound"] is None:
                         assert info["gap"] is info["ordered"] is None
                         assert np.sqrt(2 * max(primal - dual, 0) / l2) > w.sum() - 1e-7
@@ -261,7 +250,7 @@ def test_the_judge_of_any_weights_is_the_formula(seed):
 
 
 def test_without_ridge_there_is_no_gap():
-    rows, queries = nasty("random", 1)
+    rows, queries = oracles.nasty("random", 1)
     for info in engine.select("nnn", rows, queries, k=5, l1=0.1, l2=0).info:
         assert info["gap"] is info["bound"] is info["ordered"] is None and info["certified"]
 
@@ -272,7 +261,7 @@ def test_a_batch_is_its_queries_one_at_a_time_and_a_grid_its_settings(family):
     grid = [{"l1": l1, "l2": l2} for l2 in (0.1, 0.0, 1e-3) for l1 in (0.02, 0.3, 0.1)]
     compared = 0
     for seed in range(9):
-        rows, queries = nasty(family, seed, n=None if seed % 6 else 150, dtype=KINDS[seed % 2])
+        rows, queries = oracles.nasty(family, seed, n=None if seed % 6 else 150, dtype=KINDS[seed % 2])
         answers = engine.select_grid("nnn", rows, queries, k=len(rows), grid=grid)
         for params, warm in zip(grid, answers, strict=True):
             together = engine.select("nnn", rows, queries, k=len(rows), **params)
@@ -285,10 +274,10 @@ def test_a_batch_is_its_queries_one_at_a_time_and_a_grid_its_settings(family):
 
 def same(one, a, other, b, rows, query, params):
     """Whether the answers had to be equal: without ridge rows that depend on each other leave several minimisers."""
-    full = weights_of(one, len(rows))[a]
+    full = oracles.weights_of(one, len(rows))[a]
     kinds = np.unique(rows, axis=0)
     lifted = np.array([full[(rows == kind).all(1)].sum() for kind in kinds])
-    apart = 1.0 if params["l2"] else sharp(kinds, query, lifted, params["l1"])
+    apart = 1.0 if params["l2"] else oracles.sharp(kinds, query, lifted, params["l1"])
     if apart < 1e-7:
         return False
     assert torch.equal(one.index[a], other.index[b]), (one.index[a], other.index[b], params)
@@ -302,7 +291,7 @@ def same(one, a, other, b, rows, query, params):
 def test_what_a_kept_matrix_remembers_changes_no_answer(many, monkeypatch):
     """More queries than it remembers, one by one, twice over, at two settings."""
     monkeypatch.setattr(solve, "GRAM_ROWS", many)
-    rows, queries = nasty("clustered", 2, n=120, d=12, batch=20)
+    rows, queries = oracles.nasty("clustered", 2, n=120, d=12, batch=20)
     matrix, points = Matrix(torch.tensor(rows), cached=True), torch.tensor(queries)
     stages = [engine.make("nnn", l1=0.02, l2=l2) for l2 in (0.0, 0.1)]
     for b in (*range(20), *range(20)):
@@ -318,7 +307,7 @@ def test_what_a_kept_matrix_remembers_changes_no_answer(many, monkeypatch):
 def test_scaling_by_a_power_of_two_changes_no_digit(family):
     """Vectors and queries times s, λ₁ and λ₂ times s²: the same weights, to the last bit, from 1e-9 to 1e9."""
     for seed in range(4):
-        rows, queries = nasty(family, seed, dtype=np.float64)
+        rows, queries = oracles.nasty(family, seed, dtype=np.float64)
         for l1, l2 in ((0.05, 0.1), (0.02, 1e-3), (0.05, 0.0)):
             plain = engine.select("nnn", rows, queries, k=len(rows), l1=l1, l2=l2)
             for s in (2.0**-30, 2.0**30):
@@ -327,7 +316,7 @@ def test_scaling_by_a_power_of_two_changes_no_digit(family):
 
 
 def test_thread_count_and_block_size_change_nothing(monkeypatch):
-    rows, queries = nasty("cone", 2, n=400, d=48, batch=30)
+    rows, queries = oracles.nasty("cone", 2, n=400, d=48, batch=30)
     grid = [{"l1": l1, "l2": l2, "fill": True} for l2 in (0.0, 0.1) for l1 in (0.01, 0.2)]
     with threads(2):
         two = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
@@ -341,7 +330,7 @@ def test_thread_count_and_block_size_change_nothing(monkeypatch):
             assert torch.equal(plain.index, other.index)
             # What is filled in is scored in the vectors' precision.
             assert torch.allclose(plain.gain, other.gain, rtol=0, atol=1e-6)
-            full, again = weights_of(plain, len(rows)), weights_of(other, len(rows))
+            full, again = oracles.weights_of(plain, len(rows)), oracles.weights_of(other, len(rows))
             assert np.abs(full - again).max() <= 1e-9
             assert all(info["residual"] <= 1e-9 for info in (*plain.info, *other.info))
 
@@ -352,7 +341,7 @@ def test_thread_count_and_block_size_change_nothing(monkeypatch):
 def test_cuda_equals_cpu(family):
     grid = [{"l1": l1, "l2": l2} for l2 in (0.0, 0.01, 0.1) for l1 in (0.02, 0.2)]
     for seed in range(6):
-        rows, queries = nasty(family, seed, n=200, d=24, batch=8, dtype=KINDS[seed % 2])
+        rows, queries = oracles.nasty(family, seed, n=200, d=24, batch=8, dtype=KINDS[seed % 2])
         here = engine.select_grid("nnn", rows, queries, k=200, grid=grid)
         there = engine.select_grid("nnn", torch.tensor(rows).cuda(), torch.tensor(queries).cuda(), k=200, grid=grid)
         for params, one, other in zip(grid, here, there, strict=True):
