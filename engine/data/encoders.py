@@ -94,11 +94,7 @@ def embed(
     if cache:
         _describe(what, label, role, reference, keys)
     # Where the cache holds some, all are of one making.
-    there, rows = (
-        given
-        if given and len(missing) == len(keys)
-        else (torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0))
-    )
+    there, rows = given if given and len(missing) == len(keys) else _nothing(len(texts))
     lacking = {span: [i for i in span if not there[i]] for span, _ in missing}
     encode = None
     if any(lacking.values()):
@@ -148,6 +144,11 @@ class TextEncoder:
         _check(texts)
         run = _Run(len(texts), None, None)
         return _encoded(self._model, texts, role, self._model.source.prompt(role), BATCH_SIZE.check(32), run)
+
+
+def _nothing(count: int) -> tuple[Tensor, Tensor]:
+    """No text has a vector yet."""
+    return torch.zeros(count, dtype=torch.bool), torch.empty(count, 0)
 
 
 def _of_span(
