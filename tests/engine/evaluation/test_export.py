@@ -10,18 +10,8 @@ import pytest
 import engine
 from dashboard.serve import main
 from engine.cli.decode import decoder_from_flags
-from engine.evaluation.export import (
-    FORMS,
-    OPENSEARCH_FACTORIES,
-    OPENSEARCH_MOST,
-    QDRANT_MOST,
-    TARGETS,
-    ExportContext,
-    export,
-    exports,
-    read_setting,
-    short_code,
-)
+from engine.evaluation import export as exporting
+from engine.evaluation.export import TARGETS, ExportContext, export, exports, read_setting, short_code
 from engine.evaluation.studies.pool_depth import PoolDepth
 from engine.evaluation.sweep.cell import from_json
 from support.instances import random_rows, unit
@@ -202,7 +192,7 @@ def opensearch(space, query, text):
     nearest = np.argsort(-relevance, kind="stable")[: knn["k"]].tolist()
     if "ext" not in body:
         return [space.corpus.ids[row] for row in nearest[: body["size"]]]
-    assert all(name in comments for name in OPENSEARCH_FACTORIES)
+    assert all(name in comments for name in exporting.OPENSEARCH_FACTORIES)
     extension = body["ext"]["mmr"]
     assert set(extension) == {"diversity", "candidates"} and extension["candidates"] == knn["k"]
     share, chosen = extension["diversity"], []
@@ -259,7 +249,7 @@ def test_what_a_store_has_no_words_for_is_said_not_faked():
     kinds = {name: engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items()}
     for name, decoder in kinds.items():
         found = export(decoder, "opensearch")
-        assert found.possible == (name in FORMS), found.text
+        assert found.possible == (name in exporting.FORMS), found.text
         if not found.possible:
             assert "cannot express" in found.text and decoder.select.spec.title in found.text
             assert found.language == "text" and not re.search(r"client|store\.|POST", found.text)
@@ -321,7 +311,9 @@ def test_what_a_framework_has_no_words_for_goes_through_the_engine(target):
     """Run against the real packages; the pool in the snippet is the one that is asked for."""
     space, query = toy()
     make, ids = INTEGRATED[target]
-    others = [engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items() if name not in FORMS]
+    others = [
+        engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items() if name not in exporting.FORMS
+    ]
     reranked = engine.Decoder(engine.make("ssd"), rerank=engine.make("truncated", dimension=3), depth=20)
     scope = make(space, query)
     for decoder in (*others, mmr(0.3, window=3), engine.Decoder(engine.make("dpp"), depth=15), reranked):
@@ -378,7 +370,7 @@ def test_settings_are_read_back_with_their_use(tmp_path):
         read_setting({"decoder": {"select": "mmr"}})
 
 
-@pytest.mark.parametrize("target,most", [("qdrant", QDRANT_MOST), ("opensearch", OPENSEARCH_MOST)])
+@pytest.mark.parametrize("target,most", [("qdrant", exporting.QDRANT_MOST), ("opensearch", exporting.OPENSEARCH_MOST)])
 def test_a_pool_beyond_what_a_store_looks_at(target, most):
     assert export(mmr(0.5, depth=most), target).possible
     beyond = export(mmr(0.5, depth=most + 1), target)
@@ -390,11 +382,11 @@ def test_qdrants_limit_is_the_clients():
     pytest.importorskip("qdrant_client")
     from qdrant_client.local.qdrant_local import QdrantLocal
 
-    assert getattr(QdrantLocal, "MMR_CANDIDATES_LIMIT_MAX", QDRANT_MOST) == QDRANT_MOST
+    assert getattr(QdrantLocal, "MMR_CANDIDATES_LIMIT_MAX", exporting.QDRANT_MOST) == exporting.QDRANT_MOST
 
 
 def test_forms_are_of_registered_selectors_and_their_weights():
-    for name, form in FORMS.items():
+    for name, form in exporting.FORMS.items():
         params = {p.name: p for p in engine.methods("selector")[name].params}
         assert form.weight is None or (params[form.weight].low, params[form.weight].high) == (0, 1)
         assert (form.search == "mmr") == (form.weight is not None)
