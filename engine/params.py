@@ -1,6 +1,6 @@
 """Declared parameters: range, scale, symbol, help and source of each, as data.
 
-Validation, command-line flags, widgets, sweep grids, addresses, the table in the README and the tests' invalid inputs
+Validation, command-line flags, widgets, sweep grids, addresses, the table of methods and the tests' invalid inputs
 are all made from the declaration.
 """
 

@@ -16,6 +16,8 @@ from support.paths import ROOT
 from support.processes import environment
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "assets" / "guide.md").read_text(encoding="utf-8")
+METHODS = (ROOT / "assets" / "methods.md").read_text(encoding="utf-8")
 HOUSE = (ROOT / "engine" / "README.md").read_text(encoding="utf-8")
 PARSED = house_rules.modules(ROOT)
 HANDED_OUT = frozenset({"Draw", "Event", "Layout", "Preset", "Session"})
@@ -122,31 +124,44 @@ def between(text, marker):
     return found[1]
 
 
-def test_the_readme_table_is_current():
-    assert between(README, "methods") == method_table(), (
-        "run `frontier methods` and paste its output between the README's markers"
+def test_methods_document_is_current():
+    assert between(METHODS, "methods") == method_table(), (
+        "run `frontier methods` and paste its output between the markers of assets/methods.md"
     )
 
 
-def test_the_readme_counts_claims_as_they_were_judged():
-    assert between(README, "evidence") == markdown(shipped()), (
-        "paste engine.views.evidence.markdown(engine.evidence.run.shipped()) between the README's markers"
+def test_guide_counts_claims_as_they_were_judged():
+    assert between(GUIDE, "evidence") == markdown(shipped()), (
+        "paste engine.views.evidence.markdown(engine.evidence.run.shipped()) between the markers of assets/guide.md"
     )
 
 
-def test_the_readme_snippets_run_one_after_another(capsys):
-    snippets = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert snippets
+@pytest.mark.parametrize("document", [README, GUIDE], ids=["README", "guide"])
+def test_python_blocks_of_a_document_run_one_after_another(document, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", document, re.S)
+    assert blocks
     namespace = {}
-    for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), namespace)
+    for block in blocks:
+        exec(compile(block, "document", "exec"), namespace)
     assert capsys.readouterr().out.strip()
 
 
-def test_the_readme_is_for_people_who_use_it():
+def test_links_of_documents_lead_to_files_and_headings():
+    for folder, document in ((ROOT, README), (ROOT / "assets", GUIDE)):
+        for target in re.findall(r"(?:\]\(|(?:src|srcset)=\")([^)\"]+)", document):
+            path, _, heading = target.partition("#")
+            if "://" not in target:
+                assert (folder / path).is_file(), target
+                titles = re.findall(r"^#+ (.+)$", (folder / path).read_text("utf-8"), re.M) if heading else []
+                assert not heading or heading in [
+                    re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles
+                ], target
+
+
+def test_readme_opens_with_the_two_commands_and_is_short():
     assert "pip install . && frontier" in README
     assert "pip install '.[test]' && pytest" in README
-    assert len(README.splitlines()) < 250
+    assert len(README.splitlines()) <= 150
 
 
 def test_the_picture_of_the_house_is_that_of_the_import_contracts():

@@ -25,7 +25,7 @@ def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
 
 
 def method_table() -> str:
-    """The README's table of methods and metrics, in Markdown."""
+    """Return the tables of methods and metrics for assets/methods.md, in Markdown."""
     tables: dict[str, Sequence[Mapping[str, str]]] = {
         "Selectors": method_columns("selector"),
         "Scorers": method_columns("scorer"),

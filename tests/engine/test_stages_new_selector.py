@@ -56,9 +56,9 @@ def run(tree, *command):
 
 @pytest.fixture(scope="module")
 def tested(tree):
-    """The laws about the new method, and the check that the README's table is current, by one pytest."""
+    """The laws about the new method, and the check that assets/methods.md is current, by one pytest."""
     files = ("tests/engine/test_stages_laws.py", "tests/test_house.py")
-    chosen = "((toy or gap) and not house) or readme_table"
+    chosen = "((toy or gap) and not house) or methods_document"
     return run(tree, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *files, "-k", chosen, "-vv")
 
 
@@ -98,7 +98,7 @@ def test_the_docs_have_it(printed, tested):
         "| `toy` | Toy | Leaves out the runners-up. | gap (γ), a whole number in [0, 5], default 1 |" in printed[2][1]
     )
     failed = [line for line in tested.stdout.splitlines() if line.startswith("FAILED")]
-    assert len(failed) == 1 and "readme_table" in failed[0], "a new method must make the README's table stale"
+    assert len(failed) == 1 and "methods_document" in failed[0], "a new method must make assets/methods.md stale"
 
 
 def test_the_page_has_its_pill_and_its_slider(tree):
