@@ -22,15 +22,15 @@ from engine.stages import Selector, Stage
 from engine.values import replace_surrogates
 from engine.wording import command_line, in_json
 
-STAGES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
+STAGE_FLAG_PREFIXES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
 """The stages of a decoder, and what the command line writes before the flags of their parameters."""
-POOL = 1000
+DEFAULT_STORE_POOL = 1000
 """So many documents a store's MMR looks at, where the decoder looks at all and nobody says how many those are."""
-FETCHED = 200
+DEFAULT_N_FETCHED = 200
 """So many candidates an integration gets, where nobody has measured how many it needs."""
-READING = {"columns", "where", "separator", "repeated", "qrels"}
+READING_ARGUMENTS = {"columns", "where", "separator", "repeated", "qrels"}
 """Arguments of `load_dataset` that say which documents and judgements a corpus has."""
-SERVE = "frontier answer --decoder setting.json serves it over the whole corpus"
+SERVE_HINT = "frontier answer --decoder setting.json serves it over the whole corpus"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +51,11 @@ class ExportContext:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
-        for name in ("corpus", "encoder", "query", "collection", "field", "trained", "dtype"):
-            value = getattr(self, name)
+        for field_name in ("corpus", "encoder", "query", "collection", "field", "trained", "dtype"):
+            value = getattr(self, field_name)
             if value is not None:
                 # No snippet can hold a NUL or half a character.
-                object.__setattr__(self, name, replace_surrogates(str(value)).replace("\0", " "))
+                object.__setattr__(self, field_name, replace_surrogates(str(value)).replace("\0", " "))
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class StoreSearch:
     weight: str | None = None  # the parameter that says how much relevance counts, 1 being all that counts
 
 
-FORMS = {"top_k": StoreSearch("similarity"), "mmr": StoreSearch("mmr", "relevance_weight")}
+STORE_SEARCHES = {"top_k": StoreSearch("similarity"), "mmr": StoreSearch("mmr", "relevance_weight")}
 """The one place that knows selectors by name. Stores offer two searches; that the one they call MMR maximises what our
 selector of that name maximises is a fact about their code, which no declaration of ours can hold. A selector that is
 not here cannot be expressed, and the snippet says so."""
 
 
 @dataclass(frozen=True)
-class Target:
+class ExportTarget:
     """write: the text for a decoder and its use, raises _Cannot; fetches: it has candidates, whose number matters."""
 
     title: str
@@ -93,26 +93,34 @@ class Target:
     fetches: bool = False
 
 
-class _Cannot(Exception):
+class _NotExpressible(Exception):
     """Why a target has no words for a decoder."""
 
 
 def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> Snippet:
     """The decoder for one of TARGETS. Raises ParamError."""
-    if target not in TARGETS:
-        raise ParamError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
+    if target not in EXPORT_TARGETS:
+        raise ParamError(f"target must be one of {', '.join(EXPORT_TARGETS)}; got {target!r}")
     if not isinstance(decoder, Decoder):
         raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
-    of = TARGETS[target]
+    export_target = EXPORT_TARGETS[target]
     try:
-        return Snippet(target, of.title, of.language, of.write(decoder, use or ExportContext()))
-    except _Cannot as why:
-        return Snippet(target, of.title, "text", f"{of.title} cannot express this decoder: {why}.\n", possible=False)
+        return Snippet(
+            target, export_target.title, export_target.language, export_target.write(decoder, use or ExportContext())
+        )
+    except _NotExpressible as reason:
+        return Snippet(
+            target,
+            export_target.title,
+            "text",
+            f"{export_target.title} cannot express this decoder: {reason}.\n",
+            possible=False,
+        )
 
 
-def exports(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snippet, ...]:
+def export_all(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snippet, ...]:
     """The decoder for every target, in their order."""
-    return tuple(export(decoder, target, use) for target in TARGETS)
+    return tuple(export(decoder, target_name, use) for target_name in EXPORT_TARGETS)
 
 
 def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Decoder, ExportContext | None]:
@@ -122,111 +130,123 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
     """
     if isinstance(setting, Decoder):
         return setting, None
-    name = "setting" if isinstance(setting, Mapping) else str(setting)
+    setting_name = "setting" if isinstance(setting, Mapping) else str(setting)
     try:
         content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
         decoder = from_json(content["decoder"])
-        known = {f: content[f] for f in ("k", "corpus", "reading", "encoder", "trained", "dtype") if f in content}
-        if unknown := known.get("reading", {}).keys() - READING:
-            raise KeyError(min(unknown))
-        return decoder, ExportContext(**{"encoder": None, **known})
+        context_fields = {
+            field_name: content[field_name]
+            for field_name in ("k", "corpus", "reading", "encoder", "trained", "dtype")
+            if field_name in content
+        }
+        if unknown_arguments := context_fields.get("reading", {}).keys() - READING_ARGUMENTS:
+            raise KeyError(min(unknown_arguments))
+        return decoder, ExportContext(**{"encoder": None, **context_fields})
     except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{setting_name} cannot be read: {error.strerror or error}") from None
     except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
         raise DataError(
-            f"{name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, or "
+            f"{setting_name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, or "
             "Export on the page"
         ) from None
 
 
-def _shown(stage: Stage) -> list[tuple[Param, Any]]:
+def _select_params(stage: Stage) -> list[tuple[Param, Any]]:
     """Parameters with their values, without what few look for where it is at its default."""
-    values = [(p, getattr(stage, p.name)) for p in stage.spec.params]
-    return [(p, value) for p, value in values if not p.advanced or value != p.default]
+    param_values = [(param, getattr(stage, param.name)) for param in stage.spec.params]
+    return [(param, value) for param, value in param_values if not param.advanced or value != param.default]
 
 
-def short_code(decoder: Decoder, use: ExportContext | None = None) -> tuple[str, ...]:
+def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tuple[str, ...]:
     """The decoder in a few lines of Python, which decode all queries of the corpus; after `import engine`."""
     use = use or ExportContext()
-    made = _arguments(decoder)
+    decoder_arguments = _format_arguments(decoder)
     if decoder.retrieve == Decoder(decoder.select).retrieve:
-        made = [part for part in made if not part.startswith("retrieve=")]
-    own = use.encoder is None
+        decoder_arguments = [argument for argument in decoder_arguments if not argument.startswith("retrieve=")]
+    has_own_vectors = use.encoder is None
     return (
-        *_space_made(use),
-        f"decoder = engine.Decoder({', '.join(made)})",
-        *(_queries_made(use)[1:] if own else ()),
-        f"ranking = engine.decode(decoder, space, {'queries' if own else 'dataset.queries'}, k={use.k})",
+        *_write_space_lines(use),
+        f"decoder = engine.Decoder({', '.join(decoder_arguments)})",
+        *(_write_query_lines(use)[1:] if has_own_vectors else ()),
+        f"ranking = engine.decode(decoder, space, {'queries' if has_own_vectors else 'dataset.queries'}, k={use.k})",
     )
 
 
-def _arguments(decoder: Decoder) -> list[str]:
+def _format_arguments(decoder: Decoder) -> list[str]:
     """The arguments of a Decoder as Python writes them."""
-    made = []
-    for name, _ in STAGES:
-        stage = getattr(decoder, name)
+    decoder_arguments = []
+    for stage_name, _ in STAGE_FLAG_PREFIXES:
+        stage = getattr(decoder, stage_name)
         if stage is not None:
-            params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
-            made.append(f"{name}=engine.make({_literal(stage.spec.name)}{params})")
-    return made + ([f"depth={decoder.depth!r}"] if decoder.depth is not None else [])
+            param_text = "".join(f", {param.name}={_format_literal(value)}" for param, value in _select_params(stage))
+            decoder_arguments.append(f"{stage_name}=engine.make({_format_literal(stage.spec.name)}{param_text})")
+    return decoder_arguments + ([f"depth={decoder.depth!r}"] if decoder.depth is not None else [])
 
 
-def _space_made(use: ExportContext) -> list[str]:
+def _write_space_lines(use: ExportContext) -> list[str]:
     """The lines that load and embed the corpus."""
-    how = "" if use.encoder in (None, ExportContext().encoder) else f", encoder={_literal(use.encoder)}"
-    how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
-    vectors = "dataset.vectors" if use.encoder is None else f"engine.embed(dataset.corpus{how})"
+    embed_options = (
+        "" if use.encoder in (None, ExportContext().encoder) else f", encoder={_format_literal(use.encoder)}"
+    )
+    embed_options += "" if use.dtype == ExportContext().dtype else f", dtype={_format_literal(use.dtype)}"
+    vectors = "dataset.vectors" if use.encoder is None else f"engine.embed(dataset.corpus{embed_options})"
     return [
-        f"dataset = engine.load_dataset({', '.join([_literal(use.corpus), *_keywords(use.reading)])})",
+        f"dataset = engine.load_dataset({', '.join([_format_literal(use.corpus), *_format_keywords(use.reading)])})",
         f"space = engine.Space(dataset.corpus, {vectors})",
-        *([] if use.trained is None else [f"space = engine.load_trained({_literal(use.trained)}, space).space"]),
+        *([] if use.trained is None else [f"space = engine.load_trained({_format_literal(use.trained)}, space).space"]),
     ]
 
 
-def _keywords(arguments: Mapping[str, Any] | None) -> list[str]:
-    return [f"{name}={_literal(value)}" for name, value in (arguments or {}).items()]
+def _format_keywords(arguments: Mapping[str, Any] | None) -> list[str]:
+    return [f"{argument_name}={_format_literal(value)}" for argument_name, value in (arguments or {}).items()]
 
 
-def source_flags(use: ExportContext) -> list[str]:
+def format_source_flags(use: ExportContext) -> list[str]:
     """The words that name corpus, judgements and encoder to a command."""
-    words = ["--corpus", use.corpus]
-    for name, value in (use.reading or {}).items():
-        match name:
+    command_words = ["--corpus", use.corpus]
+    for argument_name, value in (use.reading or {}).items():
+        match argument_name:
             case "columns":
-                words += [word for role, column in value.items() for word in ("--column", f"{role}={column}")]
+                command_words += [
+                    word for column_role, column in value.items() for word in ("--column", f"{column_role}={column}")
+                ]
             case "where":
-                pairs = [f"{column}={one}" for column, several in value.items() for one in several]
-                words += [word for pair in pairs for word in ("--where", pair)]
+                column_pairs = [
+                    f"{column}={column_value}"
+                    for column, column_values in value.items()
+                    for column_value in column_values
+                ]
+                command_words += [word for column_pair in column_pairs for word in ("--where", column_pair)]
             case _:
-                words += [f"--{name}", "tab" if value == "\t" else value]
-    words += [] if use.encoder in (None, ExportContext().encoder) else ["--encoder", use.encoder]
-    words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
-    return words + ([] if use.trained is None else ["--trained", use.trained])
+                command_words += [f"--{argument_name}", "tab" if value == "\t" else value]
+    command_words += [] if use.encoder in (None, ExportContext().encoder) else ["--encoder", use.encoder]
+    command_words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
+    return command_words + ([] if use.trained is None else ["--trained", use.trained])
 
 
-def _queries_made(use: ExportContext) -> list[str]:
+def _write_query_lines(use: ExportContext) -> list[str]:
     """The lines that make the queries."""
     if use.encoder is not None:
-        return [f"queries = [{_literal(use.query)}]"]
+        return [f"queries = [{_format_literal(use.query)}]"]
     return ["# Vectors of the encoder that made those of the corpus.", 'queries = engine.load_vectors("queries.npy")']
 
 
-def _python(decoder: Decoder, use: ExportContext) -> str:
-    return _lines(
+def _write_python(decoder: Decoder, use: ExportContext) -> str:
+    return _join_lines(
         "import engine",
         "",
-        *_space_made(use),
+        *_write_space_lines(use),
         "decoder = engine.Decoder(",
-        *(f"    {part}," for part in _arguments(decoder)),
+        *(f"    {argument}," for argument in _format_arguments(decoder)),
         ")",
-        *_queries_made(use),
+        *_write_query_lines(use),
         f"ranking = engine.decode(decoder, space, queries, k={use.k})",
         "for rows in ranking.index.tolist():",
         "    print([dataset.corpus.ids[row] for row in rows if row >= 0])",
     )
 
 
-def _json(decoder: Decoder, use: ExportContext) -> str:
+def _write_json(decoder: Decoder, use: ExportContext) -> str:
     """What `read_setting` reads."""
     content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {"reading": dict(use.reading)} if use.reading else {}
@@ -235,127 +255,144 @@ def _json(decoder: Decoder, use: ExportContext) -> str:
     return in_json(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
-def _command(decoder: Decoder, use: ExportContext) -> str:
+def _write_command(decoder: Decoder, use: ExportContext) -> str:
     if use.encoder is None:
-        raise _Cannot("the corpus came with its own vectors, and a command can only ask in words")
-    words = ["frontier", "decode", *source_flags(use), "--query", use.query, "-k", SET_SIZE.text(use.k)]
-    for name, prefix in STAGES:
-        if (stage := getattr(decoder, name)) is not None:
-            words += [f"--{name}", stage.spec.name]
+        raise _NotExpressible("the corpus came with its own vectors, and a command can only ask in words")
+    command_words = ["frontier", "decode", *format_source_flags(use), "--query", use.query, "-k", SET_SIZE.text(use.k)]
+    for stage_name, flag_prefix in STAGE_FLAG_PREFIXES:
+        if (stage := getattr(decoder, stage_name)) is not None:
+            command_words += [f"--{stage_name}", stage.spec.name]
             # A checkpoint has a say in what is left out.
-            every = [(p, getattr(stage, p.name)) for p in stage.spec.params]
-            for param, value in _shown(stage) if use.trained is None else every:
-                words += [f"--{prefix}{param.flag[2:]}", param.text(value)]
+            all_params = [(p, getattr(stage, p.name)) for p in stage.spec.params]
+            for param, value in _select_params(stage) if use.trained is None else all_params:
+                command_words += [f"--{flag_prefix}{param.flag[2:]}", param.text(value)]
     if decoder.depth is not None:
-        words += [DEPTH.flag, DEPTH.text(decoder.depth)]
-    return command_line(words) + "\n"
+        command_words += [DEPTH.flag, DEPTH.text(decoder.depth)]
+    return command_line(command_words) + "\n"
 
 
-def _langchain(decoder: Decoder, use: ExportContext) -> str:
-    own = []
+def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
+    embedding_notes = []
     if use.encoder is not None and use.trained is None:
-        made = ", ".join([_literal(use.encoder), *_keywords({"dtype": use.dtype} if use.dtype != "auto" else None)])
-        own = [f"A new store gets such vectors by engine.integrations.langchain.FrontierEmbeddings({made})."]
-    if not _has_own(decoder):
-        count, notes = _fetched(decoder, use)
-        return _lines(
-            *_imports("engine.integrations.langchain", "FrontierCompressor"),
-            *_comments(
-                "store: your vector store; a document with its vector in metadata is not embedded.", *notes, *own
-            ),
-            *_constructed("compressor", "FrontierCompressor", decoder, use, "encoder=store.embeddings"),
-            f"query = {_literal(use.query)}",
-            f"documents = compressor.compress_documents(store.similarity_search(query, k={count}), query)",
+        embedding_arguments = ", ".join(
+            [_format_literal(use.encoder), *_format_keywords({"dtype": use.dtype} if use.dtype != "auto" else None)]
         )
-    search, weight, notes = _in_a_store(decoder, use)
-    kwargs: dict[str, Any] = {"k": _size(decoder, use)}
-    if search == "mmr":
-        kwargs["fetch_k"], remarks = _pool(decoder, use)
-        kwargs["lambda_mult"] = weight
-        notes += ["lambda_mult: 1 is pure relevance, as here.", *remarks]
-    return _lines(
-        *_comments("store: your vector store.", *notes, *own),
+        embedding_notes = [
+            f"A new store gets such vectors by engine.integrations.langchain.FrontierEmbeddings({embedding_arguments})."
+        ]
+    if not _has_store_search(decoder):
+        n_candidates, notes = _resolve_n_fetched(decoder, use)
+        return _join_lines(
+            *_write_imports("engine.integrations.langchain", "FrontierCompressor"),
+            *_wrap_comments(
+                "store: your vector store; a document with its vector in metadata is not embedded.",
+                *notes,
+                *embedding_notes,
+            ),
+            *_write_constructor("compressor", "FrontierCompressor", decoder, use, "encoder=store.embeddings"),
+            f"query = {_format_literal(use.query)}",
+            f"documents = compressor.compress_documents(store.similarity_search(query, k={n_candidates}), query)",
+        )
+    search_type, relevance_weight, notes = _resolve_store_search(decoder, use)
+    search_kwargs: dict[str, Any] = {"k": _resolve_set_size(decoder, use)}
+    if search_type == "mmr":
+        search_kwargs["fetch_k"], pool_notes = _resolve_store_pool(decoder, use)
+        search_kwargs["lambda_mult"] = relevance_weight
+        notes += ["lambda_mult: 1 is pure relevance, as here.", *pool_notes]
+    return _join_lines(
+        *_wrap_comments("store: your vector store.", *notes, *embedding_notes),
         "retriever = store.as_retriever(",
-        f"    search_type={_literal(search)},",
-        f"    search_kwargs={_literal(kwargs)},",
+        f"    search_type={_format_literal(search_type)},",
+        f"    search_kwargs={_format_literal(search_kwargs)},",
         ")",
-        f"documents = retriever.invoke({_literal(use.query)})",
+        f"documents = retriever.invoke({_format_literal(use.query)})",
     )
 
 
-def _llama_index(decoder: Decoder, use: ExportContext) -> str:
-    count, notes = _fetched(decoder, use)
-    return _lines(
-        *_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
-        *_comments("index: your VectorStoreIndex; embed_model: what embedded it.", *notes),
-        *_constructed("postprocessor", "FrontierPostprocessor", decoder, use, "encoder=embed_model"),
-        f"query = {_literal(use.query)}",
-        f"fetched = index.as_retriever(similarity_top_k={count}, embed_model=embed_model).retrieve(query)",
+def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
+    n_candidates, notes = _resolve_n_fetched(decoder, use)
+    return _join_lines(
+        *_write_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
+        *_wrap_comments("index: your VectorStoreIndex; embed_model: what embedded it.", *notes),
+        *_write_constructor("postprocessor", "FrontierPostprocessor", decoder, use, "encoder=embed_model"),
+        f"query = {_format_literal(use.query)}",
+        f"fetched = index.as_retriever(similarity_top_k={n_candidates}, embed_model=embed_model).retrieve(query)",
         "nodes = postprocessor.postprocess_nodes(fetched, query_str=query)",
     )
 
 
-def _haystack(decoder: Decoder, use: ExportContext) -> str:
-    count, notes = _fetched(decoder, use)
-    first = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
-    return _lines(
-        *_imports("engine.integrations.haystack", "FrontierRanker"),
-        *_comments(first, *notes),
-        *_constructed("ranker", "FrontierRanker", decoder, use),
-        f"query = {_literal(use.query)}",
-        f'fetched = retriever.run(query_embedding=vector, top_k={count})["documents"]',
+def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
+    n_candidates, notes = _resolve_n_fetched(decoder, use)
+    store_note = (
+        "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
+    )
+    return _join_lines(
+        *_write_imports("engine.integrations.haystack", "FrontierRanker"),
+        *_wrap_comments(store_note, *notes),
+        *_write_constructor("ranker", "FrontierRanker", decoder, use),
+        f"query = {_format_literal(use.query)}",
+        f'fetched = retriever.run(query_embedding=vector, top_k={n_candidates})["documents"]',
         'documents = ranker.run(query=query, documents=fetched, query_embedding=vector)["documents"]',
     )
 
 
-def _service(decoder: Decoder, use: ExportContext) -> str:
-    body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
-    sent = shlex.quote(in_json(json.dumps(body, ensure_ascii=False)))
-    return _lines(
+def _write_service(decoder: Decoder, use: ExportContext) -> str:
+    request_body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
+    quoted_body = shlex.quote(in_json(json.dumps(request_body, ensure_ascii=False)))
+    return _join_lines(
         "# setting.json: the JSON export.",
         "frontier answer --decoder setting.json",
         "# From another shell:",
-        f"curl -H 'content-type: application/json' -d {sent} http://127.0.0.1:8600/answer",
+        f"curl -H 'content-type: application/json' -d {quoted_body} http://127.0.0.1:8600/answer",
     )
 
 
-def _imports(module: str, name: str) -> list[str]:
-    return ["import engine", f"from {module} import {name}", ""]
+def _write_imports(module: str, imported_name: str) -> list[str]:
+    return ["import engine", f"from {module} import {imported_name}", ""]
 
 
-def _constructed(name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
+def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
     """The lines that make an adapter, or call a function, with a decoder."""
-    made = f"decoder=engine.Decoder({', '.join(_arguments(decoder))})"
-    return [f"{name} = {adapter}(", *(f"    {part}," for part in (made, f"k={use.k}", *more)), ")"]
+    decoder_argument = f"decoder=engine.Decoder({', '.join(_format_arguments(decoder))})"
+    return [
+        f"{variable_name} = {adapter}(",
+        *(f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)),
+        ")",
+    ]
 
 
-def _has_own(decoder: Decoder) -> bool:
+def _has_store_search(decoder: Decoder) -> bool:
     """Whether vector stores have the decoder themselves."""
     try:
-        return bool(_in_a_store(decoder, ExportContext()))
-    except _Cannot:
+        return bool(_resolve_store_search(decoder, ExportContext()))
+    except _NotExpressible:
         return False
 
 
-def _fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
+def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
     """How many candidates an integration is to get, and what to note. Raises _Cannot."""
-    rerank = decoder.rerank
+    reranker = decoder.rerank
     if not decoder.retrieve.inner_product:
-        raise _Cannot(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE}")
-    if rerank is not None and rerank.corpus_wide:
-        raise _Cannot(f"{rerank.label} reranks by the whole corpus, and a store gives candidates; {SERVE}")
-    notes = _about_vectors(use)
+        raise _NotExpressible(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE_HINT}")
+    if reranker is not None and reranker.corpus_wide:
+        raise _NotExpressible(
+            f"{reranker.label} reranks by the whole corpus, and a store gives candidates; {SERVE_HINT}"
+        )
+    notes = _describe_vectors(use)
     if decoder.depth is not None:
         return decoder.depth, notes
     if use.pool is not None:
-        return use.pool.depth, [*notes, _measured(use.pool)]
-    count = max(use.k, min(FETCHED, use.documents or FETCHED))
-    if count == use.documents:
-        return count, [*notes, f"All {count:,} documents are candidates, as here."]
-    return count, [*notes, f"{count:,} candidates: not measured; engine.pool_depth says how many keep the answers."]
+        return use.pool.depth, [*notes, _describe_pool(use.pool)]
+    n_candidates = max(use.k, min(DEFAULT_N_FETCHED, use.documents or DEFAULT_N_FETCHED))
+    if n_candidates == use.documents:
+        return n_candidates, [*notes, f"All {n_candidates:,} documents are candidates, as here."]
+    return n_candidates, [
+        *notes,
+        f"{n_candidates:,} candidates: not measured; engine.pool_depth says how many keep the answers.",
+    ]
 
 
-def _measured(pool: PoolDepth) -> str:
+def _describe_pool(pool: PoolDepth) -> str:
     """What was measured of a pool, in a sentence."""
     return (
         f"{pool.depth:,} candidates: measured on {counted(pool.queries, 'query', 'queries')}, of which "
@@ -363,7 +400,7 @@ def _measured(pool: PoolDepth) -> str:
     )
 
 
-def _about_vectors(use: ExportContext) -> list[str]:
+def _describe_vectors(use: ExportContext) -> list[str]:
     """What to note of the vectors that a store has."""
     notes = ["The same answers need the same vectors, of length 1."]
     if use.trained is not None:
@@ -374,145 +411,159 @@ def _about_vectors(use: ExportContext) -> list[str]:
     return notes
 
 
-QDRANT_MOST = 16_384
+MAX_QDRANT_POOL = 16_384
 
 
-def _qdrant(decoder: Decoder, use: ExportContext) -> str:
-    if not _has_own(decoder):
-        count, notes = _fetched(decoder, use)
+def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
+    if not _has_store_search(decoder):
+        n_candidates, notes = _resolve_n_fetched(decoder, use)
         if decoder.rerank is not None and decoder.rerank.words:
-            raise _Cannot(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
-        given = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
-        return _lines(
-            *_imports("engine.integrations", "answer"),
-            *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
+            raise _NotExpressible(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
+        answer_arguments = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
+        return _join_lines(
+            *_write_imports("engine.integrations", "answer"),
+            *_wrap_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
             "fetched = client.query_points(",
-            f"    collection_name={_literal(use.collection)},",
+            f"    collection_name={_format_literal(use.collection)},",
             "    query=vector,",
-            f"    limit={count},",
+            f"    limit={n_candidates},",
             "    with_vectors=True,",
             ").points",
-            *_constructed("found", "answer", decoder, use, *given),
+            *_write_constructor("found", "answer", decoder, use, *answer_arguments),
             "points = [fetched[row] for row in found.rows]",
         )
-    search, weight, notes = _in_a_store(decoder, use)
-    query = "vector"
-    if search == "mmr":
-        pool, remarks = _pool(decoder, use, QDRANT_MOST)
-        notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
-        mmr = f"models.Mmr(diversity={_flipped(weight)!r}, candidates_limit={pool})"
-        query = f"models.NearestQuery(nearest=vector, mmr={mmr})"
-    return _lines(
+    search_type, relevance_weight, notes = _resolve_store_search(decoder, use)
+    query_code = "vector"
+    if search_type == "mmr":
+        pool_size, pool_notes = _resolve_store_pool(decoder, use, MAX_QDRANT_POOL)
+        notes += [f"diversity: 1 is pure diversity, so it is 1 − {relevance_weight!r}.", *pool_notes]
+        mmr_code = f"models.Mmr(diversity={_compute_diversity(relevance_weight)!r}, candidates_limit={pool_size})"
+        query_code = f"models.NearestQuery(nearest=vector, mmr={mmr_code})"
+    return _join_lines(
         "from qdrant_client import models",
         "",
-        *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
+        *_wrap_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
         "found = client.query_points(",
-        f"    collection_name={_literal(use.collection)},",
-        f"    query={query},",
-        f"    limit={_size(decoder, use)},",
+        f"    collection_name={_format_literal(use.collection)},",
+        f"    query={query_code},",
+        f"    limit={_resolve_set_size(decoder, use)},",
         ")",
     )
 
 
-OPENSEARCH_MOST = 10_000
+MAX_OPENSEARCH_POOL = 10_000
 OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 
-def _opensearch(decoder: Decoder, use: ExportContext) -> str:
+def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
     """https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr"""
-    search, weight, notes = _in_a_store(decoder, use)
-    size = _size(decoder, use)
-    knn = {"vector": [0.12, 0.54, 0.91], "k": size}
-    body: dict[str, Any] = {"size": size, "query": {"knn": {use.field: knn}}}
-    first = ["vector: the query's embedding; the field's space_type: cosinesimil (others score on other scales)."]
-    if search == "mmr":
-        pool, remarks = _pool(decoder, use, OPENSEARCH_MOST)
-        knn["k"] = pool
-        body["ext"] = {"mmr": {"diversity": _flipped(weight), "candidates": pool}}
-        enabled = json.dumps(list(OPENSEARCH_FACTORIES))
-        first += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
-        first += [f"OpenSearch 3.3 or newer, with cluster.search.enabled_system_generated_factories set to {enabled}."]
-    return _lines(
-        *_comments(*first, *notes),
+    search_type, relevance_weight, notes = _resolve_store_search(decoder, use)
+    set_size = _resolve_set_size(decoder, use)
+    knn_query = {"vector": [0.12, 0.54, 0.91], "k": set_size}
+    request_body: dict[str, Any] = {"size": set_size, "query": {"knn": {use.field: knn_query}}}
+    setup_notes = ["vector: the query's embedding; the field's space_type: cosinesimil (others score on other scales)."]
+    if search_type == "mmr":
+        pool_size, pool_notes = _resolve_store_pool(decoder, use, MAX_OPENSEARCH_POOL)
+        knn_query["k"] = pool_size
+        request_body["ext"] = {"mmr": {"diversity": _compute_diversity(relevance_weight), "candidates": pool_size}}
+        enabled_factories = json.dumps(list(OPENSEARCH_FACTORIES))
+        setup_notes += [f"diversity: 1 is pure diversity, so it is 1 − {relevance_weight!r}.", *pool_notes]
+        setup_notes += [
+            f"OpenSearch 3.3 or newer, with cluster.search.enabled_system_generated_factories set to {enabled_factories}."
+        ]
+    return _join_lines(
+        *_wrap_comments(*setup_notes, *notes),
         f"POST /{quote(use.collection, safe='')}/_search",
-        json.dumps(body, ensure_ascii=False, indent=2, allow_nan=False),
+        json.dumps(request_body, ensure_ascii=False, indent=2, allow_nan=False),
     )
 
 
-def _in_a_store(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
+def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
     """The search, the weight of relevance in it, and what to note. Raises _Cannot."""
     selector: Selector = decoder.select
-    form = FORMS.get(selector.spec.name)
-    if form is None:
-        raise _Cannot(f"its searches are by similarity or MMR, and nothing like {selector.spec.title}; {SERVE}")
+    store_search = STORE_SEARCHES.get(selector.spec.name)
+    if store_search is None:
+        raise _NotExpressible(
+            f"its searches are by similarity or MMR, and nothing like {selector.spec.title}; {SERVE_HINT}"
+        )
     for param in selector.spec.params:
         value = getattr(selector, param.name)
-        if param.name != form.weight and value != param.default:
-            raise _Cannot(f"it has no {param.label} ({param.symbol}), which is {param.text(value)} here")
+        if param.name != store_search.weight and value != param.default:
+            raise _NotExpressible(f"it has no {param.label} ({param.symbol}), which is {param.text(value)} here")
     if not decoder.retrieve.inner_product:
-        raise _Cannot(f"it ranks by vectors, not by {decoder.retrieve.label}")
+        raise _NotExpressible(f"it ranks by vectors, not by {decoder.retrieve.label}")
     if decoder.rerank is not None:
-        raise _Cannot(f"it does not rerank by {decoder.rerank.label}")
-    weight = 1.0 if form.weight is None else float(getattr(selector, form.weight))
-    return form.search, weight, _about_vectors(use)
+        raise _NotExpressible(f"it does not rerank by {decoder.rerank.label}")
+    relevance_weight = 1.0 if store_search.weight is None else float(getattr(selector, store_search.weight))
+    return store_search.search, relevance_weight, _describe_vectors(use)
 
 
-def _size(decoder: Decoder, use: ExportContext) -> int:
+def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
     """How many a query gets: no more than the pool holds."""
     return min(use.k, decoder.depth or use.k)
 
 
-def _pool(decoder: Decoder, use: ExportContext, most: int | None = None) -> tuple[int, list[str]]:
+def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | None = None) -> tuple[int, list[str]]:
     """How many documents a store's MMR is to look at, and what to note of it. Raises _Cannot."""
     if decoder.depth is not None:
-        if most is not None and decoder.depth > most:
-            raise _Cannot(f"its MMR looks at {most:,} documents at most, and the pool here is {decoder.depth:,}")
+        if max_pool is not None and decoder.depth > max_pool:
+            raise _NotExpressible(
+                f"its MMR looks at {max_pool:,} documents at most, and the pool here is {decoder.depth:,}"
+            )
         return decoder.depth, []
-    if use.pool is not None and (most is None or use.pool.depth <= most):
-        return use.pool.depth, [_measured(use.pool)]
-    pool = min(n for n in (max(use.documents or POOL, use.k), most) if n is not None)
-    if use.documents is not None and pool >= use.documents:
-        return pool, [f"MMR looks at all {pool:,} documents, as was measured here; fewer are faster."]
-    return pool, [
-        f"MMR looks at the {pool:,} nearest only; here all documents were looked at, so answers can differ. To measure "
-        f"what will run: {DEPTH.flag} {pool}."
+    if use.pool is not None and (max_pool is None or use.pool.depth <= max_pool):
+        return use.pool.depth, [_describe_pool(use.pool)]
+    pool_size = min(
+        size_limit
+        for size_limit in (max(use.documents or DEFAULT_STORE_POOL, use.k), max_pool)
+        if size_limit is not None
+    )
+    if use.documents is not None and pool_size >= use.documents:
+        return pool_size, [f"MMR looks at all {pool_size:,} documents, as was measured here; fewer are faster."]
+    return pool_size, [
+        f"MMR looks at the {pool_size:,} nearest only; here all documents were looked at, so answers can differ. To measure "
+        f"what will run: {DEPTH.flag} {pool_size}."
     ]
 
 
-def _flipped(weight: float) -> float:
-    """How much diversity counts, where relevance counts `weight`; without the noise of the subtraction."""
-    return float(f"{1 - weight:.12g}")
+def _compute_diversity(relevance_weight: float) -> float:
+    """How much diversity counts, where relevance counts `relevance_weight`; without the noise of the subtraction."""
+    return float(f"{1 - relevance_weight:.12g}")
 
 
-def _comments(*notes: str) -> list[str]:
+def _wrap_comments(*notes: str) -> list[str]:
     return [
-        line for note in notes for line in fill(note, 100, initial_indent="# ", subsequent_indent="#   ").split("\n")
+        comment_line
+        for note in notes
+        for comment_line in fill(note, 100, initial_indent="# ", subsequent_indent="#   ").split("\n")
     ]
 
 
-def _literal(value: Any) -> str:
+def _format_literal(value: Any) -> str:
     """The value in Python, strings in double quotes: JSON's strings are Python's too."""
     match value:
         case str():
             return in_json(json.dumps(value, ensure_ascii=False))
         case dict():
-            return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
+            return (
+                "{" + ", ".join(f"{_format_literal(key)}: {_format_literal(item)}" for key, item in value.items()) + "}"
+            )
     return repr(value)
 
 
-def _lines(*lines: str) -> str:
+def _join_lines(*lines: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-TARGETS = {
-    "python": Target("Python", "python", _python),
-    "json": Target("JSON", "json", _json),
-    "command": Target("Command line", "bash", _command),
-    "service": Target("HTTP service", "bash", _service),
-    "langchain": Target("LangChain", "python", _langchain, fetches=True),
-    "llama_index": Target("LlamaIndex", "python", _llama_index, fetches=True),
-    "haystack": Target("Haystack", "python", _haystack, fetches=True),
-    "qdrant": Target("Qdrant", "python", _qdrant, fetches=True),
-    "opensearch": Target("OpenSearch", "http", _opensearch, fetches=True),
+EXPORT_TARGETS = {
+    "python": ExportTarget("Python", "python", _write_python),
+    "json": ExportTarget("JSON", "json", _write_json),
+    "command": ExportTarget("Command line", "bash", _write_command),
+    "service": ExportTarget("HTTP service", "bash", _write_service),
+    "langchain": ExportTarget("LangChain", "python", _write_langchain, fetches=True),
+    "llama_index": ExportTarget("LlamaIndex", "python", _write_llama_index, fetches=True),
+    "haystack": ExportTarget("Haystack", "python", _write_haystack, fetches=True),
+    "qdrant": ExportTarget("Qdrant", "python", _write_qdrant, fetches=True),
+    "opensearch": ExportTarget("OpenSearch", "http", _write_opensearch, fetches=True),
 }
 """What a decoder can be exported to."""

@@ -15,16 +15,16 @@ import torch
 
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
-from engine.evaluation.paired import shared
-from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
+from engine.evaluation.paired import align_on_common_queries
+from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals, resolve_baseline
 from engine.params import Whole
 from engine.space import Space
 from engine.values import Corpus, Qrels, Queries
 
-GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
+MAX_GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
 
-WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
-OTHERS = "other"
+WHOLE_NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}")
+OTHER_GROUP = "other"
 """The name of what is left of many texts."""
 
 
@@ -33,8 +33,8 @@ class Stratum:
     """One cell in one group of queries."""
 
     group: str  # as charts write it, "3", "5–7" or "sales"
-    least: int | None  # of the group's numbers, None for words
-    most: int | None
+    min_number: int | None  # of the group's numbers, None for words
+    max_number: int | None
     queries: int  # number in the group
     name: str  # of the cell
     label: str
@@ -43,37 +43,47 @@ class Stratum:
     high: float | None
 
 
-def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
+def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
     """query → mean length of its relevant documents in words, as spaces part them, rounded; without those that have
     none in the corpus (Luan et al. 2021, Fig. 1 and 4: what passages' length costs)."""
-    lengths = {}
-    for query in qrels.grades:
-        rows = [corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position]
-        if rows:
-            lengths[query] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
-    return lengths
+    mean_lengths = {}
+    for query_id in qrels.grades:
+        document_rows = [
+            corpus.position[document_id] for document_id in qrels.relevant(query_id) if document_id in corpus.position
+        ]
+        if document_rows:
+            mean_lengths[query_id] = round(
+                sum(len(corpus.passages[document_row].split()) for document_row in document_rows) / len(document_rows)
+            )
+    return mean_lengths
 
 
-def relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
+def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
     """query → the largest cosine of a relevant document to one that is not, in hundredths, rounded; without queries
     that have none of either in the corpus.
 
     NNN paper, §2.3: inner products cannot separate documents that are strongly correlated, so there its decoder's
     gap should be the largest.
     """
-    n, largest = len(space), {}
-    length = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
-    for query in qrels.grades:
-        rows = [space.corpus.position[doc] for doc in qrels.relevant(query) if doc in space.corpus.position]
-        if 0 < len(rows) < n:
-            own = (space.vectors[rows].double() / length[rows].unsqueeze(1)).to(space.vectors.dtype)
-            cosines = (space.vectors @ own.T).double() / length.unsqueeze(1)
-            cosines[rows] = -math.inf
-            largest[query] = round(100 * float(cosines.max()))
-    return largest
+    n_documents, max_cosines = len(space), {}
+    vector_lengths = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
+    for query_id in qrels.grades:
+        relevant_rows = [
+            space.corpus.position[document_id]
+            for document_id in qrels.relevant(query_id)
+            if document_id in space.corpus.position
+        ]
+        if 0 < len(relevant_rows) < n_documents:
+            relevant_vectors = (space.vectors[relevant_rows].double() / vector_lengths[relevant_rows].unsqueeze(1)).to(
+                space.vectors.dtype
+            )
+            cosines = (space.vectors @ relevant_vectors.T).double() / vector_lengths.unsqueeze(1)
+            cosines[relevant_rows] = -math.inf
+            max_cosines[query_id] = round(100 * float(cosines.max()))
+    return max_cosines
 
 
-KINDS = {
+QUERY_COUNT_TITLES = {
     "relevant": "relevant documents",
     "length": "words in a relevant document",
     "words": "words in the query",
@@ -83,7 +93,7 @@ KINDS = {
 """What queries are grouped by → what is counted, as charts write it."""
 
 
-def kinds(
+def count_by_query(
     corpus: Corpus,
     queries: Queries,
     qrels: Qrels,
@@ -94,32 +104,52 @@ def kinds(
 
     Words are what spaces part. space: whose vectors the correlation is of, which is left out without.
     """
-    numbers = {
-        "relevant": {query: count for query in qrels.grades if (count := len(qrels.relevant(query)))},
-        "length": relevant_lengths(corpus, qrels),
-        "words": {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)},
-        "aspects": {query: len(of_query) for query, of_query in (aspects or {}).items() if of_query},
-        "correlation": relevant_correlations(space, qrels) if space is not None else {},
+    counts_by_kind = {
+        "relevant": {
+            query_id: n_relevant for query_id in qrels.grades if (n_relevant := len(qrels.relevant(query_id)))
+        },
+        "length": count_relevant_lengths(corpus, qrels),
+        "words": {
+            query_id: len(query_text.split()) for query_id, query_text in zip(queries.ids, queries.texts, strict=True)
+        },
+        "aspects": {
+            query_id: len(query_aspects) for query_id, query_aspects in (aspects or {}).items() if query_aspects
+        },
+        "correlation": measure_relevant_correlations(space, qrels) if space is not None else {},
     }
-    return {kind: counts for kind, counts in numbers.items() if not counts.keys().isdisjoint(queries.ids)}
+    return {
+        kind: query_counts
+        for kind, query_counts in counts_by_kind.items()
+        if not query_counts.keys().isdisjoint(queries.ids)
+    }
 
 
-def values_by_query(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
+def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
     """Columns kept beside queries or documents, each with query → its value, for the queries that have one.
 
     A query's own value, else the one that most of its relevant documents have, of several the first in the corpus.
     """
-    found: dict[str, dict[str, str]] = {}
+    values_by_column: dict[str, dict[str, str]] = {}
     for column in (*queries.metadata, *corpus.metadata):
-        values = found.setdefault(column, {})
-        own = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
-        of_rows = corpus.metadata.get(column)
-        for query in queries.ids:
-            rows = sorted(corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position)
-            theirs = Counter(filter(None, (of_rows[row].strip() for row in rows))) if of_rows else Counter[str]()
-            if value := own.get(query, "").strip() or next((text for text, _ in theirs.most_common(1)), ""):
-                values[query] = value
-    return {column: values for column, values in found.items() if values}
+        query_values = values_by_column.setdefault(column, {})
+        own_values = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
+        document_values = corpus.metadata.get(column)
+        for query_id in queries.ids:
+            relevant_rows = sorted(
+                corpus.position[document_id]
+                for document_id in qrels.relevant(query_id)
+                if document_id in corpus.position
+            )
+            value_counts = (
+                Counter(filter(None, (document_values[document_row].strip() for document_row in relevant_rows)))
+                if document_values
+                else Counter[str]()
+            )
+            if query_value := own_values.get(query_id, "").strip() or next(
+                (common_value for common_value, _ in value_counts.most_common(1)), ""
+            ):
+                query_values[query_id] = query_value
+    return {column: query_values for column, query_values in values_by_column.items() if query_values}
 
 
 def stratify(
@@ -128,7 +158,7 @@ def stratify(
     counts: Mapping[str, int] | Mapping[str, str],
     k: int = 10,
     *,
-    groups: int = GROUPS.default,
+    groups: int = MAX_GROUPS.default,
     against: Any = None,
     resamples: int = BAND_RESAMPLES,
     seed: int = 0,
@@ -141,73 +171,102 @@ def stratify(
     point has the metric and counts a value. A group's draws are shared by its points. Rows group by group, in the
     points' order. Raises ParamError or DataError.
     """
-    groups, resamples, seed = GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
-    common = shared(points, (metric,), k)
-    values = common.values[metric]
+    groups, resamples, seed = MAX_GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
+    aligned = align_on_common_queries(points, (metric,), k)
+    metric_values = aligned.values[metric]
     if against is not None:
-        labels = [p.label for p in common.points]
-        base = meant(common.points, against, common.points[0].k).label
-        values = values - values[:, [labels.index(base)]]
-    if counts.keys().isdisjoint(common.queries):
-        raise DataError(f"counts has none of the {len(common.queries):,} queries that the points have {metric} for")
-    rows = []
-    for group, least, most, members in _groups([counts.get(query) for query in common.queries], groups):
-        part = values[members]
-        columns = zip(common.names, common.points, part.T, intervals(part, resamples, seed), strict=True)
-        rows += [
+        cell_labels = [cell.label for cell in aligned.cells]
+        baseline_label = resolve_baseline(aligned.cells, against, aligned.cells[0].k).label
+        metric_values = metric_values - metric_values[:, [cell_labels.index(baseline_label)]]
+    if counts.keys().isdisjoint(aligned.queries):
+        raise DataError(f"counts has none of the {len(aligned.queries):,} queries that the points have {metric} for")
+    strata = []
+    for group, min_number, max_number, member_indices in _group_queries(
+        [counts.get(query_id) for query_id in aligned.queries], groups
+    ):
+        group_values = metric_values[member_indices]
+        columns = zip(
+            aligned.names,
+            aligned.cells,
+            group_values.T,
+            bootstrap_intervals(group_values, resamples, seed),
+            strict=True,
+        )
+        strata += [
             Stratum(
                 group=group,
-                least=least,
-                most=most,
-                queries=len(part),
+                min_number=min_number,
+                max_number=max_number,
+                queries=len(group_values),
                 name=name,
-                label=point.label,
-                mean=float(column.mean()),
+                label=cell.label,
+                mean=float(cell_values.mean()),
                 low=low,
                 high=high,
             )
-            for name, point, column, (low, high) in columns
+            for name, cell, cell_values, (low, high) in columns
         ]
-    return tuple(rows)
+    return tuple(strata)
 
 
-def _groups(values: Sequence[int | str | None], most: int) -> list[tuple[str, int | None, int | None, list[int]]]:
+def _group_queries(
+    values: Sequence[int | str | None], max_groups: int
+) -> list[tuple[str, int | None, int | None, list[int]]]:
     """Each group's name, its least and its largest number, and which of the values are in it; None is in none."""
-    places: dict[int | str, list[int]] = {}
-    for place, value in enumerate(values):
+    indices_by_value: dict[int | str, list[int]] = {}
+    for query_index, value in enumerate(values):
         if value is not None:
-            places.setdefault(value, []).append(place)
-    texts = [value for value in places if isinstance(value, str)]
-    if len(texts) > most and all(map(WHOLE_NUMBER.fullmatch, texts)):
-        return _groups([None if value is None else int(value) for value in values], most)
-    groups: list[tuple[str, int | None, int | None, list[int]]] = []
-    if texts:
-        texts.sort(key=lambda text: (-len(places[text]), text))
-        named = texts if len(texts) <= most else texts[: most - 1]
-        groups += [(text, None, None, places[text]) for text in named]
-        if rest := sorted(place for text in texts[len(named) :] for place in places[text]):
-            groups.append((OTHERS, None, None, rest))
-        return groups
+            indices_by_value.setdefault(value, []).append(query_index)
+    distinct_texts = [value for value in indices_by_value if isinstance(value, str)]
+    if len(distinct_texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, distinct_texts)):
+        return _group_queries([None if value is None else int(value) for value in values], max_groups)
+    query_groups: list[tuple[str, int | None, int | None, list[int]]] = []
+    if distinct_texts:
+        distinct_texts.sort(key=lambda text: (-len(indices_by_value[text]), text))
+        named_texts = distinct_texts if len(distinct_texts) <= max_groups else distinct_texts[: max_groups - 1]
+        query_groups += [(text, None, None, indices_by_value[text]) for text in named_texts]
+        if remaining_indices := sorted(
+            query_index for text in distinct_texts[len(named_texts) :] for query_index in indices_by_value[text]
+        ):
+            query_groups.append((OTHER_GROUP, None, None, remaining_indices))
+        return query_groups
     numbers = [int(value) for value in values if value is not None]
-    for low, high in grouped(np.array(numbers), most):
-        members = sorted(place for number in places if low <= int(number) <= high for place in places[number])
-        groups.append((f"{low}" if low == high else f"{low}–{high}", low, high, members))
-    return groups
+    for min_number, max_number in merge_into_ranges(np.array(numbers), max_groups):
+        member_indices = sorted(
+            query_index
+            for number in indices_by_value
+            if min_number <= int(number) <= max_number
+            for query_index in indices_by_value[number]
+        )
+        query_groups.append(
+            (
+                f"{min_number}" if min_number == max_number else f"{min_number}–{max_number}",
+                min_number,
+                max_number,
+                member_indices,
+            )
+        )
+    return query_groups
 
 
-def grouped(numbers: np.ndarray, most: int) -> list[tuple[int, int]]:
+def merge_into_ranges(numbers: np.ndarray, max_groups: int) -> list[tuple[int, int]]:
     """Ranges of whole numbers, least and most of each, that part (n,) numbers into at most so many groups.
 
     Every number is a group until there are too many; then the smallest group joins the smaller of its neighbours, the
     lower where they are alike.
     """
-    values, sizes = np.unique(numbers, return_counts=True)
-    ranges = [(v, v, size) for v, size in zip(values.tolist(), sizes.tolist(), strict=True)]
-    while len(ranges) > most:
-        smallest = min(range(len(ranges)), key=lambda i: ranges[i][2])
-        last = smallest + 1 == len(ranges)
-        below = smallest > 0 and (last or ranges[smallest - 1][2] <= ranges[smallest + 1][2])
-        first = smallest - 1 if below else smallest
-        (least, _, a), (_, top, b) = ranges[first : first + 2]
-        ranges[first : first + 2] = [(least, top, a + b)]
-    return [(least, top) for least, top, _ in ranges]
+    distinct_numbers, group_sizes = np.unique(numbers, return_counts=True)
+    number_ranges = [
+        (number, number, group_size)
+        for number, group_size in zip(distinct_numbers.tolist(), group_sizes.tolist(), strict=True)
+    ]
+    while len(number_ranges) > max_groups:
+        smallest_index = min(range(len(number_ranges)), key=lambda range_index: number_ranges[range_index][2])
+        is_last = smallest_index + 1 == len(number_ranges)
+        joins_below = smallest_index > 0 and (
+            is_last or number_ranges[smallest_index - 1][2] <= number_ranges[smallest_index + 1][2]
+        )
+        pair_start = smallest_index - 1 if joins_below else smallest_index
+        (min_number, _, lower_size), (_, max_number, upper_size) = number_ranges[pair_start : pair_start + 2]
+        number_ranges[pair_start : pair_start + 2] = [(min_number, max_number, lower_size + upper_size)]
+    return [(min_number, max_number) for min_number, max_number, _ in number_ranges]
