@@ -1,4 +1,4 @@
-"""Judgements and aspects of a list of queries, as arrays made once.
+"""Judgements and aspects of a list of queries as cached arrays.
 
 α-nDCG: Clarke et al., Novelty and Diversity in Information Retrieval Evaluation, SIGIR 2008, §5. S-recall: Zhai,
 Cohen & Lafferty, Beyond Independent Relevance, SIGIR 2003, §3.
@@ -19,11 +19,11 @@ from engine.values import Qrels, digest_of
 
 CachedT = TypeVar("CachedT")
 Aspects = Mapping[str, Mapping[str, frozenset[str]]]
-"""query → aspect → the documents that cover it, as a Dataset has them."""
+"""Query id → aspect → ids of the documents that cover it, as `Dataset.aspects` holds them."""
 
 _ASPECTS_SHAPE = "query → aspect → set of document ids, as data.aspects is"
 
-#: What of an aspect's worth α-nDCG takes off every time it is covered again.
+#: The share of an aspect's worth that α-nDCG removes each time the aspect is covered.
 ALPHA_NDCG = 0.5
 MAX_CACHED_ARRAYS = 16
 _array_cache: OrderedDict[Hashable, Any] = OrderedDict()
@@ -35,25 +35,24 @@ class Judgements:
     """The relevant documents of B queries over a corpus of n."""
 
     n_documents: int  # n
-    keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
+    keys: np.ndarray  # (m,) int64 query·n + row, rising, of relevant documents in the corpus
     grades: np.ndarray  # (m,) their grades
-    n_relevant: np.ndarray  # (B,) number of a query, in the corpus or not
-    sorted_query: np.ndarray  # of each, in the corpus or not, its query
-    sorted_rank: np.ndarray  # its place by falling grade
-    sorted_grades: np.ndarray  # its grade, falling within a query
+    n_relevant: np.ndarray  # (B,) relevant documents of each query, in the corpus or not
+    sorted_query: np.ndarray  # (m',) query index of every relevant document, in the corpus or not
+    sorted_rank: np.ndarray  # (m',) its rank from 0 by falling grade
+    sorted_grades: np.ndarray  # (m',) its grade, falling within a query
 
     def look_up_grades(self, row_index: np.ndarray) -> np.ndarray:
-        """(B, k) the grades of the rows in index, (B, k), −1 pads: 0 where there is none above 0."""
+        """Return the (B, k) grades of the (B, k) rows in `row_index`, −1 pads; 0 where unjudged or padded."""
         is_judged, key_position = _match_keys(self.keys, row_index, self.n_documents)
         grades = np.zeros(row_index.shape)
         grades[is_judged] = self.grades[key_position]
         return grades
 
     def select_queries(self, query_index: np.ndarray) -> "Judgements":
-        """Those of queries by number, (M,), each as often as it is named."""
-        key_source, key_query = _expand_segments(
-            np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1)), query_index
-        )
+        """Return the judgements of the (M,) queries in `query_index`, repetitions included."""
+        key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
+        key_source, key_query = _expand_segments(key_starts, query_index)
         sorted_source, sorted_query = _expand_segments(np.concatenate([[0], np.cumsum(self.n_relevant)]), query_index)
         return Judgements(
             n_documents=self.n_documents,
@@ -66,7 +65,7 @@ class Judgements:
         )
 
     def compute_ideal_grades(self, k: int) -> np.ndarray:
-        """(B, k) the grades of the best possible list."""
+        """Return the (B, k) grades of the best possible list."""
         ideal_grades = np.zeros((len(self.n_relevant), k))
         is_ranked = self.sorted_rank < k
         ideal_grades[self.sorted_query[is_ranked], self.sorted_rank[is_ranked]] = self.sorted_grades[is_ranked]
@@ -75,40 +74,34 @@ class Judgements:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which documents cover which aspects of B queries, over a corpus of n."""
+    """The documents that cover each aspect of B queries, over a corpus of n."""
 
     n_documents: int  # n
     keys: np.ndarray  # (m,) int64, rising, query·n + row of the documents that cover something
-    aspect_starts: np.ndarray  # (m + 1,) where each one's aspects begin in `aspect`
+    aspect_starts: np.ndarray  # (m + 1,) position in `aspect_ids` where each document's aspects begin
     aspect_ids: np.ndarray  # (p,) numbered through all queries
     n_aspects: np.ndarray  # (B,) aspects a query
     ideal_gain: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
     def select_queries(self, query_index: np.ndarray) -> "Coverage":
-        """Those of queries by number, (M,), each as often as it is named."""
-        key_source, key_query = _expand_segments(
-            np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1)), query_index
-        )
+        """Return the coverage of the (M,) queries in `query_index`, repetitions included."""
+        key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1))
+        key_source, key_query = _expand_segments(key_starts, query_index)
         aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
-        # Numbers of aspects differ between repetitions.
+        # A repeated query gets aspect numbers of its own, or its lists would share coverage.
         aspect_ids = key_query[aspect_key] * (int(self.aspect_ids.max(initial=0)) + 1) + self.aspect_ids[aspect_source]
         aspect_starts = np.concatenate([[0], np.cumsum(np.diff(self.aspect_starts)[key_source])])
         document_keys = key_query * self.n_documents + self.keys[key_source] % self.n_documents
-        return Coverage(
-            self.n_documents,
-            document_keys,
-            aspect_starts,
-            aspect_ids,
-            self.n_aspects[query_index],
-            self.ideal_gain[query_index],
-        )
+        n_aspects, ideal_gain = self.n_aspects[query_index], self.ideal_gain[query_index]
+        return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
     def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same
-        aspect, for every aspect of every document listed; each (e,), in no particular order."""
+        """Return query, rank from 0 and times covered above, for each aspect of each listed document.
+
+        row_index: (B, k), −1 pads; the three arrays are (e,), in no particular order.
+        """
         is_covering, key_position = _match_keys(self.keys, row_index, self.n_documents)
         query_index, rank = np.nonzero(is_covering)
-        # Each document's aspects, one after the other.
         aspect_ids, listing_index = _expand_segments(self.aspect_starts, key_position)
         query_index, rank, aspect_ids = query_index[listing_index], rank[listing_index], self.aspect_ids[aspect_ids]
         # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
@@ -119,54 +112,51 @@ class Coverage:
         return query_index[aspect_order], rank[aspect_order], times_before
 
     def alpha_ndcg(self, row_index: np.ndarray) -> np.ndarray:
-        """(B,) Σ over ranks of Σ over the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over
-        the ideal's; NaN without aspects. The greedy ideal is not always the best one: up to a little over 1."""
+        """Return the (B,) α-nDCG of the (B, k) lists in `row_index`; NaN for a query without aspects.
+
+        Σ over ranks and the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over the ideal's. The
+        greedy ideal is not always optimal, so values may exceed 1 a little.
+        """
         query_index, rank, times_before = self.list_covered_aspects(row_index)
-        discounted_gain = np.bincount(
-            query_index, (1 - ALPHA_NDCG) ** times_before / np.log2(rank + 2), minlength=len(self.n_aspects)
-        )
-        return _divide_or_nan(discounted_gain, self.ideal_gain)
+        gains = (1 - ALPHA_NDCG) ** times_before / np.log2(rank + 2)
+        return _divide_or_nan(np.bincount(query_index, gains, minlength=len(self.n_aspects)), self.ideal_gain)
 
     def s_recall(self, row_index: np.ndarray) -> np.ndarray:
-        """(B,) the share of the query's aspects that a listed document covers; NaN without aspects."""
+        """Return the (B,) share of each query's aspects that its list covers; NaN without aspects."""
         query_index, _, times_before = self.list_covered_aspects(row_index)
-        return _divide_or_nan(
-            np.bincount(query_index[times_before == 0], minlength=len(self.n_aspects)), self.n_aspects
-        )
+        n_covered = np.bincount(query_index[times_before == 0], minlength=len(self.n_aspects))
+        return _divide_or_nan(n_covered, self.n_aspects)
 
 
 def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """The judgements of queries, as arrays; made once for the same corpus, ids and judgements."""
+    """Return the judgements of queries as arrays, cached by corpus, ids and judgements."""
     query_ids = tuple(query_ids)
-    return _get_or_build(
-        ("judgements", space.corpus.digest, query_ids, qrels.digest), lambda: _build_judgements(space, query_ids, qrels)
-    )
+    cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
+    return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
 
 
 def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: int) -> Coverage:
-    """The aspects of queries, with the ideal at k, as arrays; made once for the same corpus, ids, aspects and k.
+    """Return the aspects of queries and their ideal gain at k as arrays, cached by corpus, ids, aspects and k.
 
-    An aspect that no document covers is none. Raises DataError where aspects are not as a Dataset has them.
+    An aspect that no document covers is ignored. Raises DataError if `aspects` has another shape than a Dataset's.
     """
+    content: list[tuple[tuple[str, frozenset[str]], ...]] = []
     try:
-        query_aspects = [list(aspects[query].items()) if query in aspects else [] for query in query_ids]
-        if invalid_sets := [
-            c
-            for named_sets in query_aspects
-            for _, c in named_sets
-            if isinstance(c, str) or not isinstance(c, Collection)
-        ]:
-            raise DataError(f"aspects must be {_ASPECTS_SHAPE}; got {invalid_sets[0]!r} for a set")
-        content = tuple(
-            [tuple([(name, frozenset(covering)) for name, covering in named_sets]) for named_sets in query_aspects]
-        )
+        for query_id in query_ids:
+            named_sets = list(aspects[query_id].items()) if query_id in aspects else []
+            for _, doc_ids in named_sets:
+                if isinstance(doc_ids, str) or not isinstance(doc_ids, Collection):
+                    raise DataError(f"aspects must be {_ASPECTS_SHAPE}; got {doc_ids!r} for a set")
+            content.append(tuple([(name, frozenset(doc_ids)) for name, doc_ids in named_sets]))
     except (TypeError, AttributeError) as error:
         raise DataError(f"aspects must be {_ASPECTS_SHAPE} ({error})") from None
-    return _get_or_build(("coverage", space.corpus.digest, k, content), lambda: _build_coverage(space, content, k))
+    cache_key = ("coverage", space.corpus.digest, k, tuple(content))
+    return _get_or_build(cache_key, lambda: _build_coverage(space, content, k))
 
 
 def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> CachedT:
-    """What was made for an equal key, if it is among the last MOST_KEPT, or else now."""
+    """Return the cached arrays of a key, or build and cache them; the least recently used are dropped."""
+    # The lock is not held while arrays are built: two threads may build the same ones, and none waits.
     with _array_cache_lock:
         arrays = _array_cache.pop(cache_key, None)
     arrays = build_arrays() if arrays is None else arrays
@@ -179,27 +169,27 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
     row_of, n_documents = space.corpus.position, len(space)
-    graded_documents = [
-        [(document_id, g) for document_id, g in qrels.grades.get(query_id, {}).items() if g > 0]
-        for query_id in query_ids
-    ]
-    n_relevant = np.array([len(documents) for documents in graded_documents], dtype=np.int64)
-    corpus_grades = sorted(
-        (query_index * n_documents + row_of[document_id], g)
-        for query_index, documents in enumerate(graded_documents)
-        for document_id, g in documents
-        if document_id in row_of
-    )
-    sorted_grades = [g for documents in graded_documents for g in sorted((g for _, g in documents), reverse=True)]
+    counts: list[int] = []
+    sorted_ranks: list[int] = []
+    sorted_grades: list[float] = []
+    key_grades: list[tuple[int, float]] = []
+    for query_index, query_id in enumerate(query_ids):
+        relevant = {doc_id: grade for doc_id, grade in qrels.grades.get(query_id, {}).items() if grade > 0}
+        counts.append(len(relevant))
+        sorted_ranks += range(len(relevant))
+        sorted_grades += sorted(relevant.values(), reverse=True)
+        for doc_id, grade in relevant.items():
+            if doc_id in row_of:
+                key_grades.append((query_index * n_documents + row_of[doc_id], grade))
+    key_grades.sort()
+    n_relevant = np.array(counts, dtype=np.int64)
     return Judgements(
         n_documents=n_documents,
-        keys=np.array([document_key for document_key, _ in corpus_grades], dtype=np.int64),
-        grades=np.array([grade for _, grade in corpus_grades], dtype=float),
+        keys=np.array([document_key for document_key, _ in key_grades], dtype=np.int64),
+        grades=np.array([grade for _, grade in key_grades], dtype=float),
         n_relevant=n_relevant,
-        sorted_query=np.repeat(np.arange(len(graded_documents)), n_relevant),
-        sorted_rank=np.array(
-            [grade_rank for documents in graded_documents for grade_rank in range(len(documents))], dtype=np.int64
-        ),
+        sorted_query=np.repeat(np.arange(len(n_relevant)), n_relevant),
+        sorted_rank=np.array(sorted_ranks, dtype=np.int64),
         sorted_grades=np.array(sorted_grades, dtype=float),
     )
 
@@ -207,46 +197,43 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
 def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
     row_of, n_documents = space.corpus.position, len(space)
     n_aspects, ideal_gain = np.zeros((2, len(content)))
-    key_aspect_pairs: list[tuple[int, int]] = []
-    n_aspects_before = 0
+    pairs: list[tuple[int, int]] = []
+    n_before = 0
     for query_index, named_sets in enumerate(content):
-        covering_sets = [covering for _, covering in named_sets if covering]
-        n_aspects[query_index] = len(covering_sets)
+        doc_sets = [covering for _, covering in named_sets if covering]
+        n_aspects[query_index] = len(doc_sets)
         # Greedy ties go to the greater id, as in TREC's ndeval.
-        document_ids = sorted(frozenset().union(*covering_sets), reverse=True)
-        document_number = {document_id: number for number, document_id in enumerate(document_ids)}
-        cover_matrix = np.zeros((len(document_ids), len(covering_sets)))
-        for aspect_index, covering in enumerate(covering_sets):
-            cover_matrix[[document_number[document_id] for document_id in covering], aspect_index] = 1
-            key_aspect_pairs += [
-                (query_index * n_documents + row_of[document_id], n_aspects_before + aspect_index)
-                for document_id in covering
-                if document_id in row_of
-            ]
-        n_aspects_before += len(covering_sets)
-        ideal_gain[query_index] = _greedy_gain(cover_matrix, k)
-    key_aspect_pairs.sort()
-    pair_array = np.array(key_aspect_pairs, dtype=np.int64).reshape(-1, 2)
-    document_keys, aspect_starts = np.unique(pair_array[:, 0], return_index=True)
-    return Coverage(
-        n_documents, document_keys, np.append(aspect_starts, len(pair_array)), pair_array[:, 1], n_aspects, ideal_gain
-    )
+        doc_ids = sorted(frozenset().union(*doc_sets), reverse=True)
+        document_number = {doc_id: number for number, doc_id in enumerate(doc_ids)}
+        covers = np.zeros((len(doc_ids), len(doc_sets)))
+        for aspect_no, covering in enumerate(doc_sets):
+            for doc_id in covering:
+                covers[document_number[doc_id], aspect_no] = 1
+                if doc_id in row_of:
+                    pairs.append((query_index * n_documents + row_of[doc_id], n_before + aspect_no))
+        n_before += len(doc_sets)
+        ideal_gain[query_index] = _greedy_gain(covers, k)
+    pairs.sort()
+    pair_array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    document_keys, first_pairs = np.unique(pair_array[:, 0], return_index=True)
+    aspect_starts = np.append(first_pairs, len(pair_array))
+    return Coverage(n_documents, document_keys, aspect_starts, pair_array[:, 1], n_aspects, ideal_gain)
 
 
-def _greedy_gain(cover_matrix: np.ndarray, k: int) -> float:
-    """The discounted gain of taking, k times, the document that adds most; cover_matrix: (documents, aspects), 0 or 1."""
-    aspect_worth, total_gain = np.ones(cover_matrix.shape[1]), 0.0
-    for rank in range(min(k, len(cover_matrix))):
-        document_gains = cover_matrix @ aspect_worth
+def _greedy_gain(covers: np.ndarray, k: int) -> float:
+    """Return the discounted gain of the greedy list of k documents; covers: (documents, aspects), 0 or 1."""
+    aspect_worth, total_gain = np.ones(covers.shape[1]), 0.0
+    for rank in range(min(k, len(covers))):
+        document_gains = covers @ aspect_worth
         best_document = int(document_gains.argmax())
         total_gain += document_gains[best_document] / np.log2(rank + 2)
-        aspect_worth = np.where(cover_matrix[best_document] > 0, aspect_worth * (1 - ALPHA_NDCG), aspect_worth)
-        cover_matrix[best_document] = 0
+        aspect_worth = np.where(covers[best_document] > 0, aspect_worth * (1 - ALPHA_NDCG), aspect_worth)
+        covers[best_document] = 0
     return total_gain
 
 
 def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the rows in index, (B, k), −1 pads, have a key, (B, k) bool, and the positions of these keys."""
+    """Return which (B, k) rows have a key, as (B, k) bool, and the positions of these keys."""
     if not len(keys):
         return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
     queried_keys = row_index + n_documents * np.arange(len(row_index), dtype=np.int64)[:, None]
@@ -256,25 +243,26 @@ def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tu
 
 
 def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of segments, which begin at starts, (B + 1,), for each number in query, (M,); and whose each is."""
-    segment_lengths = np.diff(segment_starts)[segment_index]
-    segment_of = np.repeat(np.arange(len(segment_index)), segment_lengths)
-    return np.arange(len(segment_of)) + np.repeat(
-        segment_starts[segment_index] - (np.cumsum(segment_lengths) - segment_lengths), segment_lengths
-    ), segment_of
+    """Return the positions in the (M,) segments of `segment_index`, and which of the M each belongs to.
+
+    segment_starts: (B + 1,) where segments begin
+    """
+    lengths = np.diff(segment_starts)[segment_index]
+    segment_of = np.repeat(np.arange(len(segment_index)), lengths)
+    shifts = segment_starts[segment_index] - (np.cumsum(lengths) - lengths)
+    return np.arange(len(segment_of)) + np.repeat(shifts, lengths), segment_of
 
 
 def _divide_or_nan(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """part / whole; NaN where whole is 0."""
+    """Return the quotient; NaN where the denominator is 0."""
     return numerator / np.where(denominator > 0, denominator, np.nan)
 
 
 def digest_of_aspects(aspects: Aspects | None) -> str:
-    """Names what the aspects say, whatever order they come in; "" for none."""
+    """Return a digest of the aspects that does not depend on their order; "" for none."""
     if not aspects:
         return ""
-    sorted_aspects = {
-        query_id: {aspect_id: sorted(document_ids) for aspect_id, document_ids in covering_sets.items()}
-        for query_id, covering_sets in aspects.items()
-    }
+    sorted_aspects = {}
+    for query_id, doc_sets in aspects.items():
+        sorted_aspects[query_id] = {aspect_id: sorted(doc_ids) for aspect_id, doc_ids in doc_sets.items()}
     return digest_of([json.dumps(sorted_aspects, sort_keys=True)])

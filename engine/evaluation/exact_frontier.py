@@ -31,11 +31,11 @@ BREAKPOINT_TOLERANCE = Real(
     1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged."
 )
 QUERY_BLOCK_SIZE = 64
-"""Queries whose paths are followed before anybody is told."""
+"""Queries whose paths are computed between two reports of progress."""
 DEFAULT_FACTS: Mapping[str, Any] = {"tolerance": BREAKPOINT_TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
-"""How breakpoints are merged and bands drawn, where nothing else is said."""
+"""Default merging of breakpoints and draws of bands."""
 StepArrays = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
-"""Query, start and metrics of steps."""
+"""Query index, start and metrics of steps."""
 
 
 def exact_frontier(
@@ -57,22 +57,41 @@ def exact_frontier(
     stop: Stop | None = None,
     **fixed: Any,
 ) -> Curve:
-    """A selector's means over queries at every λ of an interval, where a sweep has them at some.
+    """Compute a selector's means over queries at every λ of an interval; a sweep has them at some values only.
 
-    selector, interval, fixed: as in `path`; queries, qrels, metrics, split, aspects, progress, stop: as in `sweep`;
-    store: a file of a sweep: a curve that it has is not computed again; tolerance: in λ, of breakpoints nearer than
-    this some are merged; resamples, seed: of the bands, which are those of `frontier`. Raises ParamError, DataError,
-    Cancelled.
+    Parameters
+    ----------
+    selector, interval, **fixed : as in `engine.path`.
+    space, queries, qrels, k, metrics, split, aspects, progress, stop : as in `engine.sweep`.
+    store : a file of a sweep; a curve that it holds is not computed again.
+    tolerance : in λ; of breakpoints nearer than this some are merged.
+    resamples, seed : of the bands, which are those of `engine.frontier`.
+
+    Returns
+    -------
+    Curve : the means as step functions of λ, with bands.
+
+    Raises
+    ------
+    ParamError, DataError : if an argument is invalid or inputs do not belong together.
+    Cancelled : if it is stopped.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
+    >>> selector = list(engine.methods("selector"))[1]
+    >>> engine.exact_frontier(selector, space, queries, qrels, k=1, metrics=["recall"], resamples=100).at(0.5)
+    {'recall': 1.0}
     """
     facts = {
         "tolerance": BREAKPOINT_TOLERANCE.check(tolerance),
         "resamples": RESAMPLES.check(resamples),
         "seed": SEED.check(seed),
     }
-    request_arguments = (make_path_stage(selector, fixed), space, queries, qrels, (k,), metrics, interval)
-    return compute_exact_frontiers(
-        *request_arguments, split, aspects, facts, store=store, progress=progress, stop=stop
-    )[0]
+    arguments = (make_path_stage(selector, fixed), space, queries, qrels, (k,), metrics, interval)
+    return compute_exact_frontiers(*arguments, split, aspects, facts, store=store, progress=progress, stop=stop)[0]
 
 
 def compute_exact_frontiers(
@@ -92,18 +111,16 @@ def compute_exact_frontiers(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[Curve]:
-    """The same at several k, which share a path where the selector's answers are nested.
+    """Compute exact frontiers at several k, which share a path if the selector's sets are nested.
 
-    stage: one with a path; facts: tolerance, resamples and seed; keep_steps: whether the curves have the queries' own
-    values; none then comes from the store.
+    stage: one with a path; facts: tolerance, resamples and seed; keep_steps: return the values of single queries with
+    the curves, none of which is then read from the store.
     """
     set_sizes, curve_store = tuple(SET_SIZE.check(k) for k in set_sizes), Store.of(store)
     request = _CurveRequest.from_arguments(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
-    curve_of = (
-        {}
-        if curve_store is None or keep_steps
-        else {curve.k: curve for curve in curve_store.curves([request.make_key(k) for k in set_sizes])}
-    )
+    curve_of: dict[int, Curve] = {}
+    if curve_store is not None and not keep_steps:
+        curve_of = {curve.k: curve for curve in curve_store.curves([request.make_key(k) for k in set_sizes])}
     missing_sizes = [k for k in set_sizes if k not in curve_of]
     nested_sizes = [k for k in missing_sizes if stage.nested and k > 1]
     for size_group in ([nested_sizes] if nested_sizes else []) + [[k] for k in missing_sizes if k not in nested_sizes]:
@@ -126,16 +143,15 @@ def load_stored_curve(
     aspects: Aspects | None = None,
     store: Store,
 ) -> Curve | None:
-    """The curve that `exact_frontier` would give, if a store has it; nothing is computed."""
-    request = _CurveRequest.from_arguments(
-        stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS
-    )
+    """Return the curve that `exact_frontier` would compute if the store has it, else None."""
+    arguments = (stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
+    request = _CurveRequest.from_arguments(*arguments)
     return next(store.curves([request.make_key(k)]), None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _CurveRequest:
-    """What `exact_frontiers` is asked for, checked."""
+    """The checked arguments of `compute_exact_frontiers`."""
 
     stage: Selector
     space: Space
@@ -152,18 +168,18 @@ class _CurveRequest:
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
     ) -> "_CurveRequest":  # fmt: skip
-        """The arguments, checked; facts: tolerance, resamples and seed."""
-        metric_names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
-        check_metrics(metric_names)
-        if unsupported := [metric_name for metric_name in metric_names if METRICS[metric_name].needs == "answers"]:
+        """Check the arguments; facts: tolerance, resamples and seed."""
+        names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
+        check_metrics(names)
+        if unsupported := [name for name in names if METRICS[name].needs == "answers"]:
             raise ParamError(f"metrics of exact frontiers do without answers; got {', '.join(unsupported)}; use sweep")
         return cls(
             stage=stage,
             space=space,
             vectors=embedded(space, queries),
             qrels=qrels,
-            aspects=aspects if any(METRICS[metric_name].needs == "aspects" for metric_name in metric_names) else None,
-            metrics=metric_names,
+            aspects=aspects if any(METRICS[name].needs == "aspects" for name in names) else None,
+            metrics=names,
             interval=check_path_interval(stage, interval),
             split=split,
             facts=facts,
@@ -171,24 +187,21 @@ class _CurveRequest:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The selector's parameters but the one that the curve runs over."""
-        return {
-            param_name: value
-            for param_name, value in values_of(self.stage).items()
-            if param_name != self.stage.path_parameter
-        }
+        """The selector's parameters without the one that the curve runs over."""
+        return {name: value for name, value in values_of(self.stage).items() if name != self.stage.path_parameter}
 
     @cached_property
     def data(self) -> dict[str, str]:
+        """Digests of the inputs by name."""
         return digests_of(self.space, self.vectors, self.qrels, self.aspects)
 
     def make_key(self, k: int) -> str:
-        """What names the curve at k."""
+        """Return the digest that identifies the curve at k."""
         key_parts = ["curve", self.stage.spec.name, self.settings, k, self.split, sorted(self.metrics), self.interval]
         return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), versions()[PACKAGE]])])
 
     def compute_curves(self, set_sizes: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
-        """The curves at ks that one path answers."""
+        """Yield the curves at set sizes that share one path."""
         step_blocks: dict[int, list[StepArrays]] = {k: [] for k in set_sizes}
         n_queries = len(self.vectors)
         progress_label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
@@ -204,22 +217,17 @@ class _CurveRequest:
                 step_blocks[k].append(self._measure_steps(paths, block_start, k))
         report(n_queries, n_queries, progress_label)
         for k in set_sizes:
-            query_index, step_starts = (
-                np.concatenate([step_arrays[array_number] for step_arrays in step_blocks[k]]) for array_number in (0, 1)
-            )
-            values = {
-                metric_name: np.concatenate([step_arrays[2][metric_name] for step_arrays in step_blocks[k]])
-                for metric_name in self.metrics
-            }
+            index_blocks, start_blocks, value_blocks = zip(*step_blocks[k], strict=True)
+            values = {name: np.concatenate([block[name] for block in value_blocks]) for name in self.metrics}
+            query_index, step_starts = np.concatenate(index_blocks), np.concatenate(start_blocks)
             yield self._build_curve(k, Steps(query_index=query_index, step_starts=step_starts, values=values))
 
-    def _measure_steps(
-        self, paths: Sequence[Path], block_start: int, k: int
-    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Query, start and metrics of every step of some paths; neighbours that are alike in all are one."""
+    def _measure_steps(self, paths: Sequence[Path], block_start: int, k: int) -> StepArrays:
+        """Return query index, start and metrics of the paths' steps; equal neighbours are merged."""
         path_index = np.repeat(np.arange(len(paths)), [len(query_path) for query_path in paths])
         step_starts = np.concatenate([np.append(self.interval[0], query_path.breakpoints) for query_path in paths])
         ranking_rows = np.concatenate([query_path.rankings[:, :k] for query_path in paths])
+        # Rankings that differ beyond k only are one at k, so most steps need not be measured.
         is_kept = np.append(True, (np.diff(path_index) > 0) | (ranking_rows[1:] != ranking_rows[:-1]).any(1))
         path_index, step_starts, ranking_rows = path_index[is_kept], step_starts[is_kept], ranking_rows[is_kept]
         sets = RetrievedSets(
@@ -231,42 +239,29 @@ class _CurveRequest:
             query_vectors=self.vectors.vectors[block_start + path_index],
             query_index=block_start + path_index,
         )
-        metric_values = {
-            metric_name: np.asarray(METRICS[metric_name].evaluate(sets), dtype=np.float64)
-            for metric_name in self.metrics
-        }
-        value_table = np.nan_to_num(np.stack(list(metric_values.values())), nan=np.inf)
+        values = {name: np.asarray(METRICS[name].evaluate(sets), dtype=np.float64) for name in self.metrics}
+        value_table = np.nan_to_num(np.stack(list(values.values())), nan=np.inf)
         is_kept = np.append(True, (np.diff(path_index) > 0) | (value_table[:, 1:] != value_table[:, :-1]).any(0))
-        return (
-            block_start + path_index[is_kept],
-            step_starts[is_kept],
-            {metric_name: step_values[is_kept] for metric_name, step_values in metric_values.items()},
-        )
+        kept_values = {name: column[is_kept] for name, column in values.items()}
+        return block_start + path_index[is_kept], step_starts[is_kept], kept_values
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
-        mean_pieces = {
-            metric_name: steps.mean_pieces(metric_name, self.facts["tolerance"]) for metric_name in self.metrics
-        }
+        mean_pieces = {name: steps.mean_pieces(name, self.facts["tolerance"]) for name in self.metrics}
         piece_starts = next(iter(mean_pieces.values()))[0]
-        metric_means = {metric_name: piece_means for metric_name, (_, piece_means) in mean_pieces.items()}
+        metric_means = {name: column for name, (_, column) in mean_pieces.items()}
         # Where no mean changes there is no breakpoint.
         mean_table = np.nan_to_num(np.stack(list(metric_means.values())), nan=np.inf)
         is_kept = np.append(True, (mean_table[:, 1:] != mean_table[:, :-1]).any(0))
         low, high = self.interval
         positions = np.linspace(low, high, N_BANDS)
         values_at = steps.evaluate_at(positions)
-        bands = {
-            metric_name: _compute_bands(piece_means, self.facts["resamples"], self.facts["seed"])
-            for metric_name, piece_means in values_at.items()
-        }
-        n_unjudged = (
-            0 if self.qrels is None else sum(not self.qrels.grades.get(query_id) for query_id in self.vectors.ids)
-        )
-        settings_text = ", ".join(
-            f"{param.name}={param.text(self.settings[param.name])}"
-            for param in self.stage.spec.params
-            if param.name in self.settings
-        )
+        resamples, seed = self.facts["resamples"], self.facts["seed"]
+        bands = {name: _compute_bands(column, resamples, seed) for name, column in values_at.items()}
+        n_unjudged = 0
+        if self.qrels is not None:
+            n_unjudged = sum(not self.qrels.grades.get(query_id) for query_id in self.vectors.ids)
+        params = [param for param in self.stage.spec.params if param.name in self.settings]
+        settings_text = ", ".join(f"{param.name}={param.text(self.settings[param.name])}" for param in params)
         return Curve(
             selector={"name": self.stage.spec.name, **self.settings},
             label=f"{self.stage.spec.name}({settings_text})" if settings_text else self.stage.spec.name,
@@ -277,7 +272,7 @@ class _CurveRequest:
             split=self.split,
             queries=self.vectors.ids,
             breakpoints=piece_starts[is_kept][1:],
-            means={metric_name: piece_means[is_kept] for metric_name, piece_means in metric_means.items()},
+            means={name: column[is_kept] for name, column in metric_means.items()},
             band_positions=positions,
             bands=bands,
             left_out=n_unjudged,
@@ -289,7 +284,7 @@ class _CurveRequest:
 
 
 def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(p, 2) ends of the means of (n, p) values, over the queries that have them everywhere."""
+    """Return the (p, 2) ends of the means of (n, p) values over queries that have them everywhere."""
     values = values[~np.isnan(values).any(1)]
     if len(values) < 2:
         return np.full((values.shape[1], 2), np.nan)

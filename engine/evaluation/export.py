@@ -1,7 +1,7 @@
-"""A chosen decoder for use elsewhere: as Python, JSON, a command or a service, and for vector stores and frameworks.
+"""Export of a decoder as Python, JSON, a command or a service, and for vector stores and frameworks.
 
-A store's own search is used where it is the decoder's, with λ's direction converted; else its candidates go to one of
-`engine.integrations`."""
+A store's own search is used if it equals the decoder, with λ's direction converted; else the store's candidates go to
+one of `engine.integrations`."""
 
 import json
 import shlex
@@ -23,31 +23,31 @@ from engine.values import replace_surrogates
 from engine.wording import command_line, in_json
 
 STAGE_FLAG_PREFIXES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
-"""The stages of a decoder, and what the command line writes before the flags of their parameters."""
+"""The stages of a decoder, and the prefix of their parameters' flags on the command line."""
 DEFAULT_STORE_POOL = 1000
-"""So many documents a store's MMR looks at, where the decoder looks at all and nobody says how many those are."""
+"""Documents that a store's MMR looks at if the decoder looks at all and their number is unknown."""
 DEFAULT_N_FETCHED = 200
-"""So many candidates an integration gets, where nobody has measured how many it needs."""
+"""Candidates that an integration gets if the number it needs was not measured."""
 READING_ARGUMENTS = {"columns", "where", "separator", "repeated", "qrels"}
-"""Arguments of `load_dataset` that say which documents and judgements a corpus has."""
+"""Arguments of `load_dataset` that select documents and judgements."""
 SERVE_HINT = "frontier answer --decoder setting.json serves it over the whole corpus"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContext:
-    """Where a decoder is to be used; every field is a stand-in until somebody knows better."""
+    """The place where a decoder will be used; every default is a placeholder."""
 
-    k: int = 10  # how many documents a query gets
+    k: int = 10  # number of documents a query gets
     corpus: str = "numpy-api"  # as load_dataset takes it
-    reading: Mapping[str, Any] | None = None  # its other arguments, as far as they are not the defaults
+    reading: Mapping[str, Any] | None = None  # its other arguments that are not the defaults
     encoder: str | None = "bundled"  # as embed takes it, None where the corpus came with its vectors
     query: str = "your question"
-    documents: int | None = None  # how many the corpus has
-    collection: str = "documents"  # what the store calls the documents
-    field: str = "embedding"  # what it calls their vectors
+    documents: int | None = None  # number of documents of the corpus
+    collection: str = "documents"  # the store's name for the documents
+    field: str = "embedding"  # its name for their vectors
     trained: str | None = None  # checkpoint whose embeddings are searched, None for the encoder's own
     dtype: str = "auto"  # the arithmetic that it was trained over
-    pool: PoolDepth | None = None  # how many candidates keep the answers, where that was measured
+    pool: PoolDepth | None = None  # measured number of candidates that keep the answers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
@@ -60,32 +60,35 @@ class ExportContext:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A decoder for one target."""
+    """A decoder exported to one target."""
 
     target: str
     title: str  # the target for people
     language: str  # of the text, as code blocks name it
-    text: str  # to paste, or where it is not possible, why not
+    text: str  # to paste, or the reason why it is not possible
     possible: bool = True
 
 
 @dataclass(frozen=True)
 class StoreSearch:
-    """How vector stores have a selector."""
+    """The vector stores' search that equals a selector."""
 
-    search: Literal["similarity", "mmr"]  # by which of their searches
-    weight: str | None = None  # the parameter that says how much relevance counts, 1 being all that counts
+    search: Literal["similarity", "mmr"]  # the name of the search
+    weight: str | None = None  # the parameter that weighs relevance, 1 being relevance alone
 
 
 STORE_SEARCHES = {"top_k": StoreSearch("similarity"), "mmr": StoreSearch("mmr", "relevance_weight")}
-"""The one place that knows selectors by name. Stores offer two searches; that the one they call MMR maximises what our
-selector of that name maximises is a fact about their code, which no declaration of ours can hold. A selector that is
-not here cannot be expressed, and the snippet says so."""
+"""Selectors that stores can express, the one place that knows selectors by name: that a store's MMR maximises the same
+as ours is a fact about its code, which no declaration of ours can hold. For others the snippet gives the reason."""
 
 
 @dataclass(frozen=True)
 class ExportTarget:
-    """write: the text for a decoder and its use, raises _Cannot; fetches: it has candidates, whose number matters."""
+    """A target of exports.
+
+    write: returns the text for a decoder and its use, or raises _NotExpressible; fetches: it gets candidates, whose
+    number matters
+    """
 
     title: str
     language: str
@@ -94,39 +97,54 @@ class ExportTarget:
 
 
 class _NotExpressible(Exception):
-    """Why a target has no words for a decoder."""
+    """The reason why a target cannot express a decoder."""
 
 
 def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> Snippet:
-    """The decoder for one of TARGETS. Raises ParamError."""
+    """Export a decoder to one target.
+
+    Parameters
+    ----------
+    decoder : the decoder.
+    target : a key of EXPORT_TARGETS, as "python", "json", "command" or the name of a store or framework.
+    use : the place where it will be used, by default placeholders.
+
+    Returns
+    -------
+    Snippet : the text to paste, or the reason why the target cannot express the decoder.
+
+    Raises
+    ------
+    ParamError : if the target is unknown or `decoder` is no Decoder.
+
+    Examples
+    --------
+    >>> import engine
+    >>> engine.export(engine.Decoder(engine.make("mmr")), "command").language
+    'bash'
+    """
     if target not in EXPORT_TARGETS:
         raise ParamError(f"target must be one of {', '.join(EXPORT_TARGETS)}; got {target!r}")
     if not isinstance(decoder, Decoder):
         raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
     export_target = EXPORT_TARGETS[target]
     try:
-        return Snippet(
-            target, export_target.title, export_target.language, export_target.write(decoder, use or ExportContext())
-        )
+        text = export_target.write(decoder, use or ExportContext())
     except _NotExpressible as reason:
-        return Snippet(
-            target,
-            export_target.title,
-            "text",
-            f"{export_target.title} cannot express this decoder: {reason}.\n",
-            possible=False,
-        )
+        text = f"{export_target.title} cannot express this decoder: {reason}.\n"
+        return Snippet(target, export_target.title, "text", text, possible=False)
+    return Snippet(target, export_target.title, export_target.language, text)
 
 
 def export_all(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snippet, ...]:
-    """The decoder for every target, in their order."""
+    """Export the decoder to every target, in their order."""
     return tuple(export(decoder, target_name, use) for target_name in EXPORT_TARGETS)
 
 
 def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Decoder, ExportContext | None]:
-    """A decoder and its use, None of a decoder alone, from the JSON export: its file, or its content.
+    """Read a decoder and its use from the JSON export, a file or its content; the use of a decoder alone is None.
 
-    Raises ParamError, or DataError where it is no such file.
+    Raises ParamError, or DataError if it is no such file.
     """
     if isinstance(setting, Decoder):
         return setting, None
@@ -134,11 +152,8 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
     try:
         content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
         decoder = from_json(content["decoder"])
-        context_fields = {
-            field_name: content[field_name]
-            for field_name in ("k", "corpus", "reading", "encoder", "trained", "dtype")
-            if field_name in content
-        }
+        field_names = ("k", "corpus", "reading", "encoder", "trained", "dtype")
+        context_fields = {name: content[name] for name in field_names if name in content}
         if unknown_arguments := context_fields.get("reading", {}).keys() - READING_ARGUMENTS:
             raise KeyError(min(unknown_arguments))
         return decoder, ExportContext(**{"encoder": None, **context_fields})
@@ -146,48 +161,47 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
         raise DataError(f"{setting_name} cannot be read: {error.strerror or error}") from None
     except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
         raise DataError(
-            f"{setting_name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, or "
-            "Export on the page"
+            f"{setting_name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, "
+            "or Export on the page"
         ) from None
 
 
 def _select_params(stage: Stage) -> list[tuple[Param, Any]]:
-    """Parameters with their values, without what few look for where it is at its default."""
+    """Return parameters with their values, without advanced ones at their default."""
     param_values = [(param, getattr(stage, param.name)) for param in stage.spec.params]
     return [(param, value) for param, value in param_values if not param.advanced or value != param.default]
 
 
 def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tuple[str, ...]:
-    """The decoder in a few lines of Python, which decode all queries of the corpus; after `import engine`."""
+    """Write the decoder as a few lines of Python that decode all queries of the corpus, after `import engine`."""
     use = use or ExportContext()
-    decoder_arguments = _format_arguments(decoder)
+    arguments = _format_arguments(decoder)
     if decoder.retrieve == Decoder(decoder.select).retrieve:
-        decoder_arguments = [argument for argument in decoder_arguments if not argument.startswith("retrieve=")]
+        arguments = [argument for argument in arguments if not argument.startswith("retrieve=")]
     has_own_vectors = use.encoder is None
     return (
         *_write_space_lines(use),
-        f"decoder = engine.Decoder({', '.join(decoder_arguments)})",
+        f"decoder = engine.Decoder({', '.join(arguments)})",
         *(_write_query_lines(use)[1:] if has_own_vectors else ()),
         f"ranking = engine.decode(decoder, space, {'queries' if has_own_vectors else 'dataset.queries'}, k={use.k})",
     )
 
 
 def _format_arguments(decoder: Decoder) -> list[str]:
-    """The arguments of a Decoder as Python writes them."""
-    decoder_arguments = []
-    for stage_name, _ in STAGE_FLAG_PREFIXES:
-        stage = getattr(decoder, stage_name)
+    """Format the arguments of a Decoder in Python."""
+    arguments = []
+    for name, _ in STAGE_FLAG_PREFIXES:
+        stage = getattr(decoder, name)
         if stage is not None:
             param_text = "".join(f", {param.name}={_format_literal(value)}" for param, value in _select_params(stage))
-            decoder_arguments.append(f"{stage_name}=engine.make({_format_literal(stage.spec.name)}{param_text})")
-    return decoder_arguments + ([f"depth={decoder.depth!r}"] if decoder.depth is not None else [])
+            arguments.append(f"{name}=engine.make({_format_literal(stage.spec.name)}{param_text})")
+    return arguments + ([f"depth={decoder.depth!r}"] if decoder.depth is not None else [])
 
 
 def _write_space_lines(use: ExportContext) -> list[str]:
-    """The lines that load and embed the corpus."""
-    embed_options = (
-        "" if use.encoder in (None, ExportContext().encoder) else f", encoder={_format_literal(use.encoder)}"
-    )
+    """Write the lines that load and embed the corpus."""
+    is_default = use.encoder in (None, ExportContext().encoder)
+    embed_options = "" if is_default else f", encoder={_format_literal(use.encoder)}"
     embed_options += "" if use.dtype == ExportContext().dtype else f", dtype={_format_literal(use.dtype)}"
     vectors = "dataset.vectors" if use.encoder is None else f"engine.embed(dataset.corpus{embed_options})"
     return [
@@ -198,34 +212,30 @@ def _write_space_lines(use: ExportContext) -> list[str]:
 
 
 def _format_keywords(arguments: Mapping[str, Any] | None) -> list[str]:
-    return [f"{argument_name}={_format_literal(value)}" for argument_name, value in (arguments or {}).items()]
+    return [f"{name}={_format_literal(value)}" for name, value in (arguments or {}).items()]
 
 
 def format_source_flags(use: ExportContext) -> list[str]:
-    """The words that name corpus, judgements and encoder to a command."""
-    command_words = ["--corpus", use.corpus]
-    for argument_name, value in (use.reading or {}).items():
-        match argument_name:
+    """Return the command-line words that select corpus, judgements and encoder."""
+    words = ["--corpus", use.corpus]
+    for name, value in (use.reading or {}).items():
+        match name:
             case "columns":
-                command_words += [
-                    word for column_role, column in value.items() for word in ("--column", f"{column_role}={column}")
-                ]
+                for column_role, column in value.items():
+                    words += ["--column", f"{column_role}={column}"]
             case "where":
-                column_pairs = [
-                    f"{column}={column_value}"
-                    for column, column_values in value.items()
-                    for column_value in column_values
-                ]
-                command_words += [word for column_pair in column_pairs for word in ("--where", column_pair)]
+                for column, column_values in value.items():
+                    for chosen in column_values:
+                        words += ["--where", f"{column}={chosen}"]
             case _:
-                command_words += [f"--{argument_name}", "tab" if value == "\t" else value]
-    command_words += [] if use.encoder in (None, ExportContext().encoder) else ["--encoder", use.encoder]
-    command_words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
-    return command_words + ([] if use.trained is None else ["--trained", use.trained])
+                words += [f"--{name}", "tab" if value == "\t" else value]
+    words += [] if use.encoder in (None, ExportContext().encoder) else ["--encoder", use.encoder]
+    words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
+    return words + ([] if use.trained is None else ["--trained", use.trained])
 
 
 def _write_query_lines(use: ExportContext) -> list[str]:
-    """The lines that make the queries."""
+    """Write the lines that make the queries."""
     if use.encoder is not None:
         return [f"queries = [{_format_literal(use.query)}]"]
     return ["# Vectors of the encoder that made those of the corpus.", 'queries = engine.load_vectors("queries.npy")']
@@ -247,7 +257,7 @@ def _write_python(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_json(decoder: Decoder, use: ExportContext) -> str:
-    """What `read_setting` reads."""
+    """Write the JSON that `read_setting` reads."""
     content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}
@@ -258,51 +268,46 @@ def _write_json(decoder: Decoder, use: ExportContext) -> str:
 def _write_command(decoder: Decoder, use: ExportContext) -> str:
     if use.encoder is None:
         raise _NotExpressible("the corpus came with its own vectors, and a command can only ask in words")
-    command_words = ["frontier", "decode", *format_source_flags(use), "--query", use.query, "-k", SET_SIZE.text(use.k)]
-    for stage_name, flag_prefix in STAGE_FLAG_PREFIXES:
-        if (stage := getattr(decoder, stage_name)) is not None:
-            command_words += [f"--{stage_name}", stage.spec.name]
-            # A checkpoint has a say in what is left out.
-            all_params = [(p, getattr(stage, p.name)) for p in stage.spec.params]
+    words = ["frontier", "decode", *format_source_flags(use), "--query", use.query, "-k", SET_SIZE.text(use.k)]
+    for name, flag_prefix in STAGE_FLAG_PREFIXES:
+        if (stage := getattr(decoder, name)) is not None:
+            words += [f"--{name}", stage.spec.name]
+            # A checkpoint brings defaults of its own, so all values are written.
+            all_params = [(param, getattr(stage, param.name)) for param in stage.spec.params]
             for param, value in _select_params(stage) if use.trained is None else all_params:
-                command_words += [f"--{flag_prefix}{param.flag[2:]}", param.text(value)]
+                words += [f"--{flag_prefix}{param.flag[2:]}", param.text(value)]
     if decoder.depth is not None:
-        command_words += [DEPTH.flag, DEPTH.text(decoder.depth)]
-    return command_line(command_words) + "\n"
+        words += [DEPTH.flag, DEPTH.text(decoder.depth)]
+    return command_line(words) + "\n"
 
 
 def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
     embedding_notes = []
     if use.encoder is not None and use.trained is None:
-        embedding_arguments = ", ".join(
-            [_format_literal(use.encoder), *_format_keywords({"dtype": use.dtype} if use.dtype != "auto" else None)]
-        )
-        embedding_notes = [
-            f"A new store gets such vectors by engine.integrations.langchain.FrontierEmbeddings({embedding_arguments})."
-        ]
+        keywords = {} if use.dtype == "auto" else {"dtype": use.dtype}
+        arguments = ", ".join([_format_literal(use.encoder), *_format_keywords(keywords)])
+        adapter = f"engine.integrations.langchain.FrontierEmbeddings({arguments})"
+        embedding_notes = [f"A new store gets such vectors by {adapter}."]
     if not _has_store_search(decoder):
-        n_candidates, notes = _resolve_n_fetched(decoder, use)
+        count, notes = _resolve_n_fetched(decoder, use)
+        store_note = "store: your vector store; a document with its vector in metadata is not embedded."
         return _join_lines(
             *_write_imports("engine.integrations.langchain", "FrontierCompressor"),
-            *_wrap_comments(
-                "store: your vector store; a document with its vector in metadata is not embedded.",
-                *notes,
-                *embedding_notes,
-            ),
+            *_wrap_comments(store_note, *notes, *embedding_notes),
             *_write_constructor("compressor", "FrontierCompressor", decoder, use, "encoder=store.embeddings"),
             f"query = {_format_literal(use.query)}",
-            f"documents = compressor.compress_documents(store.similarity_search(query, k={n_candidates}), query)",
+            f"documents = compressor.compress_documents(store.similarity_search(query, k={count}), query)",
         )
-    search_type, relevance_weight, notes = _resolve_store_search(decoder, use)
+    search, weight, notes = _resolve_store_search(decoder, use)
     search_kwargs: dict[str, Any] = {"k": _resolve_set_size(decoder, use)}
-    if search_type == "mmr":
-        search_kwargs["fetch_k"], pool_notes = _resolve_store_pool(decoder, use)
-        search_kwargs["lambda_mult"] = relevance_weight
-        notes += ["lambda_mult: 1 is pure relevance, as here.", *pool_notes]
+    if search == "mmr":
+        search_kwargs["fetch_k"], remarks = _resolve_store_pool(decoder, use)
+        search_kwargs["lambda_mult"] = weight
+        notes += ["lambda_mult: 1 is pure relevance, as here.", *remarks]
     return _join_lines(
         *_wrap_comments("store: your vector store.", *notes, *embedding_notes),
         "retriever = store.as_retriever(",
-        f"    search_type={_format_literal(search_type)},",
+        f"    search_type={_format_literal(search)},",
         f"    search_kwargs={_format_literal(search_kwargs)},",
         ")",
         f"documents = retriever.invoke({_format_literal(use.query)})",
@@ -310,35 +315,33 @@ def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
-    n_candidates, notes = _resolve_n_fetched(decoder, use)
+    count, notes = _resolve_n_fetched(decoder, use)
     return _join_lines(
         *_write_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
         *_wrap_comments("index: your VectorStoreIndex; embed_model: what embedded it.", *notes),
         *_write_constructor("postprocessor", "FrontierPostprocessor", decoder, use, "encoder=embed_model"),
         f"query = {_format_literal(use.query)}",
-        f"fetched = index.as_retriever(similarity_top_k={n_candidates}, embed_model=embed_model).retrieve(query)",
+        f"fetched = index.as_retriever(similarity_top_k={count}, embed_model=embed_model).retrieve(query)",
         "nodes = postprocessor.postprocess_nodes(fetched, query_str=query)",
     )
 
 
 def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
-    n_candidates, notes = _resolve_n_fetched(decoder, use)
-    store_note = (
-        "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
-    )
+    count, notes = _resolve_n_fetched(decoder, use)
+    note = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
     return _join_lines(
         *_write_imports("engine.integrations.haystack", "FrontierRanker"),
-        *_wrap_comments(store_note, *notes),
+        *_wrap_comments(note, *notes),
         *_write_constructor("ranker", "FrontierRanker", decoder, use),
         f"query = {_format_literal(use.query)}",
-        f'fetched = retriever.run(query_embedding=vector, top_k={n_candidates})["documents"]',
+        f'fetched = retriever.run(query_embedding=vector, top_k={count})["documents"]',
         'documents = ranker.run(query=query, documents=fetched, query_embedding=vector)["documents"]',
     )
 
 
 def _write_service(decoder: Decoder, use: ExportContext) -> str:
-    request_body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
-    quoted_body = shlex.quote(in_json(json.dumps(request_body, ensure_ascii=False)))
+    body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
+    quoted_body = shlex.quote(in_json(json.dumps(body, ensure_ascii=False)))
     return _join_lines(
         "# setting.json: the JSON export.",
         "frontier answer --decoder setting.json",
@@ -352,17 +355,14 @@ def _write_imports(module: str, imported_name: str) -> list[str]:
 
 
 def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
-    """The lines that make an adapter, or call a function, with a decoder."""
+    """Write the lines that make an adapter, or call a function, with a decoder."""
     decoder_argument = f"decoder=engine.Decoder({', '.join(_format_arguments(decoder))})"
-    return [
-        f"{variable_name} = {adapter}(",
-        *(f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)),
-        ")",
-    ]
+    arguments = [f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)]
+    return [f"{variable_name} = {adapter}(", *arguments, ")"]
 
 
 def _has_store_search(decoder: Decoder) -> bool:
-    """Whether vector stores have the decoder themselves."""
+    """Return True if vector stores have a search that equals the decoder."""
     try:
         return bool(_resolve_store_search(decoder, ExportContext()))
     except _NotExpressible:
@@ -370,30 +370,26 @@ def _has_store_search(decoder: Decoder) -> bool:
 
 
 def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
-    """How many candidates an integration is to get, and what to note. Raises _Cannot."""
+    """Return the number of candidates for an integration, and notes on it. Raises _NotExpressible."""
     reranker = decoder.rerank
     if not decoder.retrieve.inner_product:
         raise _NotExpressible(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE_HINT}")
     if reranker is not None and reranker.corpus_wide:
-        raise _NotExpressible(
-            f"{reranker.label} reranks by the whole corpus, and a store gives candidates; {SERVE_HINT}"
-        )
+        reason = f"{reranker.label} reranks by the whole corpus, and a store gives candidates"
+        raise _NotExpressible(f"{reason}; {SERVE_HINT}")
     notes = _describe_vectors(use)
     if decoder.depth is not None:
         return decoder.depth, notes
     if use.pool is not None:
         return use.pool.depth, [*notes, _describe_pool(use.pool)]
-    n_candidates = max(use.k, min(DEFAULT_N_FETCHED, use.documents or DEFAULT_N_FETCHED))
-    if n_candidates == use.documents:
-        return n_candidates, [*notes, f"All {n_candidates:,} documents are candidates, as here."]
-    return n_candidates, [
-        *notes,
-        f"{n_candidates:,} candidates: not measured; engine.pool_depth says how many keep the answers.",
-    ]
+    count = max(use.k, min(DEFAULT_N_FETCHED, use.documents or DEFAULT_N_FETCHED))
+    if count == use.documents:
+        return count, [*notes, f"All {count:,} documents are candidates, as here."]
+    return count, [*notes, f"{count:,} candidates: not measured; engine.pool_depth says how many keep the answers."]
 
 
 def _describe_pool(pool: PoolDepth) -> str:
-    """What was measured of a pool, in a sentence."""
+    """Return a sentence about a measured pool."""
     return (
         f"{pool.depth:,} candidates: measured on {counted(pool.queries, 'query', 'queries')}, of which "
         f"{100 * pool.share:.3g}% get the same documents as from all."
@@ -401,7 +397,7 @@ def _describe_pool(pool: PoolDepth) -> str:
 
 
 def _describe_vectors(use: ExportContext) -> list[str]:
-    """What to note of the vectors that a store has."""
+    """Return notes on the vectors that a store must hold."""
     notes = ["The same answers need the same vectors, of length 1."]
     if use.trained is not None:
         notes.append(
@@ -416,7 +412,7 @@ MAX_QDRANT_POOL = 16_384
 
 def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
     if not _has_store_search(decoder):
-        n_candidates, notes = _resolve_n_fetched(decoder, use)
+        count, notes = _resolve_n_fetched(decoder, use)
         if decoder.rerank is not None and decoder.rerank.words:
             raise _NotExpressible(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
         answer_arguments = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
@@ -426,18 +422,18 @@ def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
             "fetched = client.query_points(",
             f"    collection_name={_format_literal(use.collection)},",
             "    query=vector,",
-            f"    limit={n_candidates},",
+            f"    limit={count},",
             "    with_vectors=True,",
             ").points",
             *_write_constructor("found", "answer", decoder, use, *answer_arguments),
             "points = [fetched[row] for row in found.rows]",
         )
-    search_type, relevance_weight, notes = _resolve_store_search(decoder, use)
+    search, weight, notes = _resolve_store_search(decoder, use)
     query_code = "vector"
-    if search_type == "mmr":
-        pool_size, pool_notes = _resolve_store_pool(decoder, use, MAX_QDRANT_POOL)
-        notes += [f"diversity: 1 is pure diversity, so it is 1 − {relevance_weight!r}.", *pool_notes]
-        mmr_code = f"models.Mmr(diversity={_compute_diversity(relevance_weight)!r}, candidates_limit={pool_size})"
+    if search == "mmr":
+        pool_size, remarks = _resolve_store_pool(decoder, use, MAX_QDRANT_POOL)
+        notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
+        mmr_code = f"models.Mmr(diversity={_compute_diversity(weight)!r}, candidates_limit={pool_size})"
         query_code = f"models.NearestQuery(nearest=vector, mmr={mmr_code})"
     return _join_lines(
         "from qdrant_client import models",
@@ -456,36 +452,34 @@ OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 
 def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
-    """https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr"""
-    search_type, relevance_weight, notes = _resolve_store_search(decoder, use)
+    # https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr
+    search, weight, notes = _resolve_store_search(decoder, use)
     set_size = _resolve_set_size(decoder, use)
     knn_query = {"vector": [0.12, 0.54, 0.91], "k": set_size}
-    request_body: dict[str, Any] = {"size": set_size, "query": {"knn": {use.field: knn_query}}}
+    body: dict[str, Any] = {"size": set_size, "query": {"knn": {use.field: knn_query}}}
     setup_notes = ["vector: the query's embedding; the field's space_type: cosinesimil (others score on other scales)."]
-    if search_type == "mmr":
-        pool_size, pool_notes = _resolve_store_pool(decoder, use, MAX_OPENSEARCH_POOL)
+    if search == "mmr":
+        pool_size, remarks = _resolve_store_pool(decoder, use, MAX_OPENSEARCH_POOL)
         knn_query["k"] = pool_size
-        request_body["ext"] = {"mmr": {"diversity": _compute_diversity(relevance_weight), "candidates": pool_size}}
-        enabled_factories = json.dumps(list(OPENSEARCH_FACTORIES))
-        setup_notes += [f"diversity: 1 is pure diversity, so it is 1 − {relevance_weight!r}.", *pool_notes]
-        setup_notes += [
-            f"OpenSearch 3.3 or newer, with cluster.search.enabled_system_generated_factories set to {enabled_factories}."
-        ]
+        body["ext"] = {"mmr": {"diversity": _compute_diversity(weight), "candidates": pool_size}}
+        factories = json.dumps(list(OPENSEARCH_FACTORIES))
+        setup_notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
+        cluster_setting = f"cluster.search.enabled_system_generated_factories set to {factories}"
+        setup_notes += [f"OpenSearch 3.3 or newer, with {cluster_setting}."]
     return _join_lines(
         *_wrap_comments(*setup_notes, *notes),
         f"POST /{quote(use.collection, safe='')}/_search",
-        json.dumps(request_body, ensure_ascii=False, indent=2, allow_nan=False),
+        json.dumps(body, ensure_ascii=False, indent=2, allow_nan=False),
     )
 
 
 def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
-    """The search, the weight of relevance in it, and what to note. Raises _Cannot."""
+    """Return the store's search, its weight of relevance, and notes. Raises _NotExpressible."""
     selector: Selector = decoder.select
     store_search = STORE_SEARCHES.get(selector.spec.name)
     if store_search is None:
-        raise _NotExpressible(
-            f"its searches are by similarity or MMR, and nothing like {selector.spec.title}; {SERVE_HINT}"
-        )
+        reason = f"its searches are by similarity or MMR, and nothing like {selector.spec.title}"
+        raise _NotExpressible(f"{reason}; {SERVE_HINT}")
     for param in selector.spec.params:
         value = getattr(selector, param.name)
         if param.name != store_search.weight and value != param.default:
@@ -494,53 +488,48 @@ def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, fl
         raise _NotExpressible(f"it ranks by vectors, not by {decoder.retrieve.label}")
     if decoder.rerank is not None:
         raise _NotExpressible(f"it does not rerank by {decoder.rerank.label}")
-    relevance_weight = 1.0 if store_search.weight is None else float(getattr(selector, store_search.weight))
-    return store_search.search, relevance_weight, _describe_vectors(use)
+    weight = 1.0 if store_search.weight is None else float(getattr(selector, store_search.weight))
+    return store_search.search, weight, _describe_vectors(use)
 
 
 def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
-    """How many a query gets: no more than the pool holds."""
+    """Return the number of documents a query gets, at most the pool."""
     return min(use.k, decoder.depth or use.k)
 
 
 def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | None = None) -> tuple[int, list[str]]:
-    """How many documents a store's MMR is to look at, and what to note of it. Raises _Cannot."""
+    """Return the number of documents a store's MMR looks at, and notes on it. Raises _NotExpressible."""
     if decoder.depth is not None:
         if max_pool is not None and decoder.depth > max_pool:
-            raise _NotExpressible(
-                f"its MMR looks at {max_pool:,} documents at most, and the pool here is {decoder.depth:,}"
-            )
+            reason = f"its MMR looks at {max_pool:,} documents at most"
+            raise _NotExpressible(f"{reason}, and the pool here is {decoder.depth:,}")
         return decoder.depth, []
     if use.pool is not None and (max_pool is None or use.pool.depth <= max_pool):
         return use.pool.depth, [_describe_pool(use.pool)]
-    pool_size = min(
-        size_limit
-        for size_limit in (max(use.documents or DEFAULT_STORE_POOL, use.k), max_pool)
-        if size_limit is not None
-    )
+    pool_size = max(use.documents or DEFAULT_STORE_POOL, use.k)
+    if max_pool is not None:
+        pool_size = min(pool_size, max_pool)
     if use.documents is not None and pool_size >= use.documents:
         return pool_size, [f"MMR looks at all {pool_size:,} documents, as was measured here; fewer are faster."]
     return pool_size, [
-        f"MMR looks at the {pool_size:,} nearest only; here all documents were looked at, so answers can differ. To measure "
-        f"what will run: {DEPTH.flag} {pool_size}."
+        f"MMR looks at the {pool_size:,} nearest only; here all documents were looked at, so answers can differ. To "
+        f"measure what will run: {DEPTH.flag} {pool_size}."
     ]
 
 
-def _compute_diversity(relevance_weight: float) -> float:
-    """How much diversity counts, where relevance counts `relevance_weight`; without the noise of the subtraction."""
-    return float(f"{1 - relevance_weight:.12g}")
+def _compute_diversity(weight: float) -> float:
+    """Return the weight of diversity for a weight of relevance."""
+    # Twelve digits drop the noise of the subtraction.
+    return float(f"{1 - weight:.12g}")
 
 
 def _wrap_comments(*notes: str) -> list[str]:
-    return [
-        comment_line
-        for note in notes
-        for comment_line in fill(note, 100, initial_indent="# ", subsequent_indent="#   ").split("\n")
-    ]
+    comments = [fill(note, 100, initial_indent="# ", subsequent_indent="#   ") for note in notes]
+    return [line for comment in comments for line in comment.split("\n")]
 
 
 def _format_literal(value: Any) -> str:
-    """The value in Python, strings in double quotes: JSON's strings are Python's too."""
+    """Format a value in Python, strings in double quotes: JSON's strings are valid in Python."""
     match value:
         case str():
             return in_json(json.dumps(value, ensure_ascii=False))
@@ -566,4 +555,4 @@ EXPORT_TARGETS = {
     "qdrant": ExportTarget("Qdrant", "python", _write_qdrant, fetches=True),
     "opensearch": ExportTarget("OpenSearch", "http", _write_opensearch, fetches=True),
 }
-"""What a decoder can be exported to."""
+"""The targets that a decoder can be exported to."""

@@ -1,4 +1,4 @@
-"""The frontier: what relevance costs in diversity and back, with bands that say how sure that is."""
+"""The frontier of relevance and diversity, with confidence bands."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS, title_of
 from engine.evaluation.paired import (
-    EQUALITY_TOLERANCE,
+    TIE_TOLERANCE,
     AlignedCells,
     align_on_common_queries,
     declared_parameters,
@@ -29,7 +29,7 @@ from engine.stages import methods
 
 BAND_RESAMPLES = 1000
 TIME_AXIS = "milliseconds"
-"""The axis of a query's time, which is no metric: a number for each point, of which less is better."""
+"""The axis of a query's time: no metric but one number a cell, of which less is better."""
 KEPT_SHARE = Real(
     default=0.95,
     low=0.0,
@@ -40,13 +40,13 @@ KEPT_SHARE = Real(
     help="How much of the baseline's value must be kept.",
 )
 UNTIMED_REASON = "cells of one query alone, and runs of other systems, have none"
-"""Why points have no time."""
-_EQUALITY_DECIMALS = -round(math.log10(EQUALITY_TOLERANCE))
+"""The reason why cells have no time."""
+_EQUALITY_DECIMALS = -round(math.log10(TIE_TOLERANCE))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
-    """A decoder's place on the chart."""
+    """A decoder's point on the chart."""
 
     point: Any  # its cell
     name: str  # short, of the decoder
@@ -86,12 +86,12 @@ class Frontier:
 
     @property
     def direction(self) -> int:
-        """What makes more of x better: 1 for a metric, −1 for a time."""
+        """The direction in which x improves: 1 for a metric, −1 for a time."""
         return _axis_direction(self.x)
 
     @property
     def remark(self) -> str:
-        """What is said of the points without a time; empty where there are none."""
+        """A sentence about the settings without a time; empty if there are none."""
         if not self.untimed:
             return ""
         have, were = ("has", "was") if self.untimed == 1 else ("have", "were")
@@ -99,7 +99,7 @@ class Frontier:
 
     @property
     def points(self) -> tuple[FrontierPoint, ...]:
-        """All points, curve by curve."""
+        """All points, one curve after the other."""
         return tuple(point for curve in self.curves.values() for point in curve)
 
 
@@ -113,14 +113,40 @@ def frontier(
     seed: int = 0,
     resamples: int = BAND_RESAMPLES,
 ) -> Frontier:
-    """The frontier of a sweep's points at k in two metrics, of both of which more is better.
+    """Compute the frontier of a sweep's cells at k in two metrics.
 
-    points: of one split, of any k; x: may be "milliseconds", the time of a query, of which less is better: points
-    without one are left out and counted; reference: (x, y) from which the hypervolume is measured, by default the worst
-    x and the worst y among the points: give one to compare two frontiers. A curve is a method with its scorers and all
-    parameters but one: of the numbers that vary, the first declared is swept, and every combination of the others is a
-    curve of its own. Bands are percentile intervals of a bootstrap over queries, the draws shared by all points; each
-    is for its point alone. Raises ParamError or DataError.
+    A curve is a method with its scorers and all parameters but one: of the numbers that vary, the first declared is
+    swept, and every combination of the others is a curve of its own. Bands are percentile intervals of a bootstrap over
+    queries with draws shared by all points; each is for its point alone.
+
+    Parameters
+    ----------
+    points : cells of one split, of any k.
+    x : a metric of which more is better, or "milliseconds", the time of a query; cells without a time are counted.
+    y : a metric of which more is better.
+    k : the size of the retrieved sets.
+    reference : (x, y) from which the hypervolume is measured, by default the worst x and the worst y of the cells;
+        give one to compare two frontiers.
+    seed : the seed of the bands' draws.
+    resamples : the number of the bands' draws.
+
+    Returns
+    -------
+    Frontier : the curves, the points that no other dominates, and the hypervolume.
+
+    Raises
+    ------
+    ParamError : if an axis is unknown or less of it is better.
+    DataError : if the cells have no query in common, or none has a time.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
+    >>> cells = list(engine.sweep(engine.grid(list(engine.methods("selector"))[1], 3), space, queries, qrels, k=2))
+    >>> [(point.x, point.y) for point in engine.frontier(cells, k=2).front]
+    [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)]
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     for axis_name, metric in (("x", x), ("y", y)):
@@ -133,40 +159,31 @@ def frontier(
     if not timed_cells:
         raise DataError(f"no point at k = {k} has a time: {UNTIMED_REASON}")
     aligned = align_on_common_queries(timed_cells, (y,) if x == TIME_AXIS else (x, y), k)
-    mean_points, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
+    means, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
     axis_signs = np.array([_axis_direction(x), 1])
-    is_dominated = find_dominated(mean_points * axis_signs)
-    reference_point = _resolve_reference(reference, mean_points * axis_signs, axis_signs)
-    with_scorers = needs_scorer_names([*aligned.cells, *aligned.left_out])
-    frontier_curves = {}
+    dominated = find_dominated(means * axis_signs)
+    reference_point = _resolve_reference(reference, means * axis_signs, axis_signs)
+    scorers = needs_scorer_names([*aligned.cells, *aligned.left_out])
+    curves = {}
     for members in _group_into_curves(aligned.cells):
-        curve_label = format_decoder(aligned.cells[members.members[0]].decoder, with_scorers, omitted=members.swept)
-        frontier_curves[curve_label] = _build_curve_points(
-            members, aligned.cells, with_scorers, mean_points, bands, is_dominated
-        )
-    front = [cell for members in frontier_curves.values() for cell in members if not cell.dominated]
+        label = format_decoder(aligned.cells[members.members[0]].decoder, scorers, omitted=members.swept)
+        curves[label] = _build_curve_points(members, aligned.cells, scorers, means, bands, dominated)
+    front = [point for curve in curves.values() for point in curve if not point.dominated]
+
+    def order_on_front(point: FrontierPoint) -> tuple[float, float, str]:
+        return round(point.x, _EQUALITY_DECIMALS), -round(point.y, _EQUALITY_DECIMALS), point.point.label
+
     return Frontier(
-        curves=frontier_curves,
-        front=tuple(
-            sorted(
-                front,
-                key=lambda cell: (
-                    round(cell.x, _EQUALITY_DECIMALS),
-                    -round(cell.y, _EQUALITY_DECIMALS),
-                    cell.point.label,
-                ),
-            )
-        ),
-        hypervolume=compute_hypervolume(
-            mean_points * axis_signs, (_axis_direction(x) * reference_point[0], reference_point[1])
-        ),
+        curves=curves,
+        front=tuple(sorted(front, key=order_on_front)),
+        hypervolume=compute_hypervolume(means * axis_signs, (axis_signs[0] * reference_point[0], reference_point[1])),
         reference=reference_point,
         k=aligned.cells[0].k,
         x=x,
         y=y,
         queries=len(aligned.queries),
         asked=aligned.n_common,
-        left_out=tuple(format_decoder(cell.decoder, with_scorers) for cell in aligned.left_out),
+        left_out=tuple(format_decoder(cell.decoder, scorers) for cell in aligned.left_out),
         resamples=resamples,
         seed=seed,
         untimed=len(cells) - len(timed_cells),
@@ -174,7 +191,7 @@ def frontier(
 
 
 def format_axis_title(axis: str) -> str:
-    """A metric, or the time, as charts write it."""
+    """Return the title of an axis, a metric or the time, as charts write it."""
     return "milliseconds a query" if axis == TIME_AXIS else title_of(axis)
 
 
@@ -185,36 +202,32 @@ def _axis_direction(axis: str) -> int:
 def _compute_means_and_bands(
     aligned: AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """(m, 2) means, or times and means; and (m, 4) ends of their intervals in x and y."""
-    axis_values = np.concatenate([aligned.values[axis] for axis in (x, y) if axis != TIME_AXIS], axis=1)
-    axis_means, interval_ends, n_cells = (
-        axis_values.mean(0),
-        [*bootstrap_intervals(axis_values, resamples, seed)],
-        len(aligned.cells),
-    )
+    """Return the (m, 2) means, or times and means, and the (m, 4) ends of their intervals in x and y."""
+    measured = np.concatenate([aligned.values[axis] for axis in (x, y) if axis != TIME_AXIS], axis=1)
+    axis_means, n_cells = measured.mean(0), len(aligned.cells)
+    interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
     if x == TIME_AXIS:
         axis_means = np.concatenate([[cell.latency for cell in aligned.cells], axis_means])
         interval_ends = [*[(None, None)] * n_cells, *interval_ends]
-    return axis_means.reshape(2, -1).T, [
-        x_ends + y_ends for x_ends, y_ends in zip(interval_ends[:n_cells], interval_ends[n_cells:], strict=True)
-    ]
+    end_pairs = zip(interval_ends[:n_cells], interval_ends[n_cells:], strict=True)
+    return axis_means.reshape(2, -1).T, [x_ends + y_ends for x_ends, y_ends in end_pairs]
 
 
 def _build_curve_points(
     members: "_CurveMembers",
     cells: Sequence[Any],
-    with_scorers: bool,
-    mean_points: np.ndarray,
-    interval_bands: Sequence[Any],
-    is_dominated: np.ndarray,
+    scorers: bool,
+    means: np.ndarray,
+    bands: Sequence[Any],
+    dominated: np.ndarray,
 ) -> tuple[FrontierPoint, ...]:
-    """The points of a curve; mean_points: (m, 2) means; interval_bands: (m, 4) ends in x and y; is_dominated: (m,) dominated."""
+    """Build the points of a curve; means: (m, 2); bands: (m, 4) ends in x and y; dominated: (m,) bool."""
     frontier_points = []
-    for cell_index, param_value in zip(members.members, members.values, strict=True):
-        (x, y), (x_low, x_high, y_low, y_high) = mean_points[cell_index].tolist(), interval_bands[cell_index]
-        frontier_point = FrontierPoint(
-            point=cells[cell_index],
-            name=format_decoder(cells[cell_index].decoder, with_scorers),
+    for index, param_value in zip(members.members, members.values, strict=True):
+        (x, y), (x_low, x_high, y_low, y_high) = means[index].tolist(), bands[index]
+        point = FrontierPoint(
+            point=cells[index],
+            name=format_decoder(cells[index].decoder, scorers),
             parameter=members.swept[1] if members.swept else "",
             value=param_value,
             x=x,
@@ -223,95 +236,81 @@ def _build_curve_points(
             x_high=x_high,
             y_low=y_low,
             y_high=y_high,
-            dominated=bool(is_dominated[cell_index]),
+            dominated=bool(dominated[index]),
         )
-        frontier_points.append(frontier_point)
+        frontier_points.append(point)
     return tuple(frontier_points)
 
 
 def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
-    """Each method's setting with the best x among those that keep `share` of the baseline's y, the baseline first.
+    """Select each method's setting with the best x that keeps `share` of the baseline's y; the baseline is first.
 
-    A method behind other scorers is another one.
-
-    baseline: the label of one of the points; share: in [0, 1]. Where none of a method's settings keeps so much, the one
-    with the most y stands for it. Ties go to more of the other metric, then to the first. Raises ParamError.
+    A method behind other scorers is another one. baseline: the label of one of the points; share: in [0, 1]. If none of
+    a method's settings keeps that much, the one with the most y represents it. Ties go to more of the other metric,
+    then to the first. Raises ParamError.
     """
     share = KEPT_SHARE.check(share)
 
-    def kind(frontier_point: FrontierPoint) -> tuple[str | None, ...]:
-        decoder = frontier_point.point.decoder
-        return frontier_point.point.method, *(
-            (decoder.get(stage_role) or {}).get("name") for stage_role in ("retrieve", "rerank")
-        )
+    def kind(point: FrontierPoint) -> tuple[str | None, ...]:
+        decoder = point.point.decoder
+        return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
-    baseline_point = next(
-        (frontier_point for frontier_point in frontier.points if frontier_point.point.label == baseline), None
-    )
-    if baseline_point is None:
+    base = next((point for point in frontier.points if point.point.label == baseline), None)
+    if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
-    y_floor = compute_floor(baseline_point, share)
+    y_floor = compute_floor(base, share)
     best_by_kind: dict[Any, FrontierPoint] = {}
-    for frontier_point in frontier.points:
-        if kind(frontier_point) not in best_by_kind or _is_better(
-            frontier_point, best_by_kind[kind(frontier_point)], y_floor, frontier.direction
-        ):
-            best_by_kind[kind(frontier_point)] = frontier_point
-    return (
-        baseline_point,
-        *(frontier_point for frontier_point in best_by_kind.values() if kind(frontier_point) != kind(baseline_point)),
-    )
+    for point in frontier.points:
+        if kind(point) not in best_by_kind or _is_better(point, best_by_kind[kind(point)], y_floor, frontier.direction):
+            best_by_kind[kind(point)] = point
+    return (base, *(point for point in best_by_kind.values() if kind(point) != kind(base)))
 
 
-def compute_floor(baseline_point: FrontierPoint, share: float) -> float:
-    """The least y that keeps a share of the baseline's, rounding allowed for."""
-    return baseline_point.y - (1 - share) * abs(baseline_point.y) - EQUALITY_TOLERANCE
+def compute_floor(base: FrontierPoint, share: float) -> float:
+    """Return the smallest y that keeps a share of the baseline's, rounding allowed for."""
+    return base.y - (1 - share) * abs(base.y) - TIE_TOLERANCE
 
 
 def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
-    """Whether p has a better x than another of those that reach the floor, or is nearer to it."""
+    """Return True if the candidate has the better x among those that reach the floor, or comes nearer to it."""
     reaches_floor = candidate.y >= y_floor
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
-    axis_pairs = ((direction * frontier_point.x, frontier_point.y) for frontier_point in (candidate, incumbent))
-    (candidate_main, candidate_tie), (incumbent_main, incumbent_tie) = (
-        axis_pair if reaches_floor else axis_pair[::-1] for axis_pair in axis_pairs
-    )
-    return candidate_main > incumbent_main + EQUALITY_TOLERANCE or (
-        abs(candidate_main - incumbent_main) <= EQUALITY_TOLERANCE
-        and candidate_tie > incumbent_tie + EQUALITY_TOLERANCE
-    )
+    # At the floor x counts and y breaks ties; below it the other way round.
+    pairs = [(direction * point.x, point.y) for point in (candidate, incumbent)]
+    (main, tie), (other_main, other_tie) = pairs if reaches_floor else [pair[::-1] for pair in pairs]
+    if abs(main - other_main) <= TIE_TOLERANCE and tie > other_tie + TIE_TOLERANCE:
+        return True
+    return main > other_main + TIE_TOLERANCE
 
 
-def find_dominated(mean_points: np.ndarray) -> np.ndarray:
-    """(m,) whether another of the (m, 2) points is at least as good in both numbers and better in one.
+def find_dominated(means: np.ndarray) -> np.ndarray:
+    """Return the (m,) mask of (m, 2) points dominated by one at least as good in both numbers and better in one.
 
-    Points at the same place do not dominate one another. Numbers within rounding are the same: two methods that return
-    one set in two orders are worth the same.
+    Equal points do not dominate one another, and numbers within rounding are equal: two methods that return one set in
+    two orders tie.
     """
-    x_values, y_values = np.round(np.asarray(mean_points, dtype=np.float64), _EQUALITY_DECIMALS).reshape(-1, 2).T
-    is_dominated = np.zeros(len(x_values), dtype=bool)
-    best_y_right = best_y_here = -math.inf  # the best y further right; the best y at this x
+    x_values, y_values = np.round(np.asarray(means, dtype=np.float64), _EQUALITY_DECIMALS).reshape(-1, 2).T
+    dominated = np.zeros(len(x_values), dtype=bool)
+    # From right to left: the best y further right, and the best y at this x.
+    best_y_right = best_y_here = -math.inf
     last_x = None
-    for point_index in np.lexsort((-y_values, -x_values)):
-        if x_values[point_index] != last_x:
-            best_y_right, best_y_here, last_x = (
-                max(best_y_right, best_y_here),
-                y_values[point_index],
-                x_values[point_index],
-            )
-        is_dominated[point_index] = y_values[point_index] <= best_y_right or y_values[point_index] < best_y_here
-    return is_dominated
+    for index in np.lexsort((-y_values, -x_values)):
+        if x_values[index] != last_x:
+            best_y_right = max(best_y_right, best_y_here)
+            best_y_here, last_x = y_values[index], x_values[index]
+        dominated[index] = y_values[index] <= best_y_right or y_values[index] < best_y_here
+    return dominated
 
 
-def compute_hypervolume(mean_points: np.ndarray, reference: tuple[float, float]) -> float:
-    """The area that (m, 2) points dominate above and to the right of the reference: Zitzler & Thiele 1998.
+def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> float:
+    """Compute the area that (m, 2) points dominate above and right of the reference (Zitzler & Thiele 1998).
 
     A point that is not better than the reference in both numbers adds nothing.
     """
-    mean_points = np.asarray(mean_points, dtype=np.float64).reshape(-1, 2) - reference
+    means = np.asarray(means, dtype=np.float64).reshape(-1, 2) - reference
     total_area = best_height = 0.0
-    for x_excess, y_excess in mean_points[np.lexsort((-mean_points[:, 1], -mean_points[:, 0]))].tolist():
+    for x_excess, y_excess in means[np.lexsort((-means[:, 1], -means[:, 0]))].tolist():
         if x_excess > 0 and y_excess > best_height:
             total_area += x_excess * (y_excess - best_height)
             best_height = y_excess
@@ -321,7 +320,7 @@ def compute_hypervolume(mean_points: np.ndarray, reference: tuple[float, float])
 def _resolve_reference(
     reference: tuple[float, float] | None, signed_means: np.ndarray, axis_signs: np.ndarray
 ) -> tuple[float, float]:
-    """The reference given, or the worst of each; signed_means: (m, 2) of which more is better, the axes times their signs."""
+    """Return the reference, checked, or the worst x and y; signed_means: (m, 2), of which more is better."""
     if reference is None:
         x, y = (axis_signs * signed_means.min(0)).tolist()
         return x, y
@@ -338,52 +337,41 @@ class _CurveMembers(NamedTuple):
 
 
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
-    """The points joined, in an order that does not depend on theirs."""
+    """Group cells into curves, in an order that does not depend on theirs."""
     method_order = {method_name: method_index for method_index, method_name in enumerate(methods())}
     cell_settings = [_collect_settings(cell) for cell in cells]
 
-    def kind(cell_index: int) -> tuple[Any, ...]:
+    def kind(index: int) -> tuple[Any, ...]:
         # What is not a number is never swept: stages, choices and switches keep curves apart.
-        fixed_settings = tuple(
-            (setting_key, str(setting_value))
-            for setting_key, setting_value in cell_settings[cell_index].items()
-            if setting_value is not None and not _is_number(setting_value)
-        )
-        return method_order.get(cells[cell_index].method, len(method_order)), cells[cell_index].method, fixed_settings
+        set_values = [(key, value) for key, value in cell_settings[index].items() if value is not None]
+        fixed_settings = tuple((key, str(value)) for key, value in set_values if not _is_number(value))
+        return method_order.get(cells[index].method, len(method_order)), cells[index].method, fixed_settings
 
-    def method_index(cell_index: int, setting_keys: Sequence[Any]) -> list[Any]:
-        return [none_last_key(cell_settings[cell_index].get(setting_key)) for setting_key in setting_keys]
+    def sort_key(index: int, keys: Sequence[Any]) -> list[Any]:
+        return [none_last_key(cell_settings[index].get(key)) for key in keys]
 
     curves: list[_CurveMembers] = []
     for _, member_indices in groupby(sorted(range(len(cells)), key=kind), kind):
-        kind_members = list(member_indices)
-        varying_keys = [
-            key
-            for key in cell_settings[kind_members[0]]
-            if len({cell_settings[cell_index].get(key) for cell_index in kind_members}) > 1
-        ]
+        group = list(member_indices)
+        settings = [cell_settings[index] for index in group]
+        varying_keys = [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
         swept, remaining_keys = (varying_keys[0], varying_keys[1:]) if varying_keys else (None, [])
-        kind_members.sort(key=partial(method_index, setting_keys=[*remaining_keys, swept]))
-        for _, line_members in groupby(kind_members, partial(method_index, setting_keys=remaining_keys)):
-            curve_members = list(line_members)
-            curves.append(
-                _CurveMembers(
-                    curve_members,
-                    swept,
-                    [cell_settings[cell_index].get(swept) if swept else None for cell_index in curve_members],
-                )
-            )
+        group.sort(key=partial(sort_key, keys=[*remaining_keys, swept]))
+        for _, line_members in groupby(group, partial(sort_key, keys=remaining_keys)):
+            joined = list(line_members)
+            values = [cell_settings[index].get(swept) if swept else None for index in joined]
+            curves.append(_CurveMembers(joined, swept, values))
     return curves
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
-    """(stage, parameter) → value, the selector's first, in the order in which they are declared."""
+    """Return (stage, parameter) → value, the selector's first, in declared order."""
     settings: dict[tuple[str, str], Any] = {}
-    for stage_role in ("select", "retrieve", "rerank"):
-        stage = cell.decoder.get(stage_role) or {}
+    for role in ("select", "retrieve", "rerank"):
+        stage = cell.decoder.get(role) or {}
         declared_names = list(declared_parameters(stage.get("name", "")))
-        for param_name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
-            settings[stage_role, param_name] = stage[param_name]
+        for name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
+            settings[role, name] = stage[name]
     settings["", "depth"] = cell.decoder.get("depth")
     return settings
 

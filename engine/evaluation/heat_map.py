@@ -1,4 +1,4 @@
-"""Metrics over the parameters of one method: over two of them as a table (NNN paper, Fig. 2), and along each."""
+"""Metrics over the parameters of one method: a table over two of them (NNN paper, Fig. 2), and slices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import mean_of_defined, title_of
 from engine.evaluation.paired import (
-    EQUALITY_TOLERANCE,
+    TIE_TOLERANCE,
     common_form,
     declared_parameters,
     format_decoder,
@@ -54,129 +54,125 @@ class HeatMap:
 
 
 def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None = None) -> HeatMap:
-    """The means of a metric over the two parameters that a sweep varies.
+    """Arrange the means of a metric over the two parameters that a sweep varies.
 
-    points: `Point`s of one split, of any k and any methods; method: which one, needed where there are several with two
-    parameters that vary. Raises ParamError or DataError: not two parameters vary, or something besides them does.
+    Parameters
+    ----------
+    points : cells of one split, of any k and any methods.
+    metric : the name of a metric.
+    k : the size of the retrieved sets.
+    method : the method to show, needed if several have two parameters that vary.
+
+    Returns
+    -------
+    HeatMap : the means over the values of both parameters, NaN where there is no cell.
+
+    Raises
+    ------
+    ParamError : if the number of varying parameters is not two, or scorers or pool vary too.
+    DataError : if two cells of one setting differ.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
+    >>> decoders = engine.grid(list(engine.methods("selector"))[1], 2, window=[1, 2])
+    >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
+    >>> engine.heat_map(cells, "recall", k=1).values.shape
+    (2, 2)
     """
     cells = [cell for cell in select_cells(points, k) if method in (None, cell.method)]
-    varying_by_method = {
-        param_name: varying_parameters([cell for cell in cells if cell.method == param_name])
-        for param_name in {cell.method for cell in cells}
-    }
-    methods_with_two = [param_name for param_name, params in varying_by_method.items() if len(params) == 2]
+    varying = {}
+    for name in {cell.method for cell in cells}:
+        varying[name] = varying_parameters([cell for cell in cells if cell.method == name])
+    methods_with_two = [name for name, params in varying.items() if len(params) == 2]
     if len(methods_with_two) != 1:
-        varying_texts = [
-            f"{param_name} varies {', '.join(params) or 'nothing'}"
-            for param_name, params in sorted(varying_by_method.items())
-        ]
+        varying_texts = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
         method_text = f"of {method} " if method else ""
         raise ParamError(
             f"a heat-map {method_text}needs points of one method in which exactly two parameters vary"
             + (f": {'; '.join(varying_texts)}" if varying_texts else "; there are none")
             + ("; say which method" if len(methods_with_two) > 1 else "")
         )
-    method_cells, axis_names = (
-        [cell for cell in cells if cell.method == methods_with_two[0]],
-        varying_by_method[methods_with_two[0]],
-    )
-    if (
-        len(
-            {
-                str([cell.decoder.get(param_name) for param_name in ("retrieve", "rerank", "depth")])
-                for cell in method_cells
-            }
-        )
-        > 1
-    ):
-        raise ParamError(
-            f"the points of {methods_with_two[0]} differ in scorers or pool besides: take those of one chain"
-        )
-    if unmeasured := [cell.label for cell in method_cells if metric not in cell.values]:
+    selected_method = methods_with_two[0]
+    selected = [cell for cell in cells if cell.method == selected_method]
+    if len({str([cell.decoder.get(role) for role in ("retrieve", "rerank", "depth")]) for cell in selected}) > 1:
+        raise ParamError(f"the points of {selected_method} differ in scorers or pool besides: take those of one chain")
+    if unmeasured := [cell.label for cell in selected if metric not in cell.values]:
         raise ParamError(f"{metric} was not measured for {unmeasured[0]}")
-    row_axis, column_axis = (_build_axis(param_name, method_cells) for param_name in axis_names)
+    row_axis, column_axis = (_build_axis(name, selected) for name in varying[selected_method])
     table_shape = len(row_axis.values), len(column_axis.values)
-    mean_table, query_counts = np.full(table_shape, np.nan), np.zeros(table_shape, dtype=np.int64)
+    mean_table, counts = np.full(table_shape, np.nan), np.zeros(table_shape, dtype=np.int64)
     cell_keys: np.ndarray = np.full(table_shape, "", dtype=object)
-    for method_cell in method_cells:
-        grid_position = tuple(
-            axis.values.index(method_cell.decoder["select"][axis.name]) for axis in (row_axis, column_axis)
-        )
-        is_measured = np.isfinite(method_cell.values[metric])
-        cell_mean = mean_of_defined(np.where(is_measured, method_cell.values[metric], np.nan))
-        if cell_keys[grid_position] and not np.isclose(
-            mean_table[grid_position], cell_mean, rtol=0, atol=EQUALITY_TOLERANCE, equal_nan=True
-        ):
-            raise DataError(f"two points are called {method_cell.label} and differ: take those of one data set")
-        mean_table[grid_position], query_counts[grid_position], cell_keys[grid_position] = (
-            cell_mean,
-            int(is_measured.sum()),
-            method_cell.key,
-        )
+    for cell in selected:
+        position = tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in (row_axis, column_axis))
+        is_measured = np.isfinite(cell.values[metric])
+        mean = mean_of_defined(np.where(is_measured, cell.values[metric], np.nan))
+        is_same = np.isclose(mean_table[position], mean, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
+        if cell_keys[position] and not is_same:
+            raise DataError(f"two points are called {cell.label} and differ: take those of one data set")
+        mean_table[position], counts[position], cell_keys[position] = (mean, int(is_measured.sum()), cell.key)
     return HeatMap(
-        method=method_cells[0].method,
+        method=selected[0].method,
         metric=metric,
         title=title_of(metric),
-        k=method_cells[0].k,
-        split=str(method_cells[0].split),
+        k=selected[0].k,
+        split=str(selected[0].split),
         rows=row_axis,
         columns=column_axis,
         values=mean_table,
-        queries=query_counts,
+        queries=counts,
         keys=cell_keys,
     )
 
 
-def _build_axis(param_name: str, cells: list[Any]) -> HeatMapAxis:
-    """A parameter's values among the cells, with the symbol of the form in which all of them mean it."""
-    declared_param = declared_parameters(cells[0].method).get(param_name)
-    sorted_values = tuple(sorted({cell.decoder["select"][param_name] for cell in cells}, key=none_last_key))
-    return HeatMapAxis(
-        param_name, param_name if declared_param is None else common_form(declared_param, cells).symbol, sorted_values
-    )
+def _build_axis(name: str, cells: list[Any]) -> HeatMapAxis:
+    """Return a parameter's values among the cells, with the symbol of the variant that all of them use."""
+    declared_param = declared_parameters(cells[0].method).get(name)
+    sorted_values = tuple(sorted({cell.decoder["select"][name] for cell in cells}, key=none_last_key))
+    symbol = name if declared_param is None else common_form(declared_param, cells).symbol
+    return HeatMapAxis(name, symbol, sorted_values)
 
 
 def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
-    """Which share of a metric's variance over a full grid each parameter explains alone; what lacks to 1 they share.
+    """Compute the share of a metric's variance over a full grid that each parameter explains alone.
 
-    points: of one split and selector. The main effects of a functional ANOVA, a value of a parameter being as likely as
-    another (Hutter, Hoos & Leyton-Brown 2014). None where fewer than two parameters vary, where settings are missing,
-    as after a search, or where nothing differs.
+    points: of one split and selector. The main effects of a functional ANOVA with equally likely values (Hutter, Hoos &
+    Leyton-Brown 2014); the rest up to 1 is interaction. Empty if fewer than two parameters vary, settings are missing,
+    as after a search, or nothing differs.
     """
-    cells = list({p.label: p for p in select_cells(points, k)}.values())
-    grid_axes = {param_name: _build_axis(param_name, cells) for param_name in varying_parameters(cells)}
-    grid_shape = tuple(len(grid_axis.values) for grid_axis in grid_axes.values())
+    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
+    axes = {name: _build_axis(name, cells) for name in varying_parameters(cells)}
+    grid_shape = tuple(len(axis.values) for axis in axes.values())
     mean_grid = np.full(grid_shape, np.nan)
     for cell in cells:
-        cell_params = cell.decoder["select"]
-        mean_grid[
-            tuple(grid_axis.values.index(cell_params[param_name]) for param_name, grid_axis in grid_axes.items())
-        ] = cell.mean[metric]
-    if len(grid_shape) < 2 or not np.isfinite(mean_grid).all() or mean_grid.std() <= EQUALITY_TOLERANCE:
+        params = cell.decoder["select"]
+        mean_grid[tuple(axis.values.index(params[name]) for name, axis in axes.items())] = cell.mean[metric]
+    if len(grid_shape) < 2 or not np.isfinite(mean_grid).all() or mean_grid.std() <= TIE_TOLERANCE:
         return {}
-    axis_indices = range(len(grid_shape))
-    main_effects = [
-        mean_grid.mean(tuple(other_index for other_index in axis_indices if other_index != axis_index)).var()
-        / mean_grid.var()
-        for axis_index in axis_indices
-    ]
-    return {grid_axis.symbol: float(share) for grid_axis, share in zip(grid_axes.values(), main_effects, strict=True)}
+    indices = range(len(grid_shape))
+    main_effects = []
+    for axis_index in indices:
+        other_axes = tuple(index for index in indices if index != axis_index)
+        main_effects.append(mean_grid.mean(other_axes).var() / mean_grid.var())
+    return {axis.symbol: float(share) for axis, share in zip(axes.values(), main_effects, strict=True)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The m settings of one selector along one of its parameters, rising, what is no number last."""
+    """The m settings of one selector along one of its parameters, rising, with values that are no numbers last."""
 
     name: str  # of the parameter
     symbol: str
     label: str
-    is_log: bool  # whether its scale is one of ratios
+    is_log: bool  # True for a logarithmic scale
     values: tuple[Any, ...]  # m of them, None where it is unset
-    texts: tuple[str, ...]  # the same to read
+    texts: tuple[str, ...]  # the values as people read them
     names: tuple[str, ...]  # of the settings
     keys: tuple[str, ...]
     means: Mapping[str, tuple[float, ...]]  # metric → m means
-    is_on_slice: tuple[bool, ...]  # which settings differ from the chosen one in this parameter alone
+    is_on_slice: tuple[bool, ...]  # True for settings that differ from the chosen one in this parameter alone
     chosen: int | None  # its position, None without one
 
 
@@ -195,62 +191,50 @@ class Slices:
 def build_slices(
     points: Iterable[Any], baseline_cell: Any, metrics: Sequence[str], k: int = 10, *, chosen_cell: Any | None = None
 ) -> Slices:
-    """The settings of one selector along each parameter that varies among them.
+    """Arrange the settings of one selector along each parameter that varies among them.
 
-    points: of one split and selector; baseline_cell: the baseline's point; chosen_cell: the chosen one of them. Without it a setting
-    lies on a slice where no other parameter varies. Raises ParamError or DataError.
+    points: of one split and selector; chosen_cell: one of them; without it a setting lies on a slice if no other
+    parameter varies. Raises ParamError or DataError.
     """
     cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
     if len(selector_names := sorted({cell.method for cell in cells})) > 1:
         raise ParamError(f"slices need points of one selector; got {', '.join(selector_names)}")
-    if unmeasured := [
-        cell.label for cell in (*cells, baseline_cell) if any(metric not in cell.values for metric in metrics)
-    ]:
-        raise ParamError(f"{', '.join(metrics)}: not all were measured for {unmeasured[0]}")
-    chosen_params = next(
-        (cell.decoder["select"] for cell in cells if chosen_cell is not None and cell.label == chosen_cell.label), None
-    )
-    param_slices = tuple(
-        _build_slice(param_name, cells, chosen_params, metrics) for param_name in varying_parameters(cells)
-    )
-    metric_titles = {metric: title_of(metric) for metric in metrics}
-    return Slices(
-        selector_names[0],
-        cells[0].k,
-        str(cells[0].split),
-        metric_titles,
-        {metric: baseline_cell.mean[metric] for metric in metrics},
-        param_slices,
-    )
+    for cell in (*cells, baseline_cell):
+        if any(metric not in cell.values for metric in metrics):
+            raise ParamError(f"{', '.join(metrics)}: not all were measured for {cell.label}")
+    chosen_label = None if chosen_cell is None else chosen_cell.label
+    chosen_params = next((cell.decoder["select"] for cell in cells if cell.label == chosen_label), None)
+    param_slices = tuple(_build_slice(name, cells, chosen_params, metrics) for name in varying_parameters(cells))
+    titles = {metric: title_of(metric) for metric in metrics}
+    baseline_means = {metric: baseline_cell.mean[metric] for metric in metrics}
+    return Slices(selector_names[0], cells[0].k, str(cells[0].split), titles, baseline_means, param_slices)
 
 
 def _build_slice(
-    param_name: str, cells: Sequence[Any], chosen_params: Mapping[str, Any] | None, metrics: Sequence[str]
+    name: str, cells: Sequence[Any], chosen_params: Mapping[str, Any] | None, metrics: Sequence[str]
 ) -> Slice:
-    """One parameter's slice; chosen_params: the parameters of the chosen setting."""
-    param_form = common_form(declared_parameters(cells[0].method)[param_name], cells)
-    ordered_cells = sorted(cells, key=lambda cell: none_last_key(cell.decoder["select"][param_name]))
-    cell_params = [cell.decoder["select"] for cell in ordered_cells]
-    param_values = tuple(setting_params[param_name] for setting_params in cell_params)
-    other_names = [other_name for other_name in varying_parameters(cells) if other_name != param_name]
+    """Build the slice of one parameter; chosen_params: the parameters of the chosen setting."""
+    form = common_form(declared_parameters(cells[0].method)[name], cells)
+    ordered = sorted(cells, key=lambda cell: none_last_key(cell.decoder["select"][name]))
+    params = [cell.decoder["select"] for cell in ordered]
+    values = tuple(setting[name] for setting in params)
+    others = [other for other in varying_parameters(cells) if other != name]
+    is_on_slice = []
+    for setting in params:
+        if chosen_params is None:
+            is_on_slice.append(not others)
+        else:
+            is_on_slice.append(all(setting[other] == chosen_params[other] for other in others))
     return Slice(
-        name=param_name,
-        symbol=param_form.symbol,
-        label=param_form.label,
-        is_log=getattr(param_form, "scale", "linear") == "log",
-        values=param_values,
-        texts=tuple(
-            f"{param_value:g}" if isinstance(param_value, float) else param_form.text(param_value)
-            for param_value in param_values
-        ),
-        names=tuple(format_decoder(cell.decoder, with_scorers=False) for cell in ordered_cells),
-        keys=tuple(cell.key for cell in ordered_cells),
-        means={metric: tuple(cell.mean[metric] for cell in ordered_cells) for metric in metrics},
-        is_on_slice=tuple(
-            not other_names
-            if chosen_params is None
-            else all(setting_params[other_name] == chosen_params[other_name] for other_name in other_names)
-            for setting_params in cell_params
-        ),
-        chosen=None if chosen_params is None else cell_params.index(chosen_params),
+        name=name,
+        symbol=form.symbol,
+        label=form.label,
+        is_log=getattr(form, "scale", "linear") == "log",
+        values=values,
+        texts=tuple(f"{value:g}" if isinstance(value, float) else form.text(value) for value in values),
+        names=tuple(format_decoder(cell.decoder, with_scorers=False) for cell in ordered),
+        keys=tuple(cell.key for cell in ordered),
+        means={metric: tuple(cell.mean[metric] for cell in ordered) for metric in metrics},
+        is_on_slice=tuple(is_on_slice),
+        chosen=None if chosen_params is None else params.index(chosen_params),
     )

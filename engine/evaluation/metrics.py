@@ -1,4 +1,4 @@
-"""Metrics of a retrieved set, per query: whether it is right, and whether it says one thing or many.
+"""Metrics of a retrieved set, per query: its relevance and its diversity.
 
 Recall, Comp, nDCG, MRR, Precision and Holes need judgements, α-nDCG and S-recall aspects, answer coverage answers,
 cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the set.
@@ -24,65 +24,63 @@ from engine.space import Elsewhere, Space, here
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 REDUNDANT_COSINE = 0.9
-"""From this cosine on, a document repeats another."""
+"""Documents with at least this cosine are near-duplicates."""
 READING_BUDGET_WORDS = 400
-"""How many words a reader takes, best document first."""
+"""Words that a reader of the ranking takes, best document first."""
 MAX_CACHED_NUMBERS = 1 << 19
-"""How many numbers of float64 a pass may hold that reads them more than once (4 MiB)."""
+"""Numbers of float64 in a block that is read more than once, so that it stays in the cache (4 MiB)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RetrievedSets:
-    """The sets of B queries with all that metrics need, made on first use."""
+    """The sets of B queries with all that metrics need, computed on first use."""
 
     rows: Tensor  # (B, k) int64, −1 pads
     space: Space
     ids: tuple[str, ...]
     qrels: Qrels | None
     aspects: Aspects | None
-    query_vectors: Tensor  # (B, d) the queries' vectors, empty without them
-    query_index: np.ndarray | None = None  # (B,) whose each set is, where `ids` are fewer and have several
+    query_vectors: Tensor  # (B, d), empty where the queries have none
+    query_index: np.ndarray | None = None  # (B,) position in `ids` of each set's query, where a query has several sets
     answers: Aspects | None = None
 
     @cached_property
     def index(self) -> np.ndarray:
-        """(B, k) the rows, in the memory of the CPU."""
+        """The (B, k) rows as an array on the CPU."""
         return self.rows.cpu().numpy()
 
     @cached_property
     def judgements(self) -> Judgements:
-        known = load_judgements(self.space, self.ids, self.qrels or Qrels({}))
-        return known if self.query_index is None else known.select_queries(self.query_index)
+        """The judgements of the sets' queries."""
+        judgements = load_judgements(self.space, self.ids, self.qrels or Qrels({}))
+        return judgements if self.query_index is None else judgements.select_queries(self.query_index)
 
     @cached_property
     def grades(self) -> np.ndarray:
-        """(B, k) grade of each returned document, 0 where unjudged or nothing was returned."""
+        """The (B, k) grades of the returned documents, 0 where unjudged or padded."""
         return self.judgements.look_up_grades(self.index)
 
     @property
     def hits(self) -> np.ndarray:
-        """(B, k) whether each returned document is relevant."""
+        """The (B, k) mask of relevant documents among the returned ones."""
         return self.grades > 0
 
     @cached_property
     def n_relevant(self) -> np.ndarray:
-        """(B,) how many documents are relevant; NaN where none is."""
+        """The (B,) numbers of relevant documents; NaN where there is none."""
         return np.where(self.judgements.n_relevant > 0, self.judgements.n_relevant, np.nan)
 
     @cached_property
     def coverage(self) -> Coverage:
-        known = load_coverage(self.space, self.ids, {} if self.aspects is None else self.aspects, self.rows.shape[1])
-        return known if self.query_index is None else known.select_queries(self.query_index)
+        """The aspects of the sets' queries and the documents that cover them."""
+        coverage = load_coverage(self.space, self.ids, self.aspects or {}, self.rows.shape[1])
+        return coverage if self.query_index is None else coverage.select_queries(self.query_index)
 
     def iterate_sets(self) -> Iterator[tuple[str, np.ndarray]]:
-        """The query's id and the rows of each set, without pads."""
-        query_ids = (
-            self.ids
-            if self.query_index is None
-            else [self.ids[query_position] for query_position in self.query_index.tolist()]
-        )
-        for query_id, row_index in zip(query_ids, self.index, strict=True):
-            yield query_id, row_index[row_index >= 0]
+        """Yield the query's id and the rows of each set, without pads."""
+        query_index = range(len(self.ids)) if self.query_index is None else self.query_index.tolist()
+        for position, row_index in zip(query_index, self.index, strict=True):
+            yield self.ids[position], row_index[row_index >= 0]
 
 
 Need = Literal["qrels", "aspects", "vectors", "answers"]
@@ -96,10 +94,9 @@ NEED_TITLES: dict[Need, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number for each query.
+    """A metric of retrieved sets: one number a query.
 
-    title: as charts write it; needs: what it cannot do without, besides the set; on_request: measured where it is named
-    only, never by default
+    title: as charts write it; needs: input required besides the sets; on_request: measured only where it is named
     """
 
     name: str
@@ -112,9 +109,14 @@ class Metric:
     on_request: bool = False
 
     def evaluate(self, sets: RetrievedSets) -> np.ndarray:
-        """(B,) float64, NaN where undefined: what needs judgements is so without a relevant document."""
+        """Return the (B,) values in float64, NaN where undefined.
+
+        A metric that needs judgements is undefined for a query without a relevant document.
+        """
         metric_values = self.compute(sets)
-        return np.where(np.isnan(sets.n_relevant), np.nan, metric_values) if self.needs == "qrels" else metric_values
+        if self.needs != "qrels":
+            return metric_values
+        return np.where(np.isnan(sets.n_relevant), np.nan, metric_values)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Measures:
     per_query: Mapping[str, Mapping[str, float]]  # metric → query id → value, without the queries that lack it
     mean: Mapping[str, float]  # metric → mean over those, NaN if there are none
     left_out: int  # number of queries without a document judged relevant, and so without recall
-    undefined: Mapping[str, int]  # metric → number of queries for which it does not exist
+    undefined: Mapping[str, int]  # metric → number of queries for which it is undefined
     values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
 
 
@@ -134,47 +136,43 @@ def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
     return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
 
-def find_documents_read(sets: RetrievedSets, budget_words: int) -> np.ndarray:
-    """(B, k) whether each returned document is read by who takes so many words, best document first.
+def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
+    """Return the (B, k) mask of documents that fit into `budget` words, read from the best one on.
 
-    What does not fit ends the reading, but for the first: no budget is too small for one document.
+    The first document that does not fit ends the reading; the best one is always read.
     """
     passages = sets.space.corpus.passages
-    word_counts = sets.space.derived(
-        "words a document", lambda: np.array([len(passage.split()) for passage in passages])
-    )
-    is_returned: np.ndarray = sets.index >= 0
-    is_read = is_returned & (np.where(is_returned, word_counts[sets.index], 0).cumsum(1) <= budget_words)
-    is_read[:, 0] = is_returned[:, 0]
+    word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
+    returned: np.ndarray = sets.index >= 0
+    is_read = returned & (np.where(returned, word_counts[sets.index], 0).cumsum(1) <= budget)
+    is_read[:, 0] = returned[:, 0]
     return is_read
 
 
-def compute_budget_recall(sets: RetrievedSets, budget_words: int = READING_BUDGET_WORDS) -> np.ndarray:
-    """(B,) the share of the relevant documents that are read within a budget of words."""
-    read_share: np.ndarray = (sets.hits & find_documents_read(sets, budget_words)).sum(1) / sets.n_relevant
+def compute_budget_recall(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
+    """Return the (B,) share of the relevant documents that are read within a budget of words."""
+    read_share: np.ndarray = (sets.hits & find_documents_read(sets, budget)).sum(1) / sets.n_relevant
     return read_share
 
 
-def compute_answer_coverage(sets: RetrievedSets, budget_words: int = READING_BUDGET_WORDS) -> np.ndarray:
-    """(B,) the share of a query's answers that stand in a document that is read within a budget; NaN without any."""
-    n_read, covered_shares = find_documents_read(sets, budget_words).sum(1), []
-    document_ids = sets.space.corpus.ids
+def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
+    """Return the (B,) share of answers in the documents read within a budget; NaN without answers."""
+    n_read, covered_shares = find_documents_read(sets, budget).sum(1), []
+    doc_ids = sets.space.corpus.ids
     for (query_id, row_index), n_documents in zip(sets.iterate_sets(), n_read.tolist(), strict=True):
         answers = (sets.answers or {}).get(query_id, {})
-        read_ids = {document_ids[row_number] for row_number in row_index[:n_documents].tolist()}
+        read_ids = {doc_ids[row] for row in row_index[:n_documents].tolist()}
         n_covered = sum(not read_ids.isdisjoint(documents) for documents in answers.values())
         covered_shares.append(n_covered / len(answers) if answers else np.nan)
     return np.array(covered_shares)
 
 
 def _compute_holes(sets: RetrievedSets) -> np.ndarray:
-    grades, document_ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
-    judged_shares = [
-        np.mean([document_ids[row_number] in grades.get(query_id, ()) for row_number in row_index.tolist()])
-        if len(row_index)
-        else np.nan
-        for query_id, row_index in sets.iterate_sets()
-    ]
+    grades, doc_ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
+    judged_shares = []
+    for query_id, row_index in sets.iterate_sets():
+        is_judged = [doc_ids[row] in grades.get(query_id, ()) for row in row_index.tolist()]
+        judged_shares.append(np.mean(is_judged) if is_judged else np.nan)
     return 1 - np.array(judged_shares)
 
 
@@ -194,7 +192,8 @@ METRICS: dict[str, Metric] = {
         Metric(
             "budget_recall",
             f"Recall in {READING_BUDGET_WORDS} words",
-            f"|rel among the first of the top-k that have {READING_BUDGET_WORDS} words together| / |rel|; the first always counts",
+            f"|rel among the first of the top-k that have {READING_BUDGET_WORDS} words together| / |rel|; the first "
+            "always counts",
             "qrels",
             compute_budget_recall,
         ),
@@ -232,8 +231,8 @@ METRICS: dict[str, Metric] = {
         Metric(
             "answer_coverage",
             f"Answers in {READING_BUDGET_WORDS} words",
-            f"share of the query's answer strings in the first of the top-k that have {READING_BUDGET_WORDS} words together; the "
-            "first always counts; measured on request",
+            "share of the query's answer strings in the first of the top-k that have "
+            f"{READING_BUDGET_WORDS} words together; the first always counts; measured on request",
             "answers",
             compute_answer_coverage,
             on_request=True,
@@ -259,12 +258,12 @@ LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better
 
 
 def title_of(metric: str) -> str:
-    """A metric as charts write it; the name of one that is not registered."""
+    """Return a metric's title; the name itself if the metric is not registered."""
     return METRICS[metric].title if metric in METRICS else metric
 
 
 def mean_of_defined(values: np.ndarray) -> float:
-    """The mean of (n,) values without the NaN among them; NaN where there is no other."""
+    """Return the mean of (n,) values without NaN; NaN where all are."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 
@@ -272,19 +271,16 @@ def mean_of_defined(values: np.ndarray) -> float:
 def available_metrics(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """The metrics measured by default with what is given; vectors: the queries, of use only as Embeddings."""
+    """Return the metrics that these inputs allow by default; vectors: the queries, of use only as Embeddings."""
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
-    return tuple(
-        metric.name
-        for metric in METRICS.values()
-        if not metric.on_request and (metric.needs is None or is_given[metric.needs])
-    )
+    by_default = [metric for metric in METRICS.values() if not metric.on_request]
+    return tuple(metric.name for metric in by_default if metric.needs is None or is_given[metric.needs])
 
 
-def check_metrics(metric_names: Iterable[str]) -> None:
-    """Raise a ParamError that names those that are no metrics."""
-    if unknown_names := [metric_name for metric_name in metric_names if metric_name not in METRICS]:
-        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown_names))}")
+def check_metrics(names: Iterable[str]) -> None:
+    """Raise a ParamError that lists the unknown metrics among `names`."""
+    if unknown := [metric for metric in names if metric not in METRICS]:
+        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
 
 
 @without_autocast
@@ -298,23 +294,45 @@ def measure(
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
 ) -> Measures:
-    """Metrics at k of what each query got.
+    """Measure the retrieved set of every query at k.
 
-    queries: those that were decoded, in the same order (or their ids; cos_sum takes Embeddings only); qrels: their
-    judgements; aspects: data.aspects; answers: query → answer → the documents that contain it; `available` says which
-    metrics do without. A query without a relevant document is left out of recall and its kin and counted, never scored
-    0; a relevant document that is not in the corpus counts as not found. Alike for aspects and answers. Raises
-    ParamError or DataError.
+    A query without a relevant document is left out of recall and the metrics like it and is counted, never scored 0; a
+    relevant document outside the corpus counts as missed. The same holds for aspects and answers.
+
+    Parameters
+    ----------
+    ranking : the decoded ranking of B queries.
+    space : the space that was searched.
+    queries : the decoded queries in the same order, or their ids; `cos_sum` needs Embeddings.
+    qrels : the relevance judgements of the queries.
+    k : the number of documents that count.
+    metrics : names of metrics; `engine.evaluation.metrics.METRICS` lists them with what each needs.
+    aspects : query id → aspect → ids of the documents that cover it.
+    answers : query id → answer → ids of the documents that contain it.
+
+    Returns
+    -------
+    Measures : the values per query and their means.
+
+    Raises
+    ------
+    ParamError : if a metric is unknown or k exceeds the ranking's depth.
+    DataError : if inputs do not belong together or a metric lacks what it needs.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> ranking = engine.Ranking(torch.tensor([[0]]), torch.ones(1, 1), ({},))
+    >>> engine.measure(ranking, space, ["q"], engine.Qrels({"q": {"a": 1, "b": 1}}), k=1, metrics="recall").mean
+    {'recall': 0.5}
     """
     k, space = SET_SIZE.check(k), here(space, ranking)
-    metric_names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    check_metrics(metric_names)
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    check_metrics(names)
     query_ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
-    if (
-        isinstance(queries, str)
-        or not all(isinstance(metric_name, str) for metric_name in query_ids)
-        or len(set(query_ids)) != len(query_ids)
-    ):
+    all_text = all(isinstance(query_id, str) for query_id in query_ids)
+    if isinstance(queries, str) or not all_text or len(set(query_ids)) != len(query_ids):
         raise DataError("queries must be engine.Queries, engine.Embeddings, or a list of distinct query ids")
     if qrels is not None and not isinstance(qrels, Qrels):
         raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
@@ -327,11 +345,10 @@ def measure(
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
     query_vectors = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
     query_embeddings = queries if isinstance(queries, Embeddings) else None
-    _check_needs(metric_names, {"qrels": qrels, "aspects": aspects, "vectors": query_embeddings, "answers": answers})
-    if "cos_sum" in metric_names and query_vectors.shape[1] != space.vectors.shape[1]:
-        raise DataError(
-            f"the queries have {query_vectors.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}"
-        )
+    _check_needs(names, {"qrels": qrels, "aspects": aspects, "vectors": query_embeddings, "answers": answers})
+    if "cos_sum" in names and query_vectors.shape[1] != space.vectors.shape[1]:
+        n_dimensions = space.vectors.shape[1]
+        raise DataError(f"the queries have {query_vectors.shape[1]} dimensions, the corpus has {n_dimensions}")
 
     sets = RetrievedSets(
         rows=ranking.index[:, :k],
@@ -342,144 +359,127 @@ def measure(
         query_vectors=query_vectors,
         answers=answers,
     )
-    metric_values = {metric_name: METRICS[metric_name].evaluate(sets) for metric_name in metric_names}
-    per_query = {
-        metric_name: _map_query_values(query_ids, query_values) for metric_name, query_values in metric_values.items()
-    }
-    metric_means = {metric_name: mean_of_defined(query_values) for metric_name, query_values in metric_values.items()}
+    metric_values = {metric: METRICS[metric].evaluate(sets) for metric in names}
+    per_query = {metric: _map_query_values(query_ids, values) for metric, values in metric_values.items()}
+    metric_means = {metric: mean_of_defined(values) for metric, values in metric_values.items()}
     n_left_out = 0 if qrels is None else int(np.isnan(sets.n_relevant).sum())
-    n_undefined = {
-        metric_name: int(np.isnan(query_values).sum()) for metric_name, query_values in metric_values.items()
-    }
+    n_undefined = {metric: int(np.isnan(values).sum()) for metric, values in metric_values.items()}
     return Measures(k, per_query, metric_means, n_left_out, n_undefined, metric_values)
 
 
-def _map_query_values(query_ids: Sequence[str], query_values: np.ndarray) -> dict[str, float]:
-    """Query id → value, without NaN."""
-    is_defined = ~np.isnan(query_values)
-    return dict(
-        zip(
-            query_ids if is_defined.all() else compress(query_ids, is_defined),
-            query_values[is_defined].tolist(),
-            strict=True,
-        )
-    )
+def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
+    """Return query id → value, without NaN."""
+    is_defined = ~np.isnan(values)
+    defined_ids = query_ids if is_defined.all() else compress(query_ids, is_defined)
+    return dict(zip(defined_ids, values[is_defined].tolist(), strict=True))
 
 
-def _check_needs(metric_names: Sequence[str], inputs: Mapping[Need, object]) -> None:
+def _check_needs(names: Sequence[str], inputs: Mapping[Need, object]) -> None:
     """Raise a DataError that names the metrics whose needs are not met."""
-    unmet_needs = {
-        need: [metric_name for metric_name in metric_names if METRICS[metric_name].needs == need]
-        for need, input_value in inputs.items()
-        if input_value is None
-    }
-    problems = [
-        f"{', '.join(needy_metrics)} {'need' if len(needy_metrics) > 1 else 'needs'} {NEED_TITLES[need]}"
-        for need, needy_metrics in unmet_needs.items()
-        if needy_metrics
-    ]
+    problems = []
+    for need in (need for need, value in inputs.items() if value is None):
+        if needy := [name for name in names if METRICS[name].needs == need]:
+            problems.append(f"{', '.join(needy)} {'need' if len(needy) > 1 else 'needs'} {NEED_TITLES[need]}")
     if problems:
-        measurable = ", ".join(
-            metric_name.name
-            for metric_name in METRICS.values()
-            if metric_name.needs is None or inputs[metric_name.needs] is not None
-        )
-        raise DataError(f"{'; '.join(problems)}; without, only {measurable} can be measured")
+        measurable = [m.name for m in METRICS.values() if m.needs is None or inputs[m.needs] is not None]
+        raise DataError(f"{'; '.join(problems)}; without, only {', '.join(measurable)} can be measured")
 
 
 def compute_ilad(vectors: Tensor, row_index: Tensor) -> Tensor:
-    """(B,) mean of 1 − cos over the pairs of each set, float64; NaN for fewer than two documents (nnn §4.1).
+    """Return the (B,) mean of 1 − cos over the pairs of each set, float64 (NNN paper, §4.1).
 
-    vectors: (n, d); row_index: (B, k) int64, −1 pads. A zero row has cosine 0 to everything.
+    vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN for fewer than two documents. A zero row has cosine 0 to all.
     """
     row_index = row_index.to(vectors.device)
     block_sums = []
     if len(vectors) ** 2 <= row_index.numel():
-        # Very many sets over few documents: every pair once, and looked up.
+        # With very many sets over few documents it is cheaper to compute every pair once and look it up.
         padded_vectors = torch.nn.functional.pad(_normalize_rows(vectors.double()), (0, 0, 0, 1))
         cosines = padded_vectors @ padded_vectors.T
-        for index_block in row_index.split(max(1, CHUNK_NUMBERS // row_index.shape[1] ** 2)):
-            pair_cosines = cosines[index_block.unsqueeze(2), index_block.unsqueeze(1)]
+        for block in row_index.split(max(1, CHUNK_NUMBERS // row_index.shape[1] ** 2)):
+            pair_cosines = cosines[block.unsqueeze(2), block.unsqueeze(1)]
             block_sums.append(pair_cosines.sum((1, 2)) - pair_cosines.diagonal(dim1=1, dim2=2).sum(1))
     else:
-        for block_vectors, positions in _iterate_vector_blocks(vectors, row_index):
-            unit_vectors = _normalize_rows(block_vectors)
+        for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
+            unit_vectors = _normalize_rows(unique_vectors)
             squared_norms = unit_vectors.square().sum(1)
             # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
-            block_sums += [
-                _sum_sets(unit_vectors, index_block).square().sum(1) - squared_norms[index_block].sum(1)
-                for index_block in positions
-            ]
+            for block in positions:
+                block_sums.append(_sum_sets(unit_vectors, block).square().sum(1) - squared_norms[block].sum(1))
     n_returned = (row_index >= 0).sum(1).double()
     mean_distance = 1 - torch.cat(block_sums) / (n_returned * (n_returned - 1))
     return mean_distance.clamp_min(0).masked_fill(n_returned < 2, torch.nan)
 
 
 def compute_cos_sum(vectors: Tensor, row_index: Tensor, query_vectors: Tensor) -> Tensor:
-    """(B,) cosine of the sum of each set's vectors, as they are, with the query's, float64 (vrsd Alg. 1).
+    """Return the (B,) cosine of each set's sum of vectors with the query, float64 (VRSD paper, Alg. 1).
 
-    vectors: (n, d); row_index: (B, k) int64, −1 pads; query_vectors: (B, d). NaN for no document, 0 where the sum or the query is
-    zero.
+    vectors: (n, d), not normalised; row_index: (B, k) int64, −1 pads; query_vectors: (B, d). NaN for an empty set, 0
+    where the sum or the query is zero.
     """
     query_vectors = query_vectors.to(vectors.device)
     block_cosines: list[Tensor] = []
     n_done = 0
-    for block_vectors, positions in _iterate_vector_blocks(vectors, row_index):
-        for index_block in positions:
-            unit_queries = _normalize_rows(query_vectors[n_done : n_done + len(index_block)].double())
-            block_cosines.append((_normalize_rows(_sum_sets(block_vectors, index_block)) * unit_queries).sum(1))
-            n_done += len(index_block)
+    for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
+        for block in positions:
+            unit_queries = _normalize_rows(query_vectors[n_done : n_done + len(block)].double())
+            block_cosines.append((_normalize_rows(_sum_sets(unique_vectors, block)) * unit_queries).sum(1))
+            n_done += len(block)
     return torch.cat(block_cosines).masked_fill((row_index < 0).all(1).to(vectors.device), torch.nan)
 
 
 def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
-    """(B,) share of each set's documents that have a cosine of REDUNDANT or more with one listed before, float64.
+    """Return the (B,) share of each set's documents that are near-duplicates of an earlier one, float64.
 
-    vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN for no document, 0 for one. A zero row has cosine 0 to everything.
+    Near-duplicates have a cosine of REDUNDANT_COSINE or more. vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN
+    for an empty set, 0 for one document. A zero row has cosine 0 to all.
     """
     n, k = len(vectors), row_index.shape[1]
     row_index = row_index.to(vectors.device)
-    # Many queries over few documents: every pair once, at several times the pace of many small products.
+    # For many queries over few documents one product of all pairs is several times faster than many small ones.
     corpus_cosines = None
     if n <= GRAM_ROWS and n * n <= 4 * k * row_index.numel():
         unit_vectors = _normalize_rows(vectors.double())
         corpus_cosines = unit_vectors @ unit_vectors.T
     is_earlier = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
     block_shares = []
-    for index_block in row_index.split(max(1, MAX_CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
-        is_returned, padded_index = index_block >= 0, index_block.clamp_min(0)
+    for block in row_index.split(max(1, MAX_CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
+        returned, padded_index = block >= 0, block.clamp_min(0)
         if corpus_cosines is not None:
             cosines = corpus_cosines[padded_index.unsqueeze(2), padded_index.unsqueeze(1)]
         else:
             unit_vectors = _normalize_rows(vectors[padded_index].double())
             cosines = torch.bmm(unit_vectors, unit_vectors.transpose(1, 2))
-        is_alike = (cosines >= REDUNDANT_COSINE) & is_earlier & is_returned.unsqueeze(1)
-        block_shares.append((is_alike.any(2) & is_returned).sum(1) / is_returned.sum(1).double())
+        is_alike = (cosines >= REDUNDANT_COSINE) & is_earlier & returned.unsqueeze(1)
+        block_shares.append((is_alike.any(2) & returned).sum(1) / returned.sum(1).double())
     return torch.cat(block_shares)
 
 
 def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
-    """Block by block: the vectors that rows, (B, k), list, each once, in float64, zero for pads; and where each of
-    them is, in parts (b, k) of so few queries that their sums stay in the cache."""
+    """Yield the distinct vectors of a block of (B, k) rows in float64, zero for pads, and positions in them.
+
+    The positions come in parts (b, k) of so few queries that their sums stay in the cache.
+    """
     row_index = row_index.to(vectors.device)
     n_dimensions = vectors.shape[1]
-    for index_block in row_index.split(max(1, CHUNK_NUMBERS // (row_index.shape[1] * n_dimensions))):
-        rows_used, positions = index_block.unique(return_inverse=True)
-        block_vectors = vectors[rows_used.clamp_min(0)].double().masked_fill_((rows_used < 0).unsqueeze(1), 0)
-        yield block_vectors, positions.split(max(1, MAX_CACHED_NUMBERS // (4 * n_dimensions)))
+    for block in row_index.split(max(1, CHUNK_NUMBERS // (row_index.shape[1] * n_dimensions))):
+        rows_used, positions = block.unique(return_inverse=True)
+        unique_vectors = vectors[rows_used.clamp_min(0)].double().masked_fill_((rows_used < 0).unsqueeze(1), 0)
+        yield unique_vectors, positions.split(max(1, MAX_CACHED_NUMBERS // (4 * n_dimensions)))
 
 
-def _sum_sets(block_vectors: Tensor, position_index: Tensor) -> Tensor:
-    """(b, d) sums of the rows of listed at (b, k)."""
-    return embedding_bag(position_index, block_vectors, mode="sum")
+def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
+    """Return the (b, d) sums of the vectors at the (b, k) positions."""
+    return embedding_bag(position_index, unique_vectors, mode="sum")
 
 
 def _normalize_rows(vectors: Tensor) -> Tensor:
-    """Rows of length 1; zero rows stay."""
+    """Scale rows to length 1; zero rows stay."""
     row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / row_norms.masked_fill(row_norms == 0, 1)
 
 
 def _discount_grades(grades: np.ndarray) -> np.ndarray:
+    # Järvelin & Kekäläinen 2002: the grade at rank r counts 1 / log2(r + 1).
     discounted_sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
     return discounted_sums

@@ -1,4 +1,4 @@
-"""What a query gets at every value of a weight: its rankings over λ, and its documents' weights over λ₁."""
+"""Paths over a parameter: a query's rankings over λ, and its documents' weights over λ₁."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +38,8 @@ PATH_END = Real(0.001, "λ₁", 1e-9, name="lowest", help="Where the path ends."
 class Path:
     """One query's rankings at every value of a selector's parameter in an interval.
 
-    selector: with its other parameters; k: how many documents; parameter: λ, its range the interval; candidates: what
-    is chosen from; lines: the pieces as they were found
+    selector: with its other parameters; k: the size of the rankings; parameter: λ, with the interval as its range;
+    candidates: the documents to choose from; lines: the pieces of the path
     """
 
     selector: Selector
@@ -53,7 +53,7 @@ class Path:
 
     @cached_property
     def breakpoints(self) -> np.ndarray:
-        """(m − 1,) where the ranking changes, ascending, within the rounding of its gains.
+        """The (m − 1,) values where the ranking changes, ascending, within the rounding of its gains.
 
         That is about 1e-14 of the gains' size over the difference of their slopes: nearer than that, `at` asks the
         selector. Where two documents' lines agree to rounding all along, only `at` tells which of them comes first.
@@ -63,19 +63,19 @@ class Path:
 
     @cached_property
     def rankings(self) -> np.ndarray:
-        """(m, k) the rows between neighbouring breakpoints, best first, −1 pads."""
+        """The (m, k) rows between neighbouring breakpoints, best first, −1 pads."""
         return self._pad_rows(self.lines.picks[self.lines.last])
 
     @cached_property
     def gains(self) -> np.ndarray:
-        """(m, 2, k) a and b of each pick: its gain at λ is λ·a + (1 − λ)·b."""
+        """The (m, 2, k) numbers a and b of each pick: its gain at λ is λ·a + (1 − λ)·b."""
         gains: np.ndarray = self.lines.gains[self.lines.last]
         return np.pad(gains, ((0, 0), (0, 0), (0, self.k - gains.shape[2])))
 
     def at(self, value: float) -> Ranking:
-        """The ranking at one value, rows and gains those that engine.select and engine.decode give.
+        """Return the ranking at one value, with the rows and gains of engine.select and engine.decode.
 
-        Read from the lines where no rounding decides, else computed by the selector. Raises ParamError outside the
+        It is read from the lines unless rounding decides; then the selector computes it. Raises ParamError outside the
         interval.
         """
         value = self.parameter.check(value)
@@ -109,12 +109,34 @@ def path(
     depth: int | None = None,
     **fixed: Any,
 ) -> list[Path]:
-    """Each query's rankings at every λ of an interval, exactly: a list, one Path a query.
+    """Compute each query's rankings at every λ of an interval, exactly.
 
-    selector: its name (`fixed`: the other parameters) or a stage, whose own λ does not count; space: a Space with what
-    decode takes as queries, or (n, d) vectors with what select takes; interval: lowest and highest λ, for nnn λ₁;
-    depth: choose from the most relevant only. There is a path where all gains are lines in λ. Raises ParamError or
-    DataError.
+    A selector has a path if all its gains are lines in λ.
+
+    Parameters
+    ----------
+    selector : its name, or a stage, whose own λ is ignored.
+    space : a Space, or (n, d) vectors.
+    queries : as `decode` (with a Space) or `select` (with vectors) takes them.
+    k : the size of the rankings.
+    interval : the lowest and the highest λ; λ₁ for a selector with weights.
+    depth : the number of most relevant documents to choose from, by default all.
+    **fixed : the selector's other parameters.
+
+    Returns
+    -------
+    list of Path : one for each query.
+
+    Raises
+    ------
+    ParamError, DataError : if the selector has no path, or an argument is invalid.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> vectors, query = torch.eye(3), torch.tensor([[1.0, 0.5, 0.25]])
+    >>> engine.path(list(engine.methods("selector"))[1], vectors, query, k=2)[0].at(0.5).index.tolist()
+    [[0, 1]]
     """
     stage = make_path_stage(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
@@ -132,7 +154,7 @@ def path(
 
 
 def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -> Selector:
-    """A selector that has a path, from its name and other parameters. Raises ParamError."""
+    """Make a selector that has a path from its name and other parameters. Raises ParamError."""
     stage = selector if isinstance(selector, Selector) else None
     stage_class = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
     if stage_class.path_parameter in fixed_params:
@@ -148,13 +170,13 @@ def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -
 
 
 def check_path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:
-    """The ends of an interval of a path, checked."""
+    """Check the interval of a path and return its ends."""
     path_param = _restrict_parameter(stage, interval)
     return path_param.low, path_param.high
 
 
 def _restrict_parameter(stage: Selector, interval: Sequence[float]) -> Real:
-    """The parameter that the path runs over, its range cut to the interval."""
+    """Return the parameter that the path runs over, with the interval as its range."""
     declared_param = next((param for param in stage.spec.params if param.name == stage.path_parameter), None)
     path_param = (
         declared_param if isinstance(declared_param, Real) else Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
@@ -175,11 +197,31 @@ def _restrict_parameter(stage: Selector, interval: Sequence[float]) -> Real:
 def weight_path(
     space: Space | Any, query: QueryLike | Any, l2: float = 0.1, lowest: float = 0.001, pool: int | None = None
 ) -> WeightPath:
-    """The minimiser of nnn's objective at every λ₁ from the best score down to `lowest`, for one query.
+    """Compute the minimiser of the NNN objective (eq. 1) at every λ₁ from the best score down to `lowest`.
 
-    space: a Space, or (n, d) vectors; query: one query, as decode (with a Space) or select (with vectors) takes it; l2:
-    λ₂; pool: of the most relevant only. The path is made of straight lines between kinks; `path.at(l1)` reads it, and
-    `path.residual` certifies all of it. Raises ParamError or DataError. NNN paper, eq. 1.
+    The path consists of straight lines between kinks; its `residual` certifies all of it.
+
+    Parameters
+    ----------
+    space : a Space, or (n, d) vectors.
+    query : one query, as `decode` (with a Space) or `select` (with vectors) takes it.
+    l2 : λ₂.
+    lowest : the λ₁ where the path ends.
+    pool : the number of most relevant documents to weigh, by default all.
+
+    Returns
+    -------
+    WeightPath : `path.at(l1)` returns the weights at one λ₁.
+
+    Raises
+    ------
+    ParamError, DataError : if an argument is invalid or the dimensions differ.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> engine.weight_path(torch.eye(2), torch.tensor([[1.0, 0.5]]), lowest=0.25).finished
+    True
     """
     path = compute_weight_path(make("nnn", l2=l2), space, query, lowest, pool)
     assert path is not None, "nnn's answer is made of weights"
@@ -195,7 +237,7 @@ def compute_weight_path(
     pool: int | None = None,
     pool_rows: Tensor | None = None,
 ) -> WeightPath | None:
-    """The same for any selector: None for those whose answer is not made of weights.
+    """Compute the weight path of any selector; None if its answer is not made of weights.
 
     pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """

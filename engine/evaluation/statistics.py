@@ -1,6 +1,6 @@
-"""What per-query values allow to say about decoders: intervals, a test, Holm's correction, wins, and the sentence.
+"""Statistics of per-query values: intervals, a paired test, Holm's correction, wins, and a sentence for each.
 
-All of it takes the corpus and the judgements as given, and the queries as drawn from those that people ask.
+Corpus and judgements are taken as fixed, the queries as a sample of those that people ask.
 """
 
 import math
@@ -14,7 +14,7 @@ from scipy.special import nctdtr, ndtr, ndtri, stdtrit
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import (
-    EQUALITY_TOLERANCE,
+    TIE_TOLERANCE,
     align_on_common_queries,
     format_stage_call,
     select_cells,
@@ -30,16 +30,16 @@ SIGNIFICANCE_LEVEL = 0.05
 DEFAULT_POWER = 0.8
 #: A larger number of queries is not reported.
 MAX_QUERIES_NEEDED = 1_000_000
-RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
+RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="Number of resamples.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
-MIN_PATTERNS_PER_COMPARISON = 100
-"""So many sign patterns a comparison, at the least: fewer, and Holm's correction leaves no p small enough to tell."""
+MIN_SIGN_PATTERNS = 100
+"""Sign patterns per comparison: with fewer, no p stays small enough after Holm's correction."""
 IntervalEnds = tuple[float, float] | tuple[None, None]
 """The lower and the upper end of an interval."""
 
 
 class WinCounts(NamedTuple):
-    """On how many queries one decoder has more, the same, less than another."""
+    """Numbers of queries on which one decoder has more, as much or less than another."""
 
     win: int
     tie: int
@@ -59,7 +59,7 @@ class Comparison:
     mean: float  # over those
     baseline_mean: float
     difference: float  # of the two means
-    low: float | None  # its 95% interval, None for a single query
+    low: float | None  # end of its 95% interval, None for a single query
     high: float | None
     p: float  # of the paired randomisation test
     p_holm: float  # after Holm's correction over `comparisons`
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Holm-corrected p < 0.05 and the 95% interval excludes 0."""
+        """True if the Holm-corrected p is below 0.05 and the 95% interval excludes 0."""
         return (
             self.p_holm < SIGNIFICANCE_LEVEL
             and self.low is not None
@@ -80,15 +80,15 @@ class Comparison:
 
     @property
     def measurable(self) -> bool:
-        """Whether to tell of it: of a gain once it is significant, of a loss once its own interval is below 0.
+        """True for a gain that is significant, and for a loss whose own interval lies below 0.
 
-        The correction guards against gains by chance; a loss must not hide behind it.
+        Holm's correction guards against gains by chance; it must not hide a loss.
         """
         return self.significant or (self.high is not None and self.high < 0)
 
 
 def bootstrap_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(resamples, m) means of the columns of (n, m) values over n queries drawn with replacement.
+    """Return the (resamples, m) column means of (n, m) values over n queries drawn with replacement.
 
     Every column sees the same draws, so differences of columns are paired. scipy.stats.bootstrap draws for one
     statistic at a time; here a draw is a row of counts, and one product serves every column. Efron 1979.
@@ -99,24 +99,23 @@ def bootstrap_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     resampled_sums = np.empty((resamples, values.shape[1]))
     for block_slice in slices(resamples, n_queries):
         block_size = block_slice.stop - block_slice.start
-        drawn_cells = (
-            rng.integers(n_queries, size=(block_size, n_queries))
-            + np.arange(0, block_size * n_queries, n_queries)[:, None]
-        )
-        draw_counts = np.bincount(drawn_cells.ravel(), minlength=block_size * n_queries).reshape(block_size, n_queries)
+        # Each draw gets its own range of numbers, so that one bincount counts the queries of all draws.
+        drawn = rng.integers(n_queries, size=(block_size, n_queries))
+        drawn = drawn + np.arange(0, block_size * n_queries, n_queries)[:, None]
+        draw_counts = np.bincount(drawn.ravel(), minlength=block_size * n_queries).reshape(block_size, n_queries)
         resampled_sums[block_slice] = draw_counts.astype(np.float64) @ deviations
     resampled: np.ndarray = column_means + resampled_sums / n_queries
     return resampled
 
 
-def percentile_interval(resampled_values: Any) -> tuple[float, float]:
-    """The ends of the 95% interval of resampled values."""
+def percentile_ends(resampled_values: Any) -> tuple[float, float]:
+    """Return the ends of the 95% percentile interval of resampled values."""
     low, high = np.percentile(resampled_values, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)])
     return float(low), float(high)
 
 
 def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[IntervalEnds]:
-    """The percentile bootstrap intervals of the means of the columns of (n, m) values; without ends for one query.
+    """Return bootstrap intervals of the column means of (n, m) values; without ends for a single query.
 
     The tails are those of Hesterberg 2015 (expanded percentile): plain ones are too narrow for few queries, by as much
     as a normal interval without the n − 1 is beside Student's. From some hundred queries on they are the same.
@@ -136,7 +135,7 @@ def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequen
 
 
 def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(m,) p-values of the two-sided paired randomisation test on the means of the columns of (n, m) differences.
+    """Return (m,) p-values of the two-sided paired randomisation test on the columns of (n, m) differences.
 
     If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
     difference and nothing else (Smucker, Allan & Carterette 2007). All sign patterns where there are no more than
@@ -146,31 +145,30 @@ def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: in
     a second or two for 2,000 queries and 10,000 patterns; as one product a hundred columns take less. Queries that tie
     change nothing and are dropped; with few left the test is exact.
     """
-    differences = np.where(np.abs(differences) <= EQUALITY_TOLERANCE, 0.0, differences)
+    differences = np.where(np.abs(differences) <= TIE_TOLERANCE, 0.0, differences)
     n_nonzero = (differences != 0).sum(0)
     p_values = np.ones(differences.shape[1])
     is_exact = n_nonzero <= int(math.log2(resamples))
     for column_index in np.flatnonzero(is_exact & (n_nonzero > 0)):
-        nonzero_differences = differences[differences[:, column_index] != 0, column_index]
-        sign_patterns = np.arange(1 << len(nonzero_differences))[:, None] >> np.arange(len(nonzero_differences)) & 1
-        p_values[column_index] = _count_extreme(sign_patterns, nonzero_differences[:, None])[0] / len(sign_patterns)
+        nonzero = differences[differences[:, column_index] != 0, column_index]
+        # The bits of the numbers from 0 to 2ⁿ − 1 are all patterns of signs.
+        sign_patterns = np.arange(1 << len(nonzero))[:, None] >> np.arange(len(nonzero)) & 1
+        p_values[column_index] = _count_extreme(sign_patterns, nonzero[:, None])[0] / len(sign_patterns)
     if (sampled_columns := np.flatnonzero(~is_exact)).size:
-        nonzero_differences = differences[:, sampled_columns]
-        nonzero_differences = nonzero_differences[nonzero_differences.any(1)]
+        nonzero = differences[:, sampled_columns]
+        nonzero = nonzero[nonzero.any(1)]
         rng = np.random.default_rng(seed)
         n_extreme = np.zeros(len(sampled_columns))
         # The blocks are part of what a seed draws: NumPy drops the rest of a word after each.
-        for block_slice in slices(resamples, 2 * len(nonzero_differences)):
-            n_extreme += _count_extreme(
-                rng.integers(2, size=(block_slice.stop - block_slice.start, len(nonzero_differences)), dtype=np.int8),
-                nonzero_differences,
-            )
+        for block_slice in slices(resamples, 2 * len(nonzero)):
+            block_shape = (block_slice.stop - block_slice.start, len(nonzero))
+            n_extreme += _count_extreme(rng.integers(2, size=block_shape, dtype=np.int8), nonzero)
         p_values[sampled_columns] = (n_extreme + 1) / (resamples + 1)
     return p_values
 
 
 def correct_holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """p-values corrected so that the chance of even one false claim among them stays under α: Holm 1979.
+    """Correct p-values so that the chance of any false claim among them stays below α (Holm 1979).
 
     The smallest of m is multiplied by m, the next by m − 1 …, none below the one before it and none above 1. Neither
     scipy nor scikit-learn has it, and statsmodels would be a dependency for these lines. Raises DataError.
@@ -180,39 +178,57 @@ def correct_holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
         raise DataError(f"pvalues must be a list of numbers in [0, 1]; got {p_values!r}")
     rising_order = np.argsort(p_array, kind="stable")
     corrected_array = np.empty_like(p_array)
-    corrected_array[rising_order] = np.minimum(
-        1, np.maximum.accumulate(p_array[rising_order] * np.arange(len(p_array), 0, -1))
-    )
+    scaled = p_array[rising_order] * np.arange(len(p_array), 0, -1)
+    corrected_array[rising_order] = np.minimum(1, np.maximum.accumulate(scaled))
     return corrected_array
 
 
 def compare(
     points: Iterable[Any], metric: str, baseline: Any, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Comparison, ...]:
-    """Every point against a baseline in one metric, on the queries for which all of them have it.
+    """Compare every cell with a baseline in one metric, on the queries for which all of them have it.
 
-    points: of a sweep, those of other k are passed over; baseline: one of them, or its label, its name, or its method
-    where that has one point. A row a point, in their order, except for the baseline and for points that have the metric
-    on no query. Interval and test are paired, with the same draws for every row; Holm's correction is over all rows, an
-    interval is for its row alone. resamples: of both, more for the test where rows are many. Raises ParamError or
-    DataError.
+    Interval and test are paired, with the same draws for every row. Holm's correction is over all rows; an interval is
+    for its row alone.
+
+    Parameters
+    ----------
+    points : cells of a sweep; those of another k are ignored.
+    metric : the name of a metric.
+    baseline : one of the cells, or its label, its name, or its method if that has one cell.
+    k : the size of the retrieved sets.
+    resamples : draws of the interval and of the test, which takes more if there are many rows.
+    seed : the seed of the draws.
+
+    Returns
+    -------
+    tuple of Comparison : in the order of the cells, without the baseline and cells that have the metric on no query.
+
+    Raises
+    ------
+    ParamError : if the baseline is not one of the cells, or the metric was not measured.
+    DataError : if the cells have no query in common.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> queries, qrels = engine.Embeddings(("q", "r"), torch.eye(2)), engine.Qrels({"q": {"a": 1}, "r": {"b": 1}})
+    >>> decoders = [engine.Decoder(engine.make(name)) for name in list(engine.methods("selector"))[:2]]
+    >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
+    >>> [row.difference for row in engine.compare(cells, "recall", baseline=cells[0], k=1)]
+    [0.0]
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     points = list(points)
     baseline_cell = resolve_baseline(points, baseline, k)
     aligned = align_on_common_queries([baseline_cell, *points], (metric,), k)
     if baseline_cell in aligned.left_out:
-        raise DataError(
-            f"the baseline, {baseline_cell.label}, has {metric} on no query: nothing can be compared with it"
-        )
-    metric_values = aligned.values[metric]
-    row_labels = [
-        (cell_name, cell.label, aligned.names[0])
-        for cell_name, cell in zip(aligned.names[1:], aligned.cells[1:], strict=True)
-    ]
-    return build_comparisons(
-        row_labels, metric, baseline_cell.k, metric_values[:, 1:], metric_values[:, :1], resamples, seed
-    )
+        label = baseline_cell.label
+        raise DataError(f"the baseline, {label}, has {metric} on no query: nothing can be compared with it")
+    values, (baseline_name, *names) = aligned.values[metric], aligned.names
+    row_labels = [(name, cell.label, baseline_name) for name, cell in zip(names, aligned.cells[1:], strict=True)]
+    return build_comparisons(row_labels, metric, baseline_cell.k, values[:, 1:], values[:, :1], resamples, seed)
 
 
 def build_comparisons(
@@ -220,30 +236,21 @@ def build_comparisons(
     metric: str,
     k: int,
     values: np.ndarray,
-    baseline_values: np.ndarray,
+    baselines: np.ndarray,
     resamples: int,
     seed: int,
 ) -> tuple[Comparison, ...]:
-    """A row for each of m columns, with Holm's correction over them.
+    """Compare m columns of values with their baselines, with Holm's correction over all of them.
 
     row_labels: (name, label, baseline) of each row
-    values, baseline_values: (n, m) over the same queries, or (n, 1) for all rows
+    values, baselines: (n, m) over the same queries, or (n, 1) for all rows
     resamples: of the intervals and of the test, which draws more where rows are many
     """
-    values, baseline_values = np.broadcast_arrays(values, baseline_values)
-    differences = values - baseline_values
-    p_values = compute_sign_flip_p_values(
-        differences, max(resamples, MIN_PATTERNS_PER_COMPARISON * len(row_labels)), seed
-    )
-    row_columns = zip(
-        row_labels,
-        values.T,
-        baseline_values.T,
-        bootstrap_intervals(differences, resamples, seed),
-        p_values,
-        correct_holm(p_values),
-        strict=True,
-    )
+    values, baselines = np.broadcast_arrays(values, baselines)
+    differences = values - baselines
+    p_values = compute_sign_flip_p_values(differences, max(resamples, MIN_SIGN_PATTERNS * len(row_labels)), seed)
+    statistics = zip(bootstrap_intervals(differences, resamples, seed), p_values, correct_holm(p_values), strict=True)
+    row_columns = zip(row_labels, values.T, baselines.T, statistics, strict=True)
     return tuple(
         Comparison(
             name=name,
@@ -251,30 +258,30 @@ def build_comparisons(
             baseline=baseline,
             metric=metric,
             k=k,
-            queries=len(row_values),
-            mean=float(row_values.mean()),
-            baseline_mean=float(row_baseline.mean()),
-            difference=float((row_values - row_baseline).mean()),
+            queries=len(column),
+            mean=float(column.mean()),
+            baseline_mean=float(baseline_column.mean()),
+            difference=float((column - baseline_column).mean()),
             low=low,
             high=high,
             p=float(p_value),
             p_holm=float(corrected_p),
             comparisons=len(p_values),
-            wins=_count_wins(row_values - row_baseline),
-            least=float((row_values - row_baseline).min()),
-            most=float((row_values - row_baseline).max()),
+            wins=_count_wins(column - baseline_column),
+            least=float((column - baseline_column).min()),
+            most=float((column - baseline_column).max()),
         )
-        for (name, label, baseline), row_values, row_baseline, (low, high), p_value, corrected_p in row_columns
+        for (name, label, baseline), column, baseline_column, ((low, high), p_value, corrected_p) in row_columns
     )
 
 
 def _count_wins(differences: np.ndarray) -> WinCounts:
-    n_wins, n_losses = int((differences > EQUALITY_TOLERANCE).sum()), int((differences < -EQUALITY_TOLERANCE).sum())
+    n_wins, n_losses = int((differences > TIE_TOLERANCE).sum()), int((differences < -TIE_TOLERANCE).sum())
     return WinCounts(n_wins, len(differences) - n_wins - n_losses, n_losses)
 
 
 def format_p_value(p: float) -> str:
-    """A p-value, "p = 0.009"; as many digits as show on which side of α it lies."""
+    """Format a p-value, "p = 0.009", with enough digits to show on which side of α it lies."""
     if p < 0.001 or p > 0.99:
         return "p < 0.001" if p < 0.5 else "p > 0.99"
     digits = 3
@@ -284,12 +291,12 @@ def format_p_value(p: float) -> str:
 
 
 def describe_comparison(row: Comparison) -> str:
-    """One sentence that says what the statistics allow, and no more."""
+    """Return a sentence about a comparison that claims no more than the statistics allow."""
     metric_text, name, baseline = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
     if row.wins.win == row.wins.loss == 0:
         query_text = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
         return f"{name} and {baseline} have the same {metric_text} on {query_text}."
-    # Sums of floats end in noise.
+    # Differences of float sums end in noise, which would turn an exact 0 into a sign.
     low, high = (interval_end and round(interval_end, 9) for interval_end in (row.low, row.high))
     gain_text = f"{gain(round(row.difference, 9))} {metric_text} vs {baseline}"
     if low is None or high is None:
@@ -303,48 +310,41 @@ def describe_comparison(row: Comparison) -> str:
 
 
 def summarize_comparisons(rows: Sequence[Comparison]) -> str:
-    """One line for many comparisons: how many decoders are significantly better or worse."""
+    """Return one line with the numbers of decoders that are significantly better or worse."""
     if not rows:
         return "Nothing was compared."
     first_row = rows[0]
     n_better = sum(row.significant and row.difference > 0 for row in rows)
     n_worse = sum(row.significant and row.difference < 0 for row in rows)
     return (
-        f"{counted(len(rows), 'setting')} vs {first_row.baseline}, {title_of(first_row.metric)}@{first_row.k}: {n_better} better · "
-        f"{len(rows) - n_better - n_worse} no significant difference · {n_worse} worse"
+        f"{counted(len(rows), 'setting')} vs {first_row.baseline}, {title_of(first_row.metric)}@{first_row.k}: "
+        f"{n_better} better · {len(rows) - n_better - n_worse} no significant difference · {n_worse} worse"
     )
 
 
 def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
-    """The point at k that `baseline` means: itself, or by its label, its name, or its method; raises ParamError."""
+    """Return the cell at k that `baseline` identifies: a cell, or its label, name or method; or raise ParamError."""
     if not isinstance(baseline, str):
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
     cells = select_cells(all_cells, k)
-    method_names = [cell.method for cell in cells]
-    for cell_names in (
-        [cell.label for cell in cells],
-        short_names(cells),
-        short_names(cells, format_stage_call),
-        method_names,
-    ):
-        matching_cells = {
-            cell.label: cell for cell, cell_name in zip(cells, cell_names, strict=True) if cell_name == baseline
-        }
-        if len(matching_cells) == 1:
-            return next(iter(matching_cells.values()))
-        if matching_cells:
-            examples = ", ".join(list(matching_cells)[:3])
+    labels, methods = [cell.label for cell in cells], [cell.method for cell in cells]
+    for cell_names in (labels, short_names(cells), short_names(cells, format_stage_call), methods):
+        matching = {cell.label: cell for cell, name in zip(cells, cell_names, strict=True) if name == baseline}
+        if len(matching) == 1:
+            return next(iter(matching.values()))
+        if matching:
+            examples = ", ".join(list(matching)[:3])
             raise ParamError(
-                f"baseline {baseline!r} means {len(matching_cells)} points; give the label of one, as {examples}"
+                f"baseline {baseline!r} means {len(matching)} points; give the label of one, as {examples}"
             )
     examples = ", ".join(short_names(cells)[:3])
     raise ParamError(f"baseline must be one of the points at k = {k}, as {examples}; none is called {baseline!r}")
 
 
 def _count_extreme(sign_patterns: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """(m,) how many of the (r, n) patterns of flipped signs give sums at least as far from 0 as the observed."""
+    """Return the (m,) numbers of the (r, n) sign patterns whose sums are at least as extreme as the observed."""
     observed_sums, rounding_room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
     flipped_sums = observed_sums - 2 * (sign_patterns.astype(np.float64) @ differences)
     n_extreme: np.ndarray = (np.abs(flipped_sums) >= np.abs(observed_sums) - rounding_room).sum(0)
@@ -354,10 +354,11 @@ def _count_extreme(sign_patterns: np.ndarray, differences: np.ndarray) -> np.nda
 def estimate_queries_needed(
     differences: np.ndarray, difference: float, power: float = DEFAULT_POWER, alpha: float = SIGNIFICANCE_LEVEL
 ) -> int | None:
-    """The least number of queries with which a paired two-sided t-test finds a mean difference with this power.
+    """Return the smallest number of queries with which a paired two-sided t-test has the given power.
 
-    differences: (n,) of the queries so far, whose spread is taken to be that of all; None for fewer than two, where
-    none differs, and beyond a million. Webber, Moffat & Zobel 2008; Sakai 2016. Raises ParamError.
+    differences: (n,) of the queries so far, whose spread stands for that of all; difference: the mean difference to
+    detect. None for fewer than two queries, if none differs, and beyond a million. Webber, Moffat & Zobel 2008; Sakai
+    2016. Raises ParamError.
     """
     if not (math.isfinite(difference) and difference):
         raise ParamError(f"difference must be a number other than 0; got {difference!r}")
@@ -368,7 +369,7 @@ def estimate_queries_needed(
     if not standard_deviation:
         return None
     effect_size = abs(difference) / standard_deviation
-    # With a known spread the normal quantiles give the number; not knowing it takes some queries more.
+    # The normal quantiles are a lower bound: they take the spread as known, which the t-test estimates.
     min_queries = ((ndtri(1 - alpha / 2) + ndtri(power)) / effect_size) ** 2
     if min_queries > MAX_QUERIES_NEEDED:
         return None
@@ -379,8 +380,6 @@ def estimate_queries_needed(
 
 
 def _compute_power(n_queries: int, effect_size: float, alpha: float) -> float:
-    """The chance that the test rejects; effect_size: mean over standard deviation."""
-    critical_value, noncentrality = stdtrit(n_queries - 1, 1 - alpha / 2), effect_size * math.sqrt(n_queries)
-    return float(
-        1 - nctdtr(n_queries - 1, noncentrality, critical_value) + nctdtr(n_queries - 1, noncentrality, -critical_value)
-    )
+    """Return the probability that the test rejects; effect_size: mean over standard deviation."""
+    critical_value, shift = stdtrit(n_queries - 1, 1 - alpha / 2), effect_size * math.sqrt(n_queries)
+    return float(1 - nctdtr(n_queries - 1, shift, critical_value) + nctdtr(n_queries - 1, shift, -critical_value))

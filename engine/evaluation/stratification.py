@@ -1,6 +1,6 @@
-"""The same comparison by kind of query: what is relevant to it, how like others that is, lengths, aspects, a column.
+"""Stratification: a comparison by groups of queries with similar counts, lengths, aspects or metadata.
 
-NNN paper, Fig. 4: what a method is worth may depend on how many documents a query needs.
+NNN paper, Fig. 4: the worth of a method may depend on how many documents a query needs.
 """
 
 import math
@@ -25,7 +25,7 @@ MAX_GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at 
 
 WHOLE_NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}")
 OTHER_GROUP = "other"
-"""The name of what is left of many texts."""
+"""The name of the group of all remaining texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Stratum:
     """One cell in one group of queries."""
 
     group: str  # as charts write it, "3", "5–7" or "sales"
-    min_number: int | None  # of the group's numbers, None for words
-    max_number: int | None
+    lowest: int | None  # of the group's numbers, None for words
+    highest: int | None
     queries: int  # number in the group
     name: str  # of the cell
     label: str
@@ -44,41 +44,32 @@ class Stratum:
 
 
 def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
-    """query → mean length of its relevant documents in words, as spaces part them, rounded; without those that have
-    none in the corpus (Luan et al. 2021, Fig. 1 and 4: what passages' length costs)."""
+    """Return query → mean length of its relevant documents in words separated by spaces, rounded.
+
+    Queries without a relevant document in the corpus are left out. Luan et al. 2021, Fig. 1 and 4.
+    """
     mean_lengths = {}
     for query_id in qrels.grades:
-        document_rows = [
-            corpus.position[document_id] for document_id in qrels.relevant(query_id) if document_id in corpus.position
-        ]
-        if document_rows:
-            mean_lengths[query_id] = round(
-                sum(len(corpus.passages[document_row].split()) for document_row in document_rows) / len(document_rows)
-            )
+        rows = [corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position]
+        if rows:
+            mean_lengths[query_id] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
     return mean_lengths
 
 
 def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
-    """query → the largest cosine of a relevant document to one that is not, in hundredths, rounded; without queries
-    that have none of either in the corpus.
+    """Return query → largest cosine of a relevant to an irrelevant document, in hundredths, rounded.
 
-    NNN paper, §2.3: inner products cannot separate documents that are strongly correlated, so there its decoder's
-    gap should be the largest.
+    Queries that lack either kind in the corpus are left out. NNN paper, §2.3: inner products
+    cannot separate strongly correlated documents, so there its decoder's gap should be the largest.
     """
     n_documents, max_cosines = len(space), {}
     vector_lengths = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
     for query_id in qrels.grades:
-        relevant_rows = [
-            space.corpus.position[document_id]
-            for document_id in qrels.relevant(query_id)
-            if document_id in space.corpus.position
-        ]
-        if 0 < len(relevant_rows) < n_documents:
-            relevant_vectors = (space.vectors[relevant_rows].double() / vector_lengths[relevant_rows].unsqueeze(1)).to(
-                space.vectors.dtype
-            )
-            cosines = (space.vectors @ relevant_vectors.T).double() / vector_lengths.unsqueeze(1)
-            cosines[relevant_rows] = -math.inf
+        rows = [space.corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in space.corpus.position]
+        if 0 < len(rows) < n_documents:
+            unit_vectors = space.vectors[rows].double() / vector_lengths[rows].unsqueeze(1)
+            cosines = (space.vectors @ unit_vectors.to(space.vectors.dtype).T).double() / vector_lengths.unsqueeze(1)
+            cosines[rows] = -math.inf
             max_cosines[query_id] = round(100 * float(cosines.max()))
     return max_cosines
 
@@ -90,7 +81,7 @@ QUERY_COUNT_TITLES = {
     "aspects": "aspects",
     "correlation": "cosine to an irrelevant document × 100",
 }
-"""What queries are grouped by → what is counted, as charts write it."""
+"""Kind of count → its title, as charts write it."""
 
 
 def count_by_query(
@@ -100,34 +91,26 @@ def count_by_query(
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
     space: Space | None = None,
 ) -> dict[str, dict[str, int]]:
-    """Of KINDS those that some of these queries have a number for, each with query → number, which is 0 for words only.
+    """Return kind → query → count, for the kinds of QUERY_COUNT_TITLES that some of the queries have.
 
-    Words are what spaces part. space: whose vectors the correlation is of, which is left out without.
+    Words are separated by spaces; only their count may be 0. space: needed for the correlation.
     """
-    counts_by_kind = {
-        "relevant": {
-            query_id: n_relevant for query_id in qrels.grades if (n_relevant := len(qrels.relevant(query_id)))
-        },
+    n_relevant = {query_id: len(qrels.relevant(query_id)) for query_id in qrels.grades}
+    n_aspects = {query_id: len(query_aspects) for query_id, query_aspects in (aspects or {}).items()}
+    by_kind = {
+        "relevant": {query_id: count for query_id, count in n_relevant.items() if count},
         "length": count_relevant_lengths(corpus, qrels),
-        "words": {
-            query_id: len(query_text.split()) for query_id, query_text in zip(queries.ids, queries.texts, strict=True)
-        },
-        "aspects": {
-            query_id: len(query_aspects) for query_id, query_aspects in (aspects or {}).items() if query_aspects
-        },
+        "words": {query_id: len(text.split()) for query_id, text in zip(queries.ids, queries.texts, strict=True)},
+        "aspects": {query_id: count for query_id, count in n_aspects.items() if count},
         "correlation": measure_relevant_correlations(space, qrels) if space is not None else {},
     }
-    return {
-        kind: query_counts
-        for kind, query_counts in counts_by_kind.items()
-        if not query_counts.keys().isdisjoint(queries.ids)
-    }
+    return {kind: counts for kind, counts in by_kind.items() if not counts.keys().isdisjoint(queries.ids)}
 
 
 def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
-    """Columns kept beside queries or documents, each with query → its value, for the queries that have one.
+    """Return column of metadata → query → value, for the queries that have one.
 
-    A query's own value, else the one that most of its relevant documents have, of several the first in the corpus.
+    A query without a value gets the most frequent one of its relevant documents, of several the first in the corpus.
     """
     values_by_column: dict[str, dict[str, str]] = {}
     for column in (*queries.metadata, *corpus.metadata):
@@ -135,19 +118,12 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
         own_values = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
         document_values = corpus.metadata.get(column)
         for query_id in queries.ids:
-            relevant_rows = sorted(
-                corpus.position[document_id]
-                for document_id in qrels.relevant(query_id)
-                if document_id in corpus.position
-            )
-            value_counts = (
-                Counter(filter(None, (document_values[document_row].strip() for document_row in relevant_rows)))
-                if document_values
-                else Counter[str]()
-            )
-            if query_value := own_values.get(query_id, "").strip() or next(
-                (common_value for common_value, _ in value_counts.most_common(1)), ""
-            ):
+            rows = sorted(corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position)
+            query_value = own_values.get(query_id, "").strip()
+            if document_values and not query_value:
+                value_counts = Counter(filter(None, (document_values[row].strip() for row in rows)))
+                query_value = next(iter(value_counts.most_common(1)), ("", 0))[0]
+            if query_value:
                 query_values[query_id] = query_value
     return {column: query_values for column, query_values in values_by_column.items() if query_values}
 
@@ -163,13 +139,40 @@ def stratify(
     resamples: int = BAND_RESAMPLES,
     seed: int = 0,
 ) -> tuple[Stratum, ...]:
-    """A metric's mean and interval for every point in every group of queries with like counts.
+    """Compute a metric's mean and interval for every cell in every group of queries with similar counts.
 
-    points: of a sweep, those of other k are passed over; counts: query → number, as `kinds` has them, or → text, as
-    `values_by_query` has it; groups: how many at most (`grouped`, of texts the largest); against: a baseline as
-    `compare` takes it, for differences to it, query by query, in place of the values. Over the queries for which every
-    point has the metric and counts a value. A group's draws are shared by its points. Rows group by group, in the
-    points' order. Raises ParamError or DataError.
+    The queries are those for which every cell has the metric and `counts` a value. A group's draws are shared by its
+    cells.
+
+    Parameters
+    ----------
+    points : cells of a sweep; those of another k are ignored.
+    metric : the name of a metric.
+    counts : query → number, which is grouped into ranges, or query → text, a group for each of the most frequent.
+    k : the size of the retrieved sets.
+    groups : the maximal number of groups.
+    against : a baseline, as `compare` takes it, for differences to it in place of the values.
+    resamples : the number of draws of the intervals.
+    seed : the seed of the draws.
+
+    Returns
+    -------
+    tuple of Stratum : group by group, in the order of the cells.
+
+    Raises
+    ------
+    ParamError : if an argument is invalid or the metric was not measured.
+    DataError : if the cells have no query in common that `counts` has.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> queries, qrels = engine.Embeddings(("q", "r"), torch.eye(2)), engine.Qrels({"q": {"a": 1}, "r": {"a": 1}})
+    >>> decoders = engine.grid(list(engine.methods("selector"))[0])
+    >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
+    >>> [(stratum.group, stratum.mean) for stratum in engine.stratify(cells, "recall", {"q": 1, "r": 2}, k=1)]
+    [('1', 1.0), ('2', 0.0)]
     """
     groups, resamples, seed = MAX_GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
     aligned = align_on_common_queries(points, (metric,), k)
@@ -181,30 +184,23 @@ def stratify(
     if counts.keys().isdisjoint(aligned.queries):
         raise DataError(f"counts has none of the {len(aligned.queries):,} queries that the points have {metric} for")
     strata = []
-    for group, min_number, max_number, member_indices in _group_queries(
-        [counts.get(query_id) for query_id in aligned.queries], groups
-    ):
-        group_values = metric_values[member_indices]
-        columns = zip(
-            aligned.names,
-            aligned.cells,
-            group_values.T,
-            bootstrap_intervals(group_values, resamples, seed),
-            strict=True,
-        )
+    query_counts = [counts.get(query_id) for query_id in aligned.queries]
+    for group, lowest, highest, members in _group_queries(query_counts, groups):
+        part = metric_values[members]
+        columns = zip(aligned.names, aligned.cells, part.T, bootstrap_intervals(part, resamples, seed), strict=True)
         strata += [
             Stratum(
                 group=group,
-                min_number=min_number,
-                max_number=max_number,
-                queries=len(group_values),
+                lowest=lowest,
+                highest=highest,
+                queries=len(part),
                 name=name,
                 label=cell.label,
-                mean=float(cell_values.mean()),
+                mean=float(column.mean()),
                 low=low,
                 high=high,
             )
-            for name, cell, cell_values, (low, high) in columns
+            for name, cell, column, (low, high) in columns
         ]
     return tuple(strata)
 
@@ -212,61 +208,43 @@ def stratify(
 def _group_queries(
     values: Sequence[int | str | None], max_groups: int
 ) -> list[tuple[str, int | None, int | None, list[int]]]:
-    """Each group's name, its least and its largest number, and which of the values are in it; None is in none."""
-    indices_by_value: dict[int | str, list[int]] = {}
+    """Return each group's name, smallest and largest number, and the positions of its values; None is left out."""
+    places: dict[int | str, list[int]] = {}
     for query_index, value in enumerate(values):
         if value is not None:
-            indices_by_value.setdefault(value, []).append(query_index)
-    distinct_texts = [value for value in indices_by_value if isinstance(value, str)]
-    if len(distinct_texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, distinct_texts)):
+            places.setdefault(value, []).append(query_index)
+    texts = [value for value in places if isinstance(value, str)]
+    if len(texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, texts)):
         return _group_queries([None if value is None else int(value) for value in values], max_groups)
-    query_groups: list[tuple[str, int | None, int | None, list[int]]] = []
-    if distinct_texts:
-        distinct_texts.sort(key=lambda text: (-len(indices_by_value[text]), text))
-        named_texts = distinct_texts if len(distinct_texts) <= max_groups else distinct_texts[: max_groups - 1]
-        query_groups += [(text, None, None, indices_by_value[text]) for text in named_texts]
-        if remaining_indices := sorted(
-            query_index for text in distinct_texts[len(named_texts) :] for query_index in indices_by_value[text]
-        ):
-            query_groups.append((OTHER_GROUP, None, None, remaining_indices))
-        return query_groups
+    groups: list[tuple[str, int | None, int | None, list[int]]] = []
+    if texts:
+        texts.sort(key=lambda text: (-len(places[text]), text))
+        named = texts if len(texts) <= max_groups else texts[: max_groups - 1]
+        groups += [(text, None, None, places[text]) for text in named]
+        if remaining := sorted(query_index for text in texts[len(named) :] for query_index in places[text]):
+            groups.append((OTHER_GROUP, None, None, remaining))
+        return groups
     numbers = [int(value) for value in values if value is not None]
-    for min_number, max_number in merge_into_ranges(np.array(numbers), max_groups):
-        member_indices = sorted(
-            query_index
-            for number in indices_by_value
-            if min_number <= int(number) <= max_number
-            for query_index in indices_by_value[number]
-        )
-        query_groups.append(
-            (
-                f"{min_number}" if min_number == max_number else f"{min_number}–{max_number}",
-                min_number,
-                max_number,
-                member_indices,
-            )
-        )
-    return query_groups
+    for lowest, highest in merge_into_ranges(np.array(numbers), max_groups):
+        in_range = [number for number in places if lowest <= int(number) <= highest]
+        members = sorted(query_index for number in in_range for query_index in places[number])
+        groups.append((f"{lowest}" if lowest == highest else f"{lowest}–{highest}", lowest, highest, members))
+    return groups
 
 
 def merge_into_ranges(numbers: np.ndarray, max_groups: int) -> list[tuple[int, int]]:
-    """Ranges of whole numbers, least and most of each, that part (n,) numbers into at most so many groups.
+    """Return the smallest and largest number of each of at most `max_groups` ranges of (n,) whole numbers.
 
-    Every number is a group until there are too many; then the smallest group joins the smaller of its neighbours, the
-    lower where they are alike.
+    Each number starts as a range. While there are too many, the smallest joins its smaller neighbour, on ties the
+    lower.
     """
-    distinct_numbers, group_sizes = np.unique(numbers, return_counts=True)
-    number_ranges = [
-        (number, number, group_size)
-        for number, group_size in zip(distinct_numbers.tolist(), group_sizes.tolist(), strict=True)
-    ]
-    while len(number_ranges) > max_groups:
-        smallest_index = min(range(len(number_ranges)), key=lambda range_index: number_ranges[range_index][2])
-        is_last = smallest_index + 1 == len(number_ranges)
-        joins_below = smallest_index > 0 and (
-            is_last or number_ranges[smallest_index - 1][2] <= number_ranges[smallest_index + 1][2]
-        )
+    distinct, group_sizes = np.unique(numbers, return_counts=True)
+    ranges = list(zip(distinct.tolist(), distinct.tolist(), group_sizes.tolist(), strict=True))
+    while len(ranges) > max_groups:
+        smallest_index = min(range(len(ranges)), key=lambda index: ranges[index][2])
+        is_last = smallest_index + 1 == len(ranges)
+        joins_below = smallest_index > 0 and (is_last or ranges[smallest_index - 1][2] <= ranges[smallest_index + 1][2])
         pair_start = smallest_index - 1 if joins_below else smallest_index
-        (min_number, _, lower_size), (_, max_number, upper_size) = number_ranges[pair_start : pair_start + 2]
-        number_ranges[pair_start : pair_start + 2] = [(min_number, max_number, lower_size + upper_size)]
-    return [(min_number, max_number) for min_number, max_number, _ in number_ranges]
+        (lowest, _, lower_size), (_, highest, upper_size) = ranges[pair_start : pair_start + 2]
+        ranges[pair_start : pair_start + 2] = [(lowest, highest, lower_size + upper_size)]
+    return [(lowest, highest) for lowest, highest, _ in ranges]

@@ -1,4 +1,4 @@
-"""Why each document was picked: its relevance, the nearest one already chosen, and its score at that moment."""
+"""Trace of a ranking: each pick's relevance, the nearest document listed before it, and its score."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Trace:
     score: Tensor  # the ranking's gain, by which the method ranks
 
     def rows(self, query: int = 0) -> list[Mapping[str, TraceValue]]:
-        """One mapping a pick of one query, best first; nearest and similarity are None for the first."""
+        """Return one mapping per pick of a query, best first; nearest and similarity are None for the first."""
         columns = (self.index, self.relevance, self.nearest, self.similarity, self.score)
         pick_rows: list[Mapping[str, TraceValue]] = []
         for document_row, relevance, nearest_row, similarity, score in zip(
@@ -55,13 +55,33 @@ class Trace:
 
 @without_autocast
 def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, relevance: Tensor | None = None) -> Trace:
-    """What each pick of a ranking was worth when it was made.
+    """Compute the relevance, nearest earlier document and score of each pick of a ranking, in float64.
 
-    ranking: (B, k), of any selector; space: a Space, or the (n, d) vectors that the ranking's rows are of; queries:
-    what was asked, as decode (with a Space) or select (with vectors) took it; relevance: (B, n) scores of all documents
-    where the selector's were not inner products: the queries are not read then, and may be text that nothing embeds.
-    Methods that do not pick one by one are traced in the order of their list. In float64. Raises DataError where the
-    shapes do not fit.
+    Methods that do not pick one by one are traced in the order of their list.
+
+    Parameters
+    ----------
+    ranking : (B, k), of any selector.
+    space : a Space, or the (n, d) vectors that the ranking's rows refer to.
+    queries : the queries, as `decode` (with a Space) or `select` (with vectors) took them.
+    relevance : (B, n) scores of all documents if the selector's were not inner products; the queries are then ignored.
+
+    Returns
+    -------
+    Trace : the numbers behind every pick.
+
+    Raises
+    ------
+    ParamError : if `ranking` is not a Ranking.
+    DataError : if the shapes do not fit.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> vectors, query = torch.eye(3, dtype=torch.float64), torch.tensor([[1.0, 0.5, 0.25]])
+    >>> ranking = engine.select(list(engine.methods("selector"))[0], vectors, query, k=2)
+    >>> [pick["relevance"] for pick in engine.trace(ranking, vectors, query).rows()]
+    [1.0, 0.5]
     """
     if not isinstance(ranking, Ranking):
         raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")

@@ -1,4 +1,4 @@
-"""The verdict on a frontier: the best setting within a budget, what it gains over the baseline and what that costs."""
+"""The verdict on a frontier: the best setting within a budget, its gain over the baseline and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from engine.evaluation.frontier import (
     select_best_per_method,
 )
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import EQUALITY_TOLERANCE
+from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.wording import percent, signed
 
 GAIN_WORDINGS = {"ilad": ("more diverse", "diversity")}
-"""Metric → how more of it is said, where that is not "more" and its title; and what it is called beside its figure."""
+"""Metric → the phrase for more of it, if not "more" and its title, and its name beside a figure."""
 ComparisonsByMetric = Mapping[str, Mapping[str, Comparison]]
 """Metric → label → that decoder against the baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a frontier says."""
+    """The recommended setting of a frontier, with its gain and cost."""
 
     base: FrontierPoint
     best: FrontierPoint | None  # the best x among all that keep the budget, None where none has more than the baseline
@@ -35,39 +35,36 @@ class Verdict:
 
 
 def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: ComparisonsByMetric) -> Verdict:
-    """Which setting to take, in a sentence that says no more than the statistics allow.
+    """Choose the best setting within a budget and describe it, claiming no more than the statistics allow.
 
-    baseline: the label of one of the points; share: of its y that must be kept; comparisons: as `compare` gives them for both
-    metrics. Raises ParamError.
+    baseline: the label of one of the points; share: of its y that must be kept; comparisons: as `compare` gives them
+    for both metrics. Raises ParamError.
     """
-    baseline_point, *candidates = select_best_per_method(frontier, baseline, KEPT_SHARE.check(share))
+    base, *candidates = select_best_per_method(frontier, baseline, KEPT_SHARE.check(share))
     y_title = title_of(frontier.y)
-    budget_text = f"{percent(share)} of {baseline_point.name}'s {y_title}"
-    feasible = [
-        frontier_point for frontier_point in candidates if frontier_point.y >= compute_floor(baseline_point, share)
-    ]
+    budget = f"{percent(share)} of {base.name}'s {y_title}"
+    feasible = [point for point in candidates if point.y >= compute_floor(base, share)]
     if not feasible:
-        nearest_point = max(candidates, key=lambda frontier_point: frontier_point.y, default=None)
-        sentence = f"No setting keeps {budget_text}."
+        nearest_point = max(candidates, key=lambda point: point.y, default=None)
+        sentence = f"No setting keeps {budget}."
         if nearest_point is None:
-            sentence = f"There is nothing to compare {baseline_point.name} with."
-        elif baseline_point.y > 0:
-            sentence += (
-                f" The nearest, {nearest_point.name}, keeps {_format_share(nearest_point.y / baseline_point.y)}."
-            )
-        return Verdict(base=baseline_point, best=None, share=share, gain=None, cost=None, text=sentence)
-    best_point = max(feasible, key=lambda frontier_point: (frontier.direction * frontier_point.x, frontier_point.y))
-    gain, cost = (comparisons.get(metric, {}).get(best_point.point.label) for metric in (frontier.x, frontier.y))
-    if frontier.x != TIME_AXIS and best_point.x <= baseline_point.x + EQUALITY_TOLERANCE:
+            sentence = f"There is nothing to compare {base.name} with."
+        elif base.y > 0:
+            sentence += f" The nearest, {nearest_point.name}, keeps {_format_share(nearest_point.y / base.y)}."
+        return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=sentence)
+    # Rounding allowed for, the best must gain something, or keeping the baseline is the advice.
+    best = max(feasible, key=lambda point: (frontier.direction * point.x, point.y))
+    gain, cost = (comparisons.get(metric, {}).get(best.point.label) for metric in (frontier.x, frontier.y))
+    if frontier.x != TIME_AXIS and best.x <= base.x + TIE_TOLERANCE:
         subject = "On this query n" if frontier.queries == 1 else "N"
-        sentence = f"{subject}o setting that keeps {budget_text} {_verb_of(frontier.x)} {_more_of(frontier.x)}."
-        return Verdict(base=baseline_point, best=None, share=share, gain=None, cost=None, text=sentence)
+        sentence = f"{subject}o setting that keeps {budget} {_verb_of(frontier.x)} {_more_of(frontier.x)}."
+        return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=sentence)
     if frontier.x == TIME_AXIS:
-        times_text = f"{best_point.x:.2g} ms a query, {baseline_point.name} {baseline_point.x:.2g} ms"
-        sentence = f"Of the settings that keep {budget_text}, {best_point.name} is the fastest: {times_text}."
+        times_text = f"{best.x:.2g} ms a query, {base.name} {base.x:.2g} ms"
+        sentence = f"Of the settings that keep {budget}, {best.name} is the fastest: {times_text}."
     else:
-        sentence = _describe_gain(best_point, baseline_point, gain, cost, budget_text)
-    return Verdict(base=baseline_point, best=best_point, share=share, gain=gain, cost=cost, text=sentence)
+        sentence = _describe_gain(best, base, gain, cost, budget)
+    return Verdict(base=base, best=best, share=share, gain=gain, cost=cost, text=sentence)
 
 
 def _more_of(metric: str) -> str:
@@ -79,33 +76,23 @@ def _verb_of(metric: str) -> str:
 
 
 def _describe_gain(
-    best_point: FrontierPoint,
-    baseline_point: FrontierPoint,
-    gain: Comparison | None,
-    cost: Comparison | None,
-    budget_text: str,
+    best: FrontierPoint, base: FrontierPoint, gain: Comparison | None, cost: Comparison | None, budget: str
 ) -> str:
     if gain is None:
-        return f"{best_point.name} has the most among the settings that keep {budget_text}."
-    is_single_query, more_text, verb_text, size_text = (
-        gain.queries == 1,
-        _more_of(gain.metric),
-        _verb_of(gain.metric),
-        _format_difference_size(gain),
-    )
-    if not (is_single_query or gain.significant):
-        nearest_text = f"The nearest: {best_point.name}, +{size_text} (n.s.)."
-        return f"No setting that keeps {budget_text} {verb_text} measurably {more_text}. {nearest_text}"
-    sentence = (
-        f"{best_point.name} {verb_text} {size_text} {more_text} than {baseline_point.name}{_describe_cost(gain, cost)}."
-    )
-    if is_single_query:
+        return f"{best.name} has the most among the settings that keep {budget}."
+    is_single, size_text = gain.queries == 1, _format_difference_size(gain)
+    verb_text, more_text = _verb_of(gain.metric), _more_of(gain.metric)
+    if not (is_single or gain.significant):
+        nearest_text = f"The nearest: {best.name}, +{size_text} (n.s.)."
+        return f"No setting that keeps {budget} {verb_text} measurably {more_text}. {nearest_text}"
+    sentence = f"{best.name} {verb_text} {size_text} {more_text} than {base.name}{_describe_cost(gain, cost)}."
+    if is_single:
         return f"On this query {sentence} One query says nothing of others."
     return f"{sentence} {more_text[:1].upper()}{more_text[1:]} on {gain.wins.win:,} of {gain.queries:,} queries."
 
 
 def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
-    """What the gain costs, as the end of its sentence; nothing where both axes are one metric."""
+    """Return the cost of a gain as the end of its sentence; empty if both axes are one metric."""
     if cost is None or cost.metric == gain.metric:
         return ""
     title = title_of(cost.metric)
@@ -120,14 +107,15 @@ def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
 
 
 def change(comparison: Comparison) -> str:
-    """A difference to the baseline in a few words, "−4% Recall (n.s.)"."""
+    """Format a difference to the baseline, "−4% Recall (n.s.)"."""
     sign = "−" if comparison.difference < 0 else "+"
     title = GAIN_WORDINGS.get(comparison.metric, ("", title_of(comparison.metric)))[1]
-    return f"{sign}{_format_difference_size(comparison)} {title}{'' if comparison.measurable or comparison.queries == 1 else ' (n.s.)'}"
+    note = "" if comparison.measurable or comparison.queries == 1 else " (n.s.)"
+    return f"{sign}{_format_difference_size(comparison)} {title}{note}"
 
 
 def _format_difference_size(comparison: Comparison) -> str:
-    """How large a difference is, as a share of the baseline's mean where that is above 0."""
+    """Format a difference without sign, as a share of the baseline's mean if that is above 0."""
     if comparison.baseline_mean > 0:
         return _format_share(abs(comparison.difference) / comparison.baseline_mean)
     return signed(abs(comparison.difference)).lstrip("+")

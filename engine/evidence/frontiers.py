@@ -7,7 +7,7 @@ import numpy as np
 
 import engine
 from engine.evaluation.frontier import find_dominated
-from engine.evaluation.statistics import bootstrap_means, percentile_interval
+from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
 from engine.evidence.claim import Measurement, define_measure
@@ -108,7 +108,7 @@ def step_ratio(ilad: np.ndarray, other: np.ndarray) -> list[float | None]:
         return shares
 
     drawn = ratio(bootstrap_means(columns, 1000, 0))
-    low, high = percentile_interval(drawn)
+    low, high = percentile_ends(drawn)
     return [float(ratio(columns.mean(0))), low, high]
 
 

@@ -15,14 +15,14 @@ from scipy.stats import binomtest, spearmanr
 from engine.evaluation.frontier import compute_hypervolume
 from engine.evaluation.statistics import (
     CONFIDENCE_LEVEL,
-    MIN_PATTERNS_PER_COMPARISON,
+    MIN_SIGN_PATTERNS,
     SIGNIFICANCE_LEVEL,
     bootstrap_intervals,
     bootstrap_means,
     compute_sign_flip_p_values,
     correct_holm,
     estimate_queries_needed,
-    percentile_interval,
+    percentile_ends,
 )
 from engine.progress import counted
 from engine.wording import decimal, percent
@@ -252,7 +252,7 @@ def dominance(
 
     means = table.mean(0)
     values = np.array([apart(row) for row in bootstrap_means(table, resamples, seed)])
-    low, high = percentile_interval(values)
+    low, high = percentile_ends(values)
     x, y = np.split(means, 2)
     beaten = _dominated(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
     return (
@@ -288,7 +288,7 @@ def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) ->
     """
     drawn = bootstrap_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
     with np.errstate(divide="ignore"):
-        low, high = percentile_interval(drawn[:, 0] / drawn[:, 1])
+        low, high = percentile_ends(drawn[:, 0] / drawn[:, 1])
     return Effect(name=name, value=float(part.mean() / whole.mean()), low=float(low), high=float(high))
 
 
@@ -335,7 +335,7 @@ def together(rulings: Sequence[Ruling]) -> Ruling:
 
 def _signed(cells: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
     columns = [np.asarray(values, dtype=np.float64)[:, None] for values in cells.values()]
-    patterns = max(RESAMPLES, MIN_PATTERNS_PER_COMPARISON * len(columns))
+    patterns = max(RESAMPLES, MIN_SIGN_PATTERNS * len(columns))
     corrected = correct_holm([float(compute_sign_flip_p_values(column, patterns, seed)[0]) for column in columns])
     effects = []
     for name, column, p in zip(cells, columns, corrected, strict=True):

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import ParamError
-from engine.evaluation.statistics import RESAMPLES, SEED, percentile_interval
+from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends
 from engine.evaluation.sweep.compute import embedded, make_ready
 from engine.evaluation.sweep.sweep import several
 from engine.params import Whole, values_of
@@ -116,7 +116,7 @@ def slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) -> Slo
     count = seconds.shape[1]
     drawn = np.random.default_rng(seed).integers(count, size=(resamples, count))
     again = of(np.median(seconds[:, drawn], axis=2).T)
-    low, high = percentile_interval(again)
+    low, high = percentile_ends(again)
     return Slope(float(of(np.median(seconds, axis=1))), low, high)
 
 

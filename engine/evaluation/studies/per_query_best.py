@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.paired import align_on_common_queries
-from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_means, percentile_interval
+from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_means, percentile_ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def per_query_best(
         if len(part) > 1:
             drawn = bootstrap_means(np.column_stack([part, largest]), resamples, seed)
             gaps = drawn[:, -1] - drawn[:, :-1].max(1)
-            low, high = percentile_interval(gaps)
+            low, high = percentile_ends(gaps)
         rows.append(
             Headroom(
                 method=method,

@@ -13,7 +13,7 @@ from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.metrics import METRICS, mean_of_defined
 from engine.evaluation.paired import (
-    EQUALITY_TOLERANCE,
+    TIE_TOLERANCE,
     align_on_common_queries,
     format_decoder,
     scorer_chain,
@@ -446,7 +446,7 @@ def choose_value(
     margin = objective.margin(first_two[0], first_two[1], int(common.sum()))
     means = {m: column for m, (_, column) in found.items()}
     choice = choose(means, baseline, (edges[:-1] + edges[1:]) / 2, margin)
-    same = np.all([np.abs(column - column[choice.best]) <= EQUALITY_TOLERANCE for column in means.values()], axis=0)
+    same = np.all([np.abs(column - column[choice.best]) <= TIE_TOLERANCE for column in means.values()], axis=0)
     differs = np.flatnonzero(~same)
     at = int(np.searchsorted(differs, choice.best))
     low = edges[differs[at - 1] + 1] if at else edges[0]

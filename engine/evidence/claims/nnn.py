@@ -14,7 +14,7 @@ import engine
 from engine.data.sizes import sizes_of
 from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import bootstrap_means, percentile_interval
+from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.stratification import measure_relevant_correlations
 from engine.evaluation.studies.latency import latencies
 from engine.evaluation.studies.per_query_best import per_query_best
@@ -410,7 +410,7 @@ def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[flo
         return float(spreads[0] / spreads[1])
 
     drawn = [of(row) for row in bootstrap_means(both, 1000, seed)]
-    return [of(both.mean(0)), *percentile_interval(drawn)]
+    return [of(both.mean(0)), *percentile_ends(drawn)]
 
 
 TEN_STEPS = engine.grid("nnn", fill="strict", solver="fista", iterations=10)

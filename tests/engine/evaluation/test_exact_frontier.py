@@ -76,9 +76,9 @@ def test_bands_are_those_of_the_frontier():
         place = round(point.value * (N_BANDS - 1))
         assert curve.bands["ilad"][place] == pytest.approx((point.x_low, point.x_high), abs=1e-9)
         assert curve.bands["recall"][place] == pytest.approx((point.y_low, point.y_high), abs=1e-9)
-    low, high = curve.best("recall")
+    low, high = curve.find_best_interval("recall")
     assert curve.at((low + high) / 2)["recall"] == max(curve.means["recall"])
-    assert curve.stage(0.25) == engine.make("mmr", relevance_weight=0.25)
+    assert curve.make_stage(0.25) == engine.make("mmr", relevance_weight=0.25)
     with pytest.raises(engine.ParamError, match=r"value must be in \[0, 1\]; got 1.5"):
         curve.at(1.5)
 
@@ -89,7 +89,7 @@ def test_a_part_of_the_interval_is_a_part_of_the_curve():
     part = engine.exact_frontier("dpp", space, queries, qrels, 6, interval=(0.5, 0.9))
     inside = (whole.breakpoints > 0.5) & (whole.breakpoints < 0.9)
     assert part.breakpoints == pytest.approx(whole.breakpoints[inside], abs=1e-12) and part.interval == (0.5, 0.9)
-    assert part.places[0] == 0.5 and part.places[-1] == 0.9
+    assert part.band_positions[0] == 0.5 and part.band_positions[-1] == 0.9
     rough = engine.exact_frontier("dpp", space, queries, qrels, 6, tolerance=0.05)
     assert len(rough) < 25 and rough.at(1.0) == pytest.approx(whole.at(1.0))
 

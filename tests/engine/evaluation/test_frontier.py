@@ -290,7 +290,7 @@ def test_strata_are_the_means_of_their_queries():
     assert [(r.group, r.name) for r in rows[:2]] == [("1", "Top-k"), ("1", "MMR · λ 0.5")]
     assert [r.queries for r in rows[::2]] == [10, 19, 9]
     for row in rows:
-        kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.min_number]
+        kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.lowest]
         value = points[[p.label for p in points].index(row.label)].values["recall"][kept]
         assert row.mean == pytest.approx(value.mean())
         assert (row.low, row.high) == pytest.approx(interval(value, resamples=1000))
@@ -308,7 +308,7 @@ def test_strata_of_a_column_are_its_largest_values():
     names = ["law", "sales", "sales", "it", "it", "it", "hr", "press"]
     values = {query: names[i] for i, query in enumerate(points[0].queries) if i < len(names)}
     rows = stratify(points, "recall", values, groups=3)[::2]
-    assert [(r.group, r.queries, r.min_number, r.max_number) for r in rows] == [
+    assert [(r.group, r.queries, r.lowest, r.highest) for r in rows] == [
         ("it", 3, None, None), ("sales", 2, None, None), ("other", 3, None, None),
     ]  # fmt: skip
     assert rows[0].mean == pytest.approx(points[0].values["recall"][3:6].mean())

@@ -99,7 +99,7 @@ def test_quality_by_the_length_of_the_relevant_documents(data):
     assert lengths == {f"q{b}": 3 * b + 1 for b in range(5)}
     points = list(engine.sweep([engine.Decoder(engine.make("top_k"))], space, queries, qrels, 10, "mrr"))
     rows = stratify(points, "mrr", lengths, groups=2)
-    assert [(r.min_number, r.max_number, r.queries) for r in rows] == [(1, 4, 2), (7, 13, 3)]
+    assert [(r.lowest, r.highest, r.queries) for r in rows] == [(1, 4, 2), (7, 13, 3)]
     assert rows[0].mean > rows[-1].mean
     odd = engine.Qrels(
         MappingProxyType({"q": {"d0": 1, "d3": 1, "gone": 1, "d9": 0}, "r": {"gone": 1}, "s": {"d1": 0}})
