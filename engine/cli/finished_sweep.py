@@ -136,7 +136,7 @@ class FinishedSweep(ReadOptions):
         if space.embeddings.digest != cell.provenance["embeddings"]:
             raise click.UsageError(
                 "--by correlation embeds with the bundled encoder, and the store was swept with other vectors; group "
-                "by another kind, or call engine.evaluation.stratification.kinds with the space"
+                "by another kind, or call engine.evaluation.stratification.count_by_query with the space"
             )
         return space
 

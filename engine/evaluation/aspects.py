@@ -66,6 +66,7 @@ class Judgements:
 
     def compute_ideal_grades(self, k: int) -> np.ndarray:
         """Return the (B, k) grades of the best possible list."""
+        # Ranks beyond k, and queries with fewer than k relevant documents, leave zeros.
         ideal_grades = np.zeros((len(self.n_relevant), k))
         is_ranked = self.sorted_rank < k
         ideal_grades[self.sorted_query[is_ranked], self.sorted_rank[is_ranked]] = self.sorted_grades[is_ranked]
@@ -90,6 +91,7 @@ class Coverage:
         aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
         # A repeated query gets aspect numbers of its own, or its lists would share coverage.
         aspect_ids = key_query[aspect_key] * (int(self.aspect_ids.max(initial=0)) + 1) + self.aspect_ids[aspect_source]
+        # The documents keep their number of aspects, so the new starts are running sums.
         aspect_starts = np.concatenate([[0], np.cumsum(np.diff(self.aspect_starts)[key_source])])
         document_keys = key_query * self.n_documents + self.keys[key_source] % self.n_documents
         n_aspects, ideal_gain = self.n_aspects[query_index], self.ideal_gain[query_index]
@@ -107,6 +109,7 @@ class Coverage:
         # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
         aspect_order = np.argsort(aspect_ids, kind="stable")
         aspect_ids = aspect_ids[aspect_order]
+        # The position within a run of one aspect is the number of earlier documents that cover it.
         run_starts = np.flatnonzero(np.diff(aspect_ids, prepend=-1))
         times_before = np.arange(len(aspect_ids)) - np.repeat(run_starts, np.diff(run_starts, append=len(aspect_ids)))
         return query_index[aspect_order], rank[aspect_order], times_before
@@ -124,6 +127,7 @@ class Coverage:
     def s_recall(self, row_index: np.ndarray) -> np.ndarray:
         """Return the (B,) share of each query's aspects that its list covers; NaN without aspects."""
         query_index, _, times_before = self.list_covered_aspects(row_index)
+        # The first document that covers an aspect counts it once.
         n_covered = np.bincount(query_index[times_before == 0], minlength=len(self.n_aspects))
         return _divide_or_nan(n_covered, self.n_aspects)
 
@@ -181,6 +185,7 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
         for doc_id, grade in relevant.items():
             if doc_id in row_of:
                 key_grades.append((query_index * n_documents + row_of[doc_id], grade))
+    # Sorted keys let _match_keys search them by bisection.
     key_grades.sort()
     n_relevant = np.array(counts, dtype=np.int64)
     return Judgements(
@@ -213,6 +218,7 @@ def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozense
                     pairs.append((query_index * n_documents + row_of[doc_id], n_before + aspect_no))
         n_before += len(doc_sets)
         ideal_gain[query_index] = _greedy_gain(covers, k)
+    # Sorted pairs keep the aspects of a document together, in the order of the keys.
     pairs.sort()
     pair_array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     document_keys, first_pairs = np.unique(pair_array[:, 0], return_index=True)
@@ -228,6 +234,7 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
         best_document = int(document_gains.argmax())
         total_gain += document_gains[best_document] / np.log2(rank + 2)
         aspect_worth = np.where(covers[best_document] > 0, aspect_worth * (1 - ALPHA_NDCG), aspect_worth)
+        # A document that was taken adds nothing again.
         covers[best_document] = 0
     return total_gain
 
@@ -236,6 +243,7 @@ def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tu
     """Return which (B, k) rows have a key, as (B, k) bool, and the positions of these keys."""
     if not len(keys):
         return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
+    # A key is query·n + row, so one search serves all queries.
     queried_keys = row_index + n_documents * np.arange(len(row_index), dtype=np.int64)[:, None]
     key_position = keys.searchsorted(queried_keys)
     has_key = (keys[np.minimum(key_position, len(keys) - 1)] == queried_keys) & (row_index >= 0)
@@ -249,6 +257,7 @@ def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> t
     """
     lengths = np.diff(segment_starts)[segment_index]
     segment_of = np.repeat(np.arange(len(segment_index)), lengths)
+    # Shifts turn the running number over all segments into a position in the array that they cut.
     shifts = segment_starts[segment_index] - (np.cumsum(lengths) - lengths)
     return np.arange(len(segment_of)) + np.repeat(shifts, lengths), segment_of
 

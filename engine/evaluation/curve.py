@@ -47,6 +47,7 @@ class Steps:
         steps_by_query = []
         for first, end in zip(self.first_steps.tolist(), query_ends.tolist(), strict=True):
             steps_by_query.append(first + np.searchsorted(self.step_starts[first:end], positions, side="right") - 1)
+        # A position left of the first step takes the first step.
         step_index = np.maximum(np.stack(steps_by_query), self.first_steps[:, None])
         return {name: column[step_index] for name, column in self.values.items()}
 
@@ -61,6 +62,7 @@ class Steps:
         running_totals = np.cumsum((np.where(is_defined, column, 0) - np.nan_to_num(previous_values))[start_order])
         running_counts = np.cumsum((is_defined.astype(int) - ~np.isnan(previous_values))[start_order])
         sorted_starts = self.step_starts[start_order]
+        # Starts closer than the tolerance share a bin and become one breakpoint.
         start_bins = np.floor((sorted_starts - sorted_starts[0]) / tolerance) if tolerance else sorted_starts
         last_of_bin = np.flatnonzero(np.append(np.diff(start_bins) > 0, True))
         piece_starts = sorted_starts[np.append(0, last_of_bin[:-1] + 1)]
@@ -83,8 +85,8 @@ class Curve:
     queries: tuple[str, ...]
     breakpoints: np.ndarray  # (p − 1,) where a mean changes, ascending
     means: Mapping[str, np.ndarray]  # metric → (p,) mean between neighbouring breakpoints, over queries that have it
-    band_positions: np.ndarray  # (PLACES,) values of the parameter
-    bands: Mapping[str, np.ndarray]  # metric → (PLACES, 2) ends of the mean's 95% interval there, NaN for one query
+    band_positions: np.ndarray  # (N_BANDS,) values of the parameter
+    bands: Mapping[str, np.ndarray]  # metric → (N_BANDS, 2) ends of the mean's 95% interval there, NaN for one query
     left_out: int  # number of queries without judgements
     tolerance: float  # of breakpoints nearer than this some were merged
     resamples: int  # of the bands
@@ -127,6 +129,7 @@ class Curve:
         signed_means = np.round(self.means[metric], MEAN_DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
         if not np.isfinite(signed_means).any():
             return np.nan, np.nan
+        # Neighbouring pieces with equal means count as one interval.
         edges = np.concatenate([self.interval[:1], self.breakpoints, self.interval[1:]])
         is_best_change = np.diff(np.concatenate([[0], signed_means == np.nanmax(signed_means), [0]]).astype(int))
         lows, highs = edges[np.flatnonzero(is_best_change > 0)], edges[np.flatnonzero(is_best_change < 0)]

@@ -79,7 +79,8 @@ def exact_frontier(
     Examples
     --------
     >>> import engine, torch
-    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
     >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
     >>> selector = list(engine.methods("selector"))[1]
     >>> engine.exact_frontier(selector, space, queries, qrels, k=1, metrics=["recall"], resamples=100).at(0.5)
@@ -122,6 +123,7 @@ def compute_exact_frontiers(
     if curve_store is not None and not keep_steps:
         curve_of = {curve.k: curve for curve in curve_store.curves([request.make_key(k) for k in set_sizes])}
     missing_sizes = [k for k in set_sizes if k not in curve_of]
+    # Nested selectors answer every k above 1 from one path; k = 1 may just take the most relevant document.
     nested_sizes = [k for k in missing_sizes if stage.nested and k > 1]
     for size_group in ([nested_sizes] if nested_sizes else []) + [[k] for k in missing_sizes if k not in nested_sizes]:
         for curve in request.compute_curves(size_group, progress or (lambda *_: None), stop):
@@ -240,15 +242,17 @@ class _CurveRequest:
             query_index=block_start + path_index,
         )
         values = {name: np.asarray(METRICS[name].evaluate(sets), dtype=np.float64) for name in self.metrics}
+        # NaN differs from itself, so undefined values are compared as infinity.
         value_table = np.nan_to_num(np.stack(list(values.values())), nan=np.inf)
         is_kept = np.append(True, (np.diff(path_index) > 0) | (value_table[:, 1:] != value_table[:, :-1]).any(0))
         kept_values = {name: column[is_kept] for name, column in values.items()}
         return block_start + path_index[is_kept], step_starts[is_kept], kept_values
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
-        mean_pieces = {name: steps.mean_pieces(name, self.facts["tolerance"]) for name in self.metrics}
-        piece_starts = next(iter(mean_pieces.values()))[0]
-        metric_means = {name: column for name, (_, column) in mean_pieces.items()}
+        metric_means = {}
+        for name in self.metrics:
+            # The starts depend on the steps alone, so they are equal for all metrics.
+            piece_starts, metric_means[name] = steps.mean_pieces(name, self.facts["tolerance"])
         # Where no mean changes there is no breakpoint.
         mean_table = np.nan_to_num(np.stack(list(metric_means.values())), nan=np.inf)
         is_kept = np.append(True, (mean_table[:, 1:] != mean_table[:, :-1]).any(0))
@@ -285,6 +289,7 @@ class _CurveRequest:
 
 def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Return the (p, 2) ends of the means of (n, p) values over queries that have them everywhere."""
+    # A query without a value somewhere would change the sample along the curve.
     values = values[~np.isnan(values).any(1)]
     if len(values) < 2:
         return np.full((values.shape[1], 2), np.nan)

@@ -176,6 +176,7 @@ def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tupl
     """Write the decoder as a few lines of Python that decode all queries of the corpus, after `import engine`."""
     use = use or ExportContext()
     arguments = _format_arguments(decoder)
+    # The default scorer needs no words in a short snippet.
     if decoder.retrieve == Decoder(decoder.select).retrieve:
         arguments = [argument for argument in arguments if not argument.startswith("retrieve=")]
     has_own_vectors = use.encoder is None
@@ -382,6 +383,7 @@ def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[
         return decoder.depth, notes
     if use.pool is not None:
         return use.pool.depth, [*notes, _describe_pool(use.pool)]
+    # An integration needs at least k candidates, and a corpus has no more than its documents.
     count = max(use.k, min(DEFAULT_N_FETCHED, use.documents or DEFAULT_N_FETCHED))
     if count == use.documents:
         return count, [*notes, f"All {count:,} documents are candidates, as here."]
@@ -461,6 +463,7 @@ def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
     if search == "mmr":
         pool_size, remarks = _resolve_store_pool(decoder, use, MAX_OPENSEARCH_POOL)
         knn_query["k"] = pool_size
+        # OpenSearch weighs diversity, our selector relevance.
         body["ext"] = {"mmr": {"diversity": _compute_diversity(weight), "candidates": pool_size}}
         factories = json.dumps(list(OPENSEARCH_FACTORIES))
         setup_notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
@@ -506,6 +509,7 @@ def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | No
         return decoder.depth, []
     if use.pool is not None and (max_pool is None or use.pool.depth <= max_pool):
         return use.pool.depth, [_describe_pool(use.pool)]
+    # Stores limit the pool of their MMR; a larger one is an error there.
     pool_size = max(use.documents or DEFAULT_STORE_POOL, use.k)
     if max_pool is not None:
         pool_size = min(pool_size, max_pool)

@@ -142,7 +142,8 @@ def frontier(
     Examples
     --------
     >>> import engine, torch
-    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
     >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
     >>> cells = list(engine.sweep(engine.grid(list(engine.methods("selector"))[1], 3), space, queries, qrels, k=2))
     >>> [(point.x, point.y) for point in engine.frontier(cells, k=2).front]
@@ -160,6 +161,7 @@ def frontier(
         raise DataError(f"no point at k = {k} has a time: {UNTIMED_REASON}")
     aligned = align_on_common_queries(timed_cells, (y,) if x == TIME_AXIS else (x, y), k)
     means, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
+    # Multiplied by its sign, more of an axis is always better.
     axis_signs = np.array([_axis_direction(x), 1])
     dominated = find_dominated(means * axis_signs)
     reference_point = _resolve_reference(reference, means * axis_signs, axis_signs)
@@ -208,6 +210,7 @@ def _compute_means_and_bands(
     interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
     if x == TIME_AXIS:
         axis_means = np.concatenate([[cell.latency for cell in aligned.cells], axis_means])
+        # A time is one number a cell and has no interval.
         interval_ends = [*[(None, None)] * n_cells, *interval_ends]
     end_pairs = zip(interval_ends[:n_cells], interval_ends[n_cells:], strict=True)
     return axis_means.reshape(2, -1).T, [x_ends + y_ends for x_ends, y_ends in end_pairs]
@@ -295,6 +298,7 @@ def find_dominated(means: np.ndarray) -> np.ndarray:
     # From right to left: the best y further right, and the best y at this x.
     best_y_right = best_y_here = -math.inf
     last_x = None
+    # A point is dominated if a point further right has as much y, or one at the same x has more.
     for index in np.lexsort((-y_values, -x_values)):
         if x_values[index] != last_x:
             best_y_right = max(best_y_right, best_y_here)
@@ -312,6 +316,7 @@ def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> fl
     total_area = best_height = 0.0
     for x_excess, y_excess in means[np.lexsort((-means[:, 1], -means[:, 0]))].tolist():
         if x_excess > 0 and y_excess > best_height:
+            # Points come from right to left: each adds the rectangle above those before it.
             total_area += x_excess * (y_excess - best_height)
             best_height = y_excess
     return total_area
@@ -356,6 +361,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
         settings = [cell_settings[index] for index in group]
         varying_keys = [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
         swept, remaining_keys = (varying_keys[0], varying_keys[1:]) if varying_keys else (None, [])
+        # Sorted by the other parameters first, the members of a curve stand together.
         group.sort(key=partial(sort_key, keys=[*remaining_keys, swept]))
         for _, line_members in groupby(group, partial(sort_key, keys=remaining_keys)):
             joined = list(line_members)

@@ -75,7 +75,8 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     Examples
     --------
     >>> import engine, torch
-    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
     >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
     >>> decoders = engine.grid(list(engine.methods("selector"))[1], 2, window=[1, 2])
     >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
@@ -83,9 +84,10 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     (2, 2)
     """
     cells = [cell for cell in select_cells(points, k) if method in (None, cell.method)]
-    varying = {}
-    for name in {cell.method for cell in cells}:
-        varying[name] = varying_parameters([cell for cell in cells if cell.method == name])
+    by_method: dict[str, list[Any]] = {}
+    for cell in cells:
+        by_method.setdefault(cell.method, []).append(cell)
+    varying = {name: varying_parameters(members) for name, members in by_method.items()}
     methods_with_two = [name for name, params in varying.items() if len(params) == 2]
     if len(methods_with_two) != 1:
         varying_texts = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
@@ -96,7 +98,7 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
             + ("; say which method" if len(methods_with_two) > 1 else "")
         )
     selected_method = methods_with_two[0]
-    selected = [cell for cell in cells if cell.method == selected_method]
+    selected = by_method[selected_method]
     if len({str([cell.decoder.get(role) for role in ("retrieve", "rerank", "depth")]) for cell in selected}) > 1:
         raise ParamError(f"the points of {selected_method} differ in scorers or pool besides: take those of one chain")
     if unmeasured := [cell.label for cell in selected if metric not in cell.values]:
@@ -109,6 +111,7 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
         position = tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in (row_axis, column_axis))
         is_measured = np.isfinite(cell.values[metric])
         mean = mean_of_defined(np.where(is_measured, cell.values[metric], np.nan))
+        # Two data sets may hold cells with one label; their means must not be mixed.
         is_same = np.isclose(mean_table[position], mean, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
         if cell_keys[position] and not is_same:
             raise DataError(f"two points are called {cell.label} and differ: take those of one data set")
@@ -154,6 +157,7 @@ def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[
     indices = range(len(grid_shape))
     main_effects = []
     for axis_index in indices:
+        # The main effect of a parameter is the variance of the mean over all others.
         other_axes = tuple(index for index in indices if index != axis_index)
         main_effects.append(mean_grid.mean(other_axes).var() / mean_grid.var())
     return {axis.symbol: float(share) for axis, share in zip(axes.values(), main_effects, strict=True)}
@@ -202,6 +206,7 @@ def build_slices(
     for cell in (*cells, baseline_cell):
         if any(metric not in cell.values for metric in metrics):
             raise ParamError(f"{', '.join(metrics)}: not all were measured for {cell.label}")
+    # Without a chosen setting no label matches, and slices need all other parameters fixed.
     chosen_label = None if chosen_cell is None else chosen_cell.label
     chosen_params = next((cell.decoder["select"] for cell in cells if cell.label == chosen_label), None)
     param_slices = tuple(_build_slice(name, cells, chosen_params, metrics) for name in varying_parameters(cells))

@@ -145,6 +145,7 @@ def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
     word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
     returned: np.ndarray = sets.index >= 0
     is_read = returned & (np.where(returned, word_counts[sets.index], 0).cumsum(1) <= budget)
+    # No budget is too small for the best document.
     is_read[:, 0] = returned[:, 0]
     return is_read
 
@@ -322,7 +323,8 @@ def measure(
     Examples
     --------
     >>> import engine, torch
-    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
     >>> ranking = engine.Ranking(torch.tensor([[0]]), torch.ones(1, 1), ({},))
     >>> engine.measure(ranking, space, ["q"], engine.Qrels({"q": {"a": 1, "b": 1}}), k=1, metrics="recall").mean
     {'recall': 0.5}
@@ -336,6 +338,7 @@ def measure(
         raise DataError("queries must be engine.Queries, engine.Embeddings, or a list of distinct query ids")
     if qrels is not None and not isinstance(qrels, Qrels):
         raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
+    # A row beyond the corpus would be looked up as another document.
     largest_row = int(ranking.index.max()) if ranking.index.numel() else -1
     if largest_row >= len(space):
         raise DataError(f"the ranking is not of this corpus: it holds row {largest_row}, the corpus has {len(space)}")
@@ -406,6 +409,7 @@ def compute_ilad(vectors: Tensor, row_index: Tensor) -> Tensor:
             # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
             for block in positions:
                 block_sums.append(_sum_sets(unit_vectors, block).square().sum(1) - squared_norms[block].sum(1))
+    # Each pair was summed twice, which n·(n − 1) ordered pairs account for.
     n_returned = (row_index >= 0).sum(1).double()
     mean_distance = 1 - torch.cat(block_sums) / (n_returned * (n_returned - 1))
     return mean_distance.clamp_min(0).masked_fill(n_returned < 2, torch.nan)
@@ -441,6 +445,7 @@ def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
     if n <= GRAM_ROWS and n * n <= 4 * k * row_index.numel():
         unit_vectors = _normalize_rows(vectors.double())
         corpus_cosines = unit_vectors @ unit_vectors.T
+    # Only documents above another one can make it redundant.
     is_earlier = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
     block_shares = []
     for block in row_index.split(max(1, MAX_CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
@@ -463,6 +468,7 @@ def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple
     row_index = row_index.to(vectors.device)
     n_dimensions = vectors.shape[1]
     for block in row_index.split(max(1, CHUNK_NUMBERS // (row_index.shape[1] * n_dimensions))):
+        # Sets of neighbouring queries share documents, so each vector is converted once a block.
         rows_used, positions = block.unique(return_inverse=True)
         unique_vectors = vectors[rows_used.clamp_min(0)].double().masked_fill_((rows_used < 0).unsqueeze(1), 0)
         yield unique_vectors, positions.split(max(1, MAX_CACHED_NUMBERS // (4 * n_dimensions)))
@@ -470,6 +476,7 @@ def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple
 
 def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
     """Return the (b, d) sums of the vectors at the (b, k) positions."""
+    # embedding_bag sums rows without building the (b, k, d) tensor.
     return embedding_bag(position_index, unique_vectors, mode="sum")
 
 

@@ -60,6 +60,7 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
         known_cell = by_label.setdefault(cell.label, cell)
         if known_cell is cell:
             continue
+        # The same decoder measured twice must agree, or a comparison would depend on the order of the cells.
         if known_cell.queries != cell.queries or not all(
             np.allclose(known_cell.values[metric], cell.values[metric], rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
             for metric in metrics
@@ -81,6 +82,7 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
         common_rows[query_order] = np.array([row_of[query_id] for query_id in common_queries], dtype=int)
     everywhere = np.all([is_defined[cell.label][common_rows[cell.queries]] for cell in compared], axis=0)
     if not everywhere.any():
+        # The error names the cell whose removal helps most.
         scarcest_cell = min(compared, key=lambda cell: (is_defined[cell.label].sum(), cell.label))
         raise DataError(
             f"no query has {metric_names} for every point; {scarcest_cell.label} has it for the fewest, "
@@ -205,6 +207,7 @@ def format_decoder(
                 or (stage_format is format_stage and _has_wording(declared[param]))
             }
             stage_texts.append(stage_format(stage["name"], texts))
+    # The pool is omitted by the stage "", as it belongs to none.
     pool_depth = decoder.get("depth") if omitted != ("", "depth") else None
     return " → ".join(stage_texts) + (f" [pool {pool_depth}]" if pool_depth else "")
 

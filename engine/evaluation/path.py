@@ -80,6 +80,7 @@ class Path:
         """
         value = self.parameter.check(value)
         piece_index = self.lines.piece(value)
+        # Near a breakpoint rounding decides the order, so the selector itself is asked.
         if piece_index is None:
             settings = {**values_of(self.selector), self.parameter.name: value}
             selector = make_selector(self.selector.spec.name, **settings)
@@ -258,6 +259,7 @@ def compute_weight_path(
             .sort()
             .values
         )
+    # The path over the pool alone is exact for the pool, so its members are mapped back to corpus rows.
     pool_matrix = Matrix(matrix.vectors[pool_rows])
     weights_path = selector.weights_path(
         Candidates(pool_matrix.vectors, candidates.relevance[:, pool_rows], query_vectors, pool_matrix), lowest

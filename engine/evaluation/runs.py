@@ -68,6 +68,7 @@ class RankedRun:
         row_of = space.corpus.position
         row_index = torch.full((len(queries), k), -1)
         for query_index, query_id in enumerate(queries):
+            # Documents outside the corpus were counted when the run was read; here they are skipped.
             rows = [row_of[doc_id] for doc_id in self.documents.get(query_id, ()) if doc_id in row_of][:k]
             row_index[query_index, : len(rows)] = torch.tensor(rows, dtype=torch.int64)
         return Ranking(row_index, torch.zeros(row_index.shape, dtype=torch.float64), ({},) * len(queries))
@@ -137,8 +138,8 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
 
     documents, queries: the known ids; lines of others are left out and counted in `notices`. name: by default the tag
     of a TREC run, else the file's name. Ranks order the documents, or scores where a line of JSON has no rank; ties
-    keep the order of the lines, and a repeated document keeps its better rank. Raises DataError with file, line and fix,
-    and if no query is known, or less than half of the documents listed for known queries.
+    keep the order of the lines, and a repeated document keeps its better rank. Raises DataError with file, line and
+    fix, and if no query is known, or less than half of the documents listed for known queries.
     """
     path, document_ids, query_ids = Path(path), set(documents), set(queries)
     tags: dict[str, None] = {}
@@ -161,6 +162,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
         *Notice.of(f"queries of {path.name} are not among those asked, and are left out", strange_queries),
         *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange_docs),
     ]
+    # A run of another corpus would otherwise pass with a few ids in common.
     is_in_corpus = [line.document in document_ids for line in lines_read if line.query in query_ids]
     if (n_unknown := is_in_corpus.count(False)) > MOST_LACKING * len(is_in_corpus):
         examples = ", ".join(map(repr, list(strange_docs)[:3]))
@@ -194,6 +196,7 @@ def _find_oddities(
     queries_with_repeats, queries_with_ties, queries_out_of_order = [], [], []
     for query_id, lines_read in by_query.items():
         ordered_lines = _order_lines(lines_read)
+        # Scores matter only where a line has no rank.
         line_ranks = [(line.rank, None if line.rank is not None else line.score) for line in ordered_lines]
         scores = [line.score for line in ordered_lines if line.score is not None]
         queries_with_repeats += [query_id] * (len(document_lists[query_id]) < len(lines_read))

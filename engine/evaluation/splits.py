@@ -50,6 +50,7 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
         raise DataError(f"three splits need three judged queries at least; got {n_queries}: judge more of them")
     query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
     n_dev, n_test = (max(1, round(share * n_queries)) for share in shares[1:])
+    # Train takes what dev and test leave, so rounding never loses a query.
     split_ends = (0, n_queries - n_dev - n_test, n_queries - n_test, n_queries)
     return {
         split_name: _restrict_qrels(qrels, query_order[split_ends[index] : split_ends[index + 1]])
@@ -64,6 +65,7 @@ def subsample(qrels: Qrels, max_queries: int, seed: int = 0) -> Qrels:
 
 
 def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
+    # A set makes the membership test constant for large samples.
     selected_ids = set(query_ids)
     return Qrels({query_id: grades for query_id, grades in qrels.grades.items() if query_id in selected_ids})
 

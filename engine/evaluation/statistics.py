@@ -84,6 +84,7 @@ class Comparison:
 
         Holm's correction guards against gains by chance; it must not hide a loss.
         """
+        # A single query has no interval, and so no measurable loss.
         return self.significant or (self.high is not None and self.high < 0)
 
 
@@ -122,6 +123,7 @@ def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequen
     """
     if (n_queries := len(values)) < 2:
         return [(None, None)] * values.shape[1]
+    # The normal tail at √(n / (n − 1)) times the quantile of Student's t (Hesterberg 2015).
     tail_percent = 100 * ndtr(
         math.sqrt(n_queries / (n_queries - 1)) * stdtrit(n_queries - 1, (1 - CONFIDENCE_LEVEL) / 2)
     )
@@ -148,6 +150,7 @@ def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: in
     differences = np.where(np.abs(differences) <= TIE_TOLERANCE, 0.0, differences)
     n_nonzero = (differences != 0).sum(0)
     p_values = np.ones(differences.shape[1])
+    # 2ⁿ patterns are enumerated while they are at most the number of resamples.
     is_exact = n_nonzero <= int(math.log2(resamples))
     for column_index in np.flatnonzero(is_exact & (n_nonzero > 0)):
         nonzero = differences[differences[:, column_index] != 0, column_index]
@@ -178,6 +181,7 @@ def correct_holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
         raise DataError(f"pvalues must be a list of numbers in [0, 1]; got {p_values!r}")
     rising_order = np.argsort(p_array, kind="stable")
     corrected_array = np.empty_like(p_array)
+    # The running maximum keeps corrected values in the order of the p-values.
     scaled = p_array[rising_order] * np.arange(len(p_array), 0, -1)
     corrected_array[rising_order] = np.minimum(1, np.maximum.accumulate(scaled))
     return corrected_array
@@ -212,7 +216,8 @@ def compare(
     Examples
     --------
     >>> import engine, torch
-    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
     >>> queries, qrels = engine.Embeddings(("q", "r"), torch.eye(2)), engine.Qrels({"q": {"a": 1}, "r": {"b": 1}})
     >>> decoders = [engine.Decoder(engine.make(name)) for name in list(engine.methods("selector"))[:2]]
     >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
@@ -325,6 +330,7 @@ def summarize_comparisons(rows: Sequence[Comparison]) -> str:
 def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
     """Return the cell at k that `baseline` identifies: a cell, or its label, name or method; or raise ParamError."""
     if not isinstance(baseline, str):
+        # A cell of another k would be compared with sets of another size.
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
@@ -373,6 +379,7 @@ def estimate_queries_needed(
     min_queries = ((ndtri(1 - alpha / 2) + ndtri(power)) / effect_size) ** 2
     if min_queries > MAX_QUERIES_NEEDED:
         return None
+    # The power rises with the number of queries, so the first number that reaches it is the answer.
     n_queries = max(2, math.ceil(min_queries))
     while _compute_power(n_queries, effect_size, alpha) < power:
         n_queries += 1

@@ -69,6 +69,7 @@ def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
         if 0 < len(rows) < n_documents:
             unit_vectors = space.vectors[rows].double() / vector_lengths[rows].unsqueeze(1)
             cosines = (space.vectors @ unit_vectors.to(space.vectors.dtype).T).double() / vector_lengths.unsqueeze(1)
+            # Relevant documents must not count as their own nearest irrelevant one.
             cosines[rows] = -math.inf
             max_cosines[query_id] = round(100 * float(cosines.max()))
     return max_cosines
@@ -167,7 +168,8 @@ def stratify(
     Examples
     --------
     >>> import engine, torch
-    >>> space = engine.Space(engine.Corpus(("a", "b"), ("red", "blue")), torch.eye(2))
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
     >>> queries, qrels = engine.Embeddings(("q", "r"), torch.eye(2)), engine.Qrels({"q": {"a": 1}, "r": {"a": 1}})
     >>> decoders = engine.grid(list(engine.methods("selector"))[0])
     >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
@@ -218,6 +220,7 @@ def _group_queries(
         return _group_queries([None if value is None else int(value) for value in values], max_groups)
     groups: list[tuple[str, int | None, int | None, list[int]]] = []
     if texts:
+        # The most frequent texts get groups of their own; ties are broken alphabetically.
         texts.sort(key=lambda text: (-len(places[text]), text))
         named = texts if len(texts) <= max_groups else texts[: max_groups - 1]
         groups += [(text, None, None, places[text]) for text in named]
@@ -241,6 +244,7 @@ def merge_into_ranges(numbers: np.ndarray, max_groups: int) -> list[tuple[int, i
     distinct, group_sizes = np.unique(numbers, return_counts=True)
     ranges = list(zip(distinct.tolist(), distinct.tolist(), group_sizes.tolist(), strict=True))
     while len(ranges) > max_groups:
+        # Ties go to the lowest range, so that the result does not depend on the input's order.
         smallest_index = min(range(len(ranges)), key=lambda index: ranges[index][2])
         is_last = smallest_index + 1 == len(ranges)
         joins_below = smallest_index > 0 and (is_last or ranges[smallest_index - 1][2] <= ranges[smallest_index + 1][2])

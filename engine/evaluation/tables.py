@@ -97,6 +97,7 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     ids = [replace_surrogates(query_id) for query_ids in query_lists for query_id in query_ids]
     table["query"] = pd.Categorical(np.array(ids, dtype=object))
     value_arrays = [np.asarray(values, dtype=np.float64) for cell in cells for values in cell.values.values()]
+    # The empty array first gives an empty column of floats if there are no cells.
     table["value"] = np.concatenate([np.empty(0), *value_arrays])
     return pd.DataFrame({name: table[name] for name in PER_QUERY_COLUMNS})
 
@@ -214,6 +215,7 @@ class ResultsTable:
         row_parts = zip(self.cells, written, self.means, self.marks, strict=True)
         json_rows = []
         for cell, name, metric_means, marks in row_parts:
+            # The first mark belongs to the decoder's name.
             json_row = {"decoder": cell.decoder, "name": name, "mean": dict(metric_means), "returned": cell.returned}
             json_rows.append(json_row | {"significant": dict(zip(metric_means, marks[1:], strict=False))})
         return {"rows": json_rows, "caption": self.caption}
@@ -250,6 +252,7 @@ def build_results(
     for cell, name in zip(cells, short_names(cells), strict=True):
         texts, marks, row_means = [name], [0], {}
         for metric in metrics:
+            # The baseline has no comparison of its own, but its mean stands in every row of the metric.
             comparison = by_label[metric].get(cell.label)
             mean_value = comparison.mean if comparison else None
             if cell is baseline_cell and comparisons[metric]:
@@ -353,5 +356,6 @@ def _escape_latex(text: str) -> str:
 
 def _to_single_line(text: str) -> str:
     """Return the text as one line of printable characters."""
+    # Line breaks and control characters would end the cell, so each becomes a space.
     printable = [character if character.isprintable() else " " for character in replace_surrogates(text)]
     return " ".join("".join(printable).split())

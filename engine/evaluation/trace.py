@@ -113,6 +113,7 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
         )
         if n_picks > 1:
             is_earlier = torch.ones(n_picks, n_picks, dtype=torch.bool, device=picked_vectors.device).tril_(-1)
+            # The first pick has no earlier document, so the maximum is taken from the second row on.
             max_similarity, nearest_position = (
                 (picked_vectors @ picked_vectors.T).masked_fill_(~is_earlier, -torch.inf)[1:].max(1)
             )

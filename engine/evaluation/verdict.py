@@ -45,6 +45,7 @@ def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: C
     budget = f"{percent(share)} of {base.name}'s {y_title}"
     feasible = [point for point in candidates if point.y >= compute_floor(base, share)]
     if not feasible:
+        # Without a feasible setting the advice names the one that comes nearest.
         nearest_point = max(candidates, key=lambda point: point.y, default=None)
         sentence = f"No setting keeps {budget}."
         if nearest_point is None:
