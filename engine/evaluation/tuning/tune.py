@@ -295,7 +295,7 @@ class _Study:
             facts["searched"] = f"{'all' if family.settings.exhaustive else 'a search through'} {count:,} settings"
         else:
             options = {name: value for name, value in self.options.items() if name != "k"}
-            options |= {"ks": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
+            options |= {"set_sizes": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
             (curve,) = compute_exact_frontiers(along, **self.splits[self.dev], **options, progress=self.report)
             stage, choice, facts = choose_value(self.objective, curve, base, self.seed)
             decoder = family.decoder(stage)
