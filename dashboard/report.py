@@ -11,13 +11,13 @@ from dashboard.charts.parameters import heat_map_figure
 from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSweep
 from engine.cli.output import echo, write_text
 from engine.errors import ParamError
-from engine.evaluation.frontier import SHARE, frontier
+from engine.evaluation.frontier import KEPT_SHARE, frontier
 from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import compare, statement, summary
+from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
 from engine.evaluation.sweep.compute import CORPUS, DATE, ENCODER
-from engine.evaluation.tables import ARROWS, results
-from engine.evaluation.verdict import verdict
+from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_results
+from engine.evaluation.verdict import find_verdict
 from engine.progress import counted
 from engine.stages import methods
 from engine.wording import decimal
@@ -41,7 +41,7 @@ def page(
 ) -> str:
     """The report as HTML; its charts draw without a network. strata: the y axis by kind of query."""
     curve = frontier(cells, across, up, k)
-    table = results(cells, tuple(cells[0].values), baseline, k)
+    table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     title = _facts(cells)["corpus"]
@@ -54,8 +54,8 @@ def page(
     parts = [
         f"<h1>{html_text(title)}</h1>",
         *_first_words(cells, curve, table.cells[0], k),
-        f"<p>{html_text(summary(rows))}</p>",
-        f"<p>{html_text(statement(significant[0]))}</p>" if significant else "",
+        f"<p>{html_text(summarize_comparisons(rows))}</p>",
+        f"<p>{html_text(describe_comparison(significant[0]))}</p>" if significant else "",
         html_chart(chart, first=True),
         f'<p class="note">Filled: Pareto-optimal, {len(curve.front):,} of {len(curve.points):,}. On hover: 95% paired '
         f"bootstrap CI over {counted(curve.queries, 'query', 'queries')} ({curve.resamples:,} draws, seed "
@@ -93,7 +93,9 @@ def _first_words(cells: Sequence[Any], curve: Any, base: Any, k: int) -> list[st
     if len(compared) > 1 and base.label in {p.label for p in compared}:
         measured = {curve.x, curve.y} & compared[0].values.keys()
         rows = {metric: {row.label: row for row in compare(compared, metric, base.label, k)} for metric in measured}
-        parts.append(f"<p><strong>{html_text(verdict(curve, base.label, SHARE.default, rows).text)}</strong></p>")
+        parts.append(
+            f"<p><strong>{html_text(find_verdict(curve, base.label, KEPT_SHARE.default, rows).text)}</strong></p>"
+        )
     return parts
 
 
@@ -131,7 +133,7 @@ def _table(table: Any) -> str:
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
     head = [f"<th>{html_text(cell)}</th>" for cell in table.head]
     rows = [
-        [f"<td{marks[m]}>{html_text(cell)}{ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True)]
+        [f"<td{marks[m]}>{html_text(cell)}{SIGNIFICANCE_ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True)]
         for row, signs in zip(table.rows, table.marks, strict=True)
     ]
     return html_table([head, *rows], table.caption)

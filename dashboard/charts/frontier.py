@@ -14,9 +14,9 @@ import numpy as np
 from dashboard.charts.figure import apply_layout, error_bars, escape, guide, legend_below, new_figure, time_axis
 from dashboard.charts.frontier_layout import Place, Window, hull, place_labels, window
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
-from engine.evaluation.frontier import SHARE, TIME, best_of_each, floor_of
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import chain_of, promise
+from engine.evaluation.paired import describe_guarantee, scorer_chain
 from engine.stages import methods
 from engine.wording import decimal, percent
 
@@ -82,11 +82,11 @@ class FrontierChart:
         """The budget on the axis upwards, None for none."""
         if self.share is None or self.base is None:
             return None
-        return 100 * self.share if self.relative else floor_of(self.base, self.share)
+        return 100 * self.share if self.relative else compute_floor(self.base, self.share)
 
     def place(self, p: FrontierPoint) -> Place:
         """Where a point lies; an axis of powers of ten counts in powers."""
-        return math.log10(p.x) if self.frontier.x == TIME else p.x, p.y * self.unit
+        return math.log10(p.x) if self.frontier.x == TIME_AXIS else p.x, p.y * self.unit
 
     def xy(self, points: Sequence[FrontierPoint]) -> dict[str, list[float]]:
         """Trace values of points."""
@@ -110,8 +110,8 @@ class FrontierChart:
         """The best point of each method within the budget, by its label."""
         if self.base is None:
             return {p.point.label: p for p in self.frontier.front}
-        share = SHARE.default if self.share is None else self.share
-        return {p.point.label: p for p in best_of_each(self.frontier, self.base.point.label, share)}
+        share = KEPT_SHARE.default if self.share is None else self.share
+        return {p.point.label: p for p in select_best_per_method(self.frontier, self.base.point.label, share)}
 
     def colour(self, p: FrontierPoint) -> str:
         return style_of(p.point.method).colour(self.dark)
@@ -145,7 +145,7 @@ def frontier_figure(chart: FrontierChart) -> Figure:
     across, up = (AXES.get(axis, f"{title_of(axis)}@{{k}}").format(k=frontier.k) for axis in (frontier.x, frontier.y))
     view = {"range": list(chart.view.x)}
     figure.update_xaxes(
-        time_axis("← milliseconds a query") | view if frontier.x == TIME else view | {"title": f"{across} →"}
+        time_axis("← milliseconds a query") | view if frontier.x == TIME_AXIS else view | {"title": f"{across} →"}
     )
     if chart.relative and chart.base is not None:
         figure.update_yaxes(
@@ -163,7 +163,7 @@ def _controls(chart: FrontierChart) -> dict[str, Any]:
     """What is dragged on the chart, for the browser (plot_controls.js)."""
     controls: dict[str, Any] = {"labels": True}
     if chart.floor is not None and chart.relative and chart.base is not None:
-        low, high = (round(100 * end) for end in SHARE.comfortable_range)
+        low, high = (round(100 * end) for end in KEPT_SHARE.comfortable_range)
         label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
         controls["level"] = {"value": round(chart.floor), "low": low, "high": high, "step": 1, "label": label}
     if chart.scrub is not None:
@@ -174,19 +174,19 @@ def _controls(chart: FrontierChart) -> dict[str, Any]:
 def _dot(chart: FrontierChart, curve: Curve, value: float) -> dict[str, Any]:
     """Where the dot of an exact curve is at each place of its slider, and what is said there."""
     spec, (across, up) = methods()[curve.method], (chart.frontier.x, chart.frontier.y)
-    means = [curve.at(place) for place in curve.places.tolist()]
+    means = [curve.at(place) for place in curve.band_positions.tolist()]
     unit = "%" if chart.relative else ""
     return {
         "name": f"{spec.title} {curve.symbol}",
         "colour": style_of(curve.method).colour(chart.dark),
-        "values": [round(place, 9) for place in curve.places.tolist()],
-        "at": int(np.abs(curve.places - value).argmin()),
+        "values": [round(place, 9) for place in curve.band_positions.tolist()],
+        "at": int(np.abs(curve.band_positions - value).argmin()),
         "x": [round(mean[across], 6) for mean in means],
         "y": [round(mean[up] * chart.unit, 4) for mean in means],
         "texts": [
             f"{curve.symbol} {place:.2f} · {title_of(up)} {decimal(mean[up] * chart.unit, 1 if unit else 3)}{unit} · "
             f"{title_of(across)} {decimal(mean[across])}"
-            for place, mean in zip(curve.places.tolist(), means, strict=True)
+            for place, mean in zip(curve.band_positions.tolist(), means, strict=True)
         ],
     }
 
@@ -220,7 +220,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     line = {"color": translucent(colour, 0.9 if chosen else 0.45), "width": 2, "dash": DASHES[position % len(DASHES)]}
     if len(curves) > MOST_CURVES:
         corners = hull(chart.place(p) for p in points)
-        timed = chart.frontier.x == TIME
+        timed = chart.frontier.x == TIME_AXIS
         figure.add_scatter(
             x=[10**x if timed else x for x, _ in corners],
             y=[y for _, y in corners],
@@ -275,7 +275,7 @@ def lines_of(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) ->
 def curve_of(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve]) -> Curve | None:
     """The exact curve on which a point lies; they are behind the first scorer."""
     own = point.point.decoder["select"]
-    if chain_of(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
+    if scorer_chain(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
         return None
     for curve in exact:
         others = {name: value for name, value in own.items() if name != curve.parameter}
@@ -286,7 +286,7 @@ def curve_of(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve])
 
 def _kind(point: FrontierPoint) -> tuple[str, Any]:
     """A point's method and the scorers before it."""
-    return point.point.method, chain_of(point.point.decoder)
+    return point.point.method, scorer_chain(point.point.decoder)
 
 
 def _first_chain() -> Any:
@@ -301,7 +301,7 @@ def method_name(point: FrontierPoint) -> str:
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
     titles = " → ".join(specs[name].title if name in specs else name for name in names)
-    return ", ".join(filter(None, [titles, promise(decoder["select"])]))
+    return ", ".join(filter(None, [titles, describe_guarantee(decoder["select"])]))
 
 
 def _card(chart: FrontierChart, p: FrontierPoint) -> str:
@@ -313,7 +313,7 @@ def _card(chart: FrontierChart, p: FrontierPoint) -> str:
     else:
         part = ""
     lines.append(f"{title_of(frontier.y)}@{frontier.k} {decimal(p.y)}{_interval(p.y_low, p.y_high)}{part}")
-    if frontier.x == TIME:
+    if frontier.x == TIME_AXIS:
         lines.append(f"{p.x:.2g} ms a query")
     else:
         lines.append(f"{title_of(frontier.x)}@{frontier.k} {decimal(p.x)}{_interval(p.x_low, p.x_high)}")

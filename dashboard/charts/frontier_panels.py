@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard.charts.figure import apply_layout, escape, guide, new_grid
 from dashboard.charts.frontier import FrontierChart, lines_of
 from dashboard.charts.palette import GREY, style_of
-from engine.evaluation.frontier import TIME
+from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def panels_figure(chart: FrontierChart) -> Figure:
         )
     if chart.floor is not None:
         figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
-    figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME else "linear")
+    figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
     return apply_layout(

@@ -77,9 +77,9 @@ def slices_figure(grid: Slices, dark: bool) -> Figure:
     ink = INK.colour(dark)
     for column, line in enumerate(grid.slices, 1):
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in line.values)
-        numeric = numbers and not (line.log and min(line.values, default=1) <= 0)
+        numeric = numbers and not (line.is_log and min(line.values, default=1) <= 0)
         x = line.values if numeric else line.texts
-        axis = {"type": "log" if line.log else "linear"} if numeric else _categories(dict.fromkeys(line.texts))
+        axis = {"type": "log" if line.is_log else "linear"} if numeric else _categories(dict.fromkeys(line.texts))
         for row, (metric, title) in enumerate(grid.titles.items(), 1):
             place = {"row": row, "col": column}
             _add_settings(figure, grid, line, x, metric, place, dark)
@@ -103,7 +103,7 @@ def _add_settings(
     colour = style.colour(dark)
     hover = [f"{escape(name, 90)}<br>{title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
     for on_line in (False, True):
-        positions = [i for i, on in enumerate(line.on) if on is on_line]
+        positions = [i for i, on in enumerate(line.is_on_slice) if on is on_line]
         if positions:
             figure.add_scatter(
                 x=[x[i] for i in positions],

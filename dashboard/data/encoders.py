@@ -22,7 +22,7 @@ from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import statement
+from engine.evaluation.statistics import describe_comparison
 from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
 from engine.progress import counted
 from engine.values import Qrels
@@ -195,7 +195,7 @@ def _show(result: EncoderResult, stale: bool) -> None:
         placeholder="",
     )
     for row in filter(None, compared):
-        st.text(statement(row))
+        st.text(describe_comparison(row))
     judged = "" if result.on != DOCUMENTS else " Every document finds itself, so 1 of the k is always shared."
     st.caption(
         f"{counted(len(both.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "

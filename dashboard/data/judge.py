@@ -22,8 +22,8 @@ from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
-from engine.evaluation.export import source_flags
-from engine.evaluation.runs import RankedRun, runs_of
+from engine.evaluation.export import format_source_flags
+from engine.evaluation.runs import RankedRun, decode_runs
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import order, pool
 from engine.judging.qrels import agreement, export_judgements, qrels_of
@@ -140,7 +140,7 @@ def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
 
     def work(job: Job) -> Prepared:
         vectors = query_vectors(loaded, queries, job)
-        found = (*runs_of(systems, loaded.space, vectors, k), *others)
+        found = (*decode_runs(systems, loaded.space, vectors, k), *others)
         return Prepared(vectors, found, order(pool(found, queries.ids, k)))
 
     title = "Finding the documents to judge"
@@ -274,7 +274,7 @@ def _take_along(loaded: Loaded, judged: Judged) -> None:
         if used:
             if st.button("Choose a decoder", type="primary", key="judge.tune"):
                 st.switch_page("screens/tune.py")
-            flags = source_flags(trained.export_context(loaded, _k()))
+            flags = format_source_flags(trained.export_context(loaded, _k()))
             with st.popover("Command line"):
                 command = command_line(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])
                 st.code(command, language="bash", wrap_lines=True)

@@ -30,7 +30,7 @@ from dashboard.widgets.map import (
     query_place,
 )
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
-from engine.evaluation.tables import as_csv
+from engine.evaluation.tables import format_csv
 from engine.maps import layout as maps
 from engine.progress import shorten
 from engine.values import replace_surrogates
@@ -200,4 +200,6 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
         lines = "".join(f"{ident}\n" for ident in ids)
         st.download_button("Ids (.txt)", lines, "documents.ids.txt", "text/plain", key="map.ids")
         texts = pd.DataFrame({"id": ids, "text": [replace_surrogates(corpus.passages[row]) for row in rows]})
-        st.download_button("Ids and texts (.csv)", lambda: as_csv(texts), "documents.csv", "text/csv", key="map.csv")
+        st.download_button(
+            "Ids and texts (.csv)", lambda: format_csv(texts), "documents.csv", "text/csv", key="map.csv"
+        )

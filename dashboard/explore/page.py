@@ -23,7 +23,7 @@ from dashboard.widgets.common import as_label, method_heading
 from dashboard.widgets.parameters import stage_controls
 from engine.decoder import Decoder
 from engine.errors import DataError, FrontierError, ParamError
-from engine.evaluation.paired import promise
+from engine.evaluation.paired import describe_guarantee
 from engine.params import Param, Real, values_of
 from engine.stages import methods
 from engine.views import slider
@@ -229,7 +229,11 @@ def _tile(
                 "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
             }
         )
-    notes = [promise(stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
+    notes = [
+        describe_guarantee(stage.as_json()),
+        decoders.describe_scorers(result.decoder),
+        trust(result.ranking.info[0]),
+    ]
     return {
         "key": key,
         **look_of(result.name, result.title),

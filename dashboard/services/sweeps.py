@@ -14,7 +14,7 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled
 from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.curve import Curve
-from engine.evaluation.exact_frontier import exact_frontier, stored_curve
+from engine.evaluation.exact_frontier import exact_frontier, load_stored_curve
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store, cached_file
 from engine.evaluation.sweep.sweep import stored_cells
@@ -138,7 +138,7 @@ def stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
     """The exact curves of a sweep that are in memory or in the file."""
     curves = _CURVES.get(sweep.key)
     if curves is None and sweep.exact:
-        found = (stored_curve(stage, **sweep.curve_arguments(), store=store()) for stage in sweep.exact)
+        found = (load_stored_curve(stage, **sweep.curve_arguments(), store=store()) for stage in sweep.exact)
         curves = tuple(curve for curve in found if curve is not None)
         if len(curves) == len(sweep.exact):
             _CURVES[sweep.key] = curves

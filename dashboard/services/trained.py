@@ -68,11 +68,11 @@ def export_fields(loaded: Loaded) -> dict[str, str]:
 
 def export_context(loaded: Loaded, k: int, **more: Any) -> ExportContext:
     """Where a decoder is to be used that was chosen on a corpus at k; more: other fields."""
-    from engine.evaluation.export import READING, ExportContext
+    from engine.evaluation.export import READING_ARGUMENTS, ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
     fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **more}
-    reading = {name: value for name, value in loaded.source.reading.items() if name in READING}
+    reading = {name: value for name, value in loaded.source.reading.items() if name in READING_ARGUMENTS}
     return ExportContext(k=k, corpus=loaded.source.path, reading=reading, encoder=encoder, **fields)
 
 

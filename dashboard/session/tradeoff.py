@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.services import passage_queries
 from dashboard.session import decoders
-from engine.evaluation.frontier import SHARE, TIME
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import METRICS
 from engine.params import Choice, Flag, Param, Real, Text, Whole
 from engine.stages import Spec, methods
@@ -49,9 +49,9 @@ _DECLARED: dict[str, Param] = {
     PASSAGES: Choice(ONE, "", (ONE, passage_queries.NAME)),
     SAMPLE: Whole(None, "", 1, unset="as many as are drawn at first"),
     STEPS: VALUES,
-    **{axis_key("x", judged): Choice(X, "", (*_UP, TIME)) for judged in (True, False)},
+    **{axis_key("x", judged): Choice(X, "", (*_UP, TIME_AXIS)) for judged in (True, False)},
     **{axis_key("y", judged): Choice(Y if judged else INSTEAD, "", _UP) for judged in (True, False)},
-    SHARE_KEY: Real(SHARE.default, "", *SHARE.comfortable_range),
+    SHARE_KEY: Real(KEPT_SHARE.default, "", *KEPT_SHARE.comfortable_range),
     WHOLE: Flag(False, ""),
     PANELS: Flag(False, ""),
     VIEW: Choice(WINS, "", VIEWS),

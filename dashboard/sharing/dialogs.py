@@ -22,7 +22,7 @@ from dashboard.sharing.snapshots import BOTH, NEWER, OLDER, PageSnapshot, SavedA
 from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
-from engine.evaluation.export import exports
+from engine.evaluation.export import export_all
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.wording import visible
@@ -85,7 +85,7 @@ def export(loaded: Loaded, question: Question) -> None:
     with st.spinner("Measuring how many candidates it needs"):
         depth = measured_depth(loaded.origin, decoders[name], question.k)
     context = trained.export_context(loaded, question.k, query=question.text, pool=depth)
-    snippets = exports(decoders[name], context)
+    snippets = export_all(decoders[name], context)
     if loaded is not loaded.origin:
         st.text("The code searches the original embeddings; the files include the effect of votes.")
     for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):

@@ -17,10 +17,10 @@ from dashboard.session import decoders as setting
 from dashboard.session.answers import query_of, scores_of
 from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
-from engine.evaluation.metrics import available, measure, title_of
-from engine.evaluation.paired import name_of
+from engine.evaluation.metrics import available_metrics, measure, title_of
+from engine.evaluation.paired import format_decoder
 from engine.evaluation.sweep.cell import as_json
-from engine.evaluation.tables import guarded
+from engine.evaluation.tables import guard_formula
 from engine.params import form_of, values_of
 from engine.views.decision import relevance
 from engine.views.sets import Row, diff
@@ -48,7 +48,7 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
     query = query_of(loaded, question)
     qrels = question.qrels if question.judged else None
     aspects = loaded.dataset.aspects if question.id in (loaded.dataset.aspects or ()) else None
-    metrics = available(qrels, aspects, query)
+    metrics = available_metrics(qrels, aspects, query)
     results = []
     for name, decoder in decoders.items():
         candidates, _ = scores_of(loaded, question, setting.checked(decoder, space))
@@ -58,7 +58,7 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
-        words = name_of(as_json(decoder), not setting.has_default_scorers(decoder))
+        words = format_decoder(as_json(decoder), not setting.has_default_scorers(decoder))
         results.append(
             DecoderResult(
                 name=name,
@@ -122,6 +122,6 @@ def _document(row: Row) -> dict[str, Any]:
 def _csv(head: list[str], rows: list[list[Any]]) -> bytes:
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows(
-        [guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in (head, *rows)
+        [guard_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in (head, *rows)
     )
     return stream.getvalue().encode("utf-8")

@@ -27,15 +27,15 @@ from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder, decode
 from engine.evaluation import tables
-from engine.evaluation.frontier import TIME, Frontier, FrontierPoint, best_of_each
+from engine.evaluation.frontier import TIME_AXIS, Frontier, FrontierPoint, select_best_per_method
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import QueryDifference, by_query
+from engine.evaluation.paired import QueryDifference, rank_query_differences
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import Comparison, summary
-from engine.evaluation.stratification import KINDS as QUERY_KINDS
-from engine.evaluation.stratification import kinds as kinds_of
-from engine.evaluation.stratification import stratify, values_by_query
-from engine.evaluation.verdict import Rows
+from engine.evaluation.statistics import Comparison, summarize_comparisons
+from engine.evaluation.stratification import QUERY_COUNT_TITLES as QUERY_KINDS
+from engine.evaluation.stratification import collect_query_values, stratify
+from engine.evaluation.stratification import count_by_query as kinds_of
+from engine.evaluation.verdict import ComparisonsByMetric
 from engine.values import digest_of
 from engine.wording import signed, visible
 
@@ -55,7 +55,7 @@ def show(
     curves: Frontier,
     base: FrontierPoint,
     share: float,
-    rows: Rows,
+    rows: ComparisonsByMetric,
     systems: Mapping[str, Decoder | RankedRun],
     opened: str,
 ) -> None:
@@ -64,7 +64,7 @@ def show(
     systems: label → what is compared; opened: the label of the open one.
     """
     view = choose("View", VIEWS, VIEW)
-    best = best_of_each(curves, base.point.label, share)
+    best = select_best_per_method(curves, base.point.label, share)
     if view == WINS:
         _wins_and_losses(loaded, sweep, curves, base, best[1:], systems, opened)
     elif view == KINDS:
@@ -73,11 +73,11 @@ def show(
         _settings(sweep, cells, curves, base, rows)
 
 
-def _settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, rows: Rows) -> None:
+def _settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, rows: ComparisonsByMetric) -> None:
     compared = max((row.comparisons for of in rows.values() for row in of.values()), default=0)
     with st.container(horizontal=True, vertical_alignment="center"):
         for metric in rows:
-            st.text(summary(list(rows[metric].values())))
+            st.text(summarize_comparisons(list(rows[metric].values())))
         _downloads(sweep, cells, curves, base)
     shown = sorted(curves.points, key=lambda p: (p is not base, -curves.direction * p.x, -p.y))
     _table(shown, rows, curves, base)
@@ -88,12 +88,12 @@ def _settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint,
     )
 
 
-def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: FrontierPoint) -> None:
+def _table(shown: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:
     """A row a setting; a click opens its sets above."""
     names = [f"{style_of(p.point.method).sign} {p.name}" for p in shown]
     columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
     more: dict[str, tuple[list[Any], Any]] = {}
-    if curves.x == TIME:
+    if curves.x == TIME_AXIS:
         columns["ms a query"] = [p.x for p in shown], number_column("%.2f", 90, "Median of single calls")
     number = number_column("%.3f", 90)
     for metric in rows:
@@ -134,20 +134,25 @@ def _downloads(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint
     points, k, names = list(cells.points), curves.k, {p.name for p in curves.points}
     metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
-    def results() -> tables.Results:
-        whole = tables.results(points, metrics, base.point, k)
+    def results() -> tables.ResultsTable:
+        whole = tables.build_results(points, metrics, base.point, k)
         kept = [row[0] in names for row in whole.rows]
         return replace(whole, rows=tuple(compress(whole.rows, kept)), marks=tuple(compress(whole.marks, kept)))
 
     def parquet() -> Any:
-        return tables.frame(points).to_parquet(index=False)
+        return tables.build_frame(points).to_parquet(index=False)
 
     files = (
-        ("All settings, CSV", "csv", "text/csv", lambda: tables.as_csv(tables.frame(points))),
+        ("All settings, CSV", "csv", "text/csv", lambda: tables.format_csv(tables.build_frame(points))),
         ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", parquet),
-        ("Every query, CSV", "queries.csv", "text/csv", lambda: tables.as_csv(tables.per_query(points))),
-        ("This table, Markdown", "md", "text/markdown", lambda: tables.markdown(results())),
-        ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.latex(results())),
+        (
+            "Every query, CSV",
+            "queries.csv",
+            "text/csv",
+            lambda: tables.format_csv(tables.build_per_query_frame(points)),
+        ),
+        ("This table, Markdown", "md", "text/markdown", lambda: tables.format_markdown(results())),
+        ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.format_latex(results())),
     )
     with st.popover("Download", icon=":material/download:"):
         for label, suffix, mime, make in files:
@@ -165,7 +170,9 @@ def ordered(
     return remembered(
         MEMORY,
         ("won", sweep.key, among, metric, label),
-        lambda: by_query(point.point, base.point, metric, curves.k, among=[p.point for p in curves.points]),
+        lambda: rank_query_differences(
+            point.point, base.point, metric, curves.k, other_cells=[p.point for p in curves.points]
+        ),
     )
 
 
@@ -222,7 +229,7 @@ def _cards(
     if vectors is not None and len(rows) <= MOST_READ and fast:
         with jobs.turn():
             rankings = [
-                each.ranking(loaded.space, vectors.ids, sweep.k)
+                each.build_ranking(loaded.space, vectors.ids, sweep.k)
                 if isinstance(each, RankedRun)
                 else decode(each, loaded.space, vectors, k=sweep.k)
                 for each in (system, sweep.baseline)
@@ -255,7 +262,7 @@ def _kinds(
         MEMORY,
         ("counted", sweep.key),
         lambda: {
-            **values_by_query(corpus, sweep.queries, qrels),
+            **collect_query_values(corpus, sweep.queries, qrels),
             **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects, space),
         },
     )

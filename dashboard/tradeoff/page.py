@@ -31,16 +31,16 @@ from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
-from engine.evaluation.frontier import BAND_RESAMPLES, TIME, Frontier, FrontierPoint, frontier, title_of_axis
-from engine.evaluation.metrics import METRICS, available
-from engine.evaluation.paired import name_of
+from engine.evaluation.frontier import BAND_RESAMPLES, TIME_AXIS, Frontier, FrontierPoint, format_axis_title, frontier
+from engine.evaluation.metrics import METRICS, available_metrics
+from engine.evaluation.paired import format_decoder
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, compare
 from engine.evaluation.sweep.cell import Cell, as_json
 from engine.evaluation.sweep.sweep import grid
 from engine.evaluation.tuning.objectives import knee_of
-from engine.evaluation.verdict import Rows, Verdict, change
-from engine.evaluation.verdict import verdict as find_verdict
+from engine.evaluation.verdict import ComparisonsByMetric, Verdict, change
+from engine.evaluation.verdict import find_verdict as find_verdict
 from engine.progress import counted
 from engine.space import Space
 from engine.stages import Scorer, methods
@@ -182,10 +182,10 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
 
     def axis(name: str, options: list[str]) -> str:
         key = settings.axis_key(name, Y in measured)
-        restore.check(key, options.__contains__, f"{title_of_axis(first[name])} is taken")
-        return select(f"{name} axis", options, key, default=first[name], format_func=title_of_axis, help=why)
+        restore.check(key, options.__contains__, f"{format_axis_title(first[name])} is taken")
+        return select(f"{name} axis", options, key, default=first[name], format_func=format_axis_title, help=why)
 
-    return axis("x", [*measured, *([TIME] if sweep.stored else [])]), axis("y", measured)
+    return axis("x", [*measured, *([TIME_AXIS] if sweep.stored else [])]), axis("y", measured)
 
 
 def _sweep(
@@ -206,12 +206,12 @@ def _sweep(
     if every:
         vectors = known_vectors(loaded, queries)
         sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
-        metrics = available(qrels, aspects, sample)
+        metrics = available_metrics(qrels, aspects, sample)
         return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
     if question is None:
         return None
     vectors, judged = query_of(loaded, question), question.qrels if question.judged else None
-    metrics = available(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
+    metrics = available_metrics(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
     query = Queries((question.id,), (question.text,))
     return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, stored=False)
 
@@ -400,12 +400,12 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         point_sets.show(loaded, question, sweep, curves, opened, curve, order)
 
 
-def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> Rows:
+def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
     """Every setting against the baseline in the metrics of the axes; nothing while they are being measured."""
     if base is None or cells.running:
         return {}
 
-    def make() -> Rows:
+    def make() -> ComparisonsByMetric:
         return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
@@ -420,12 +420,12 @@ def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | No
     if curve is None or value is None:
         ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
         return Opened(system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1])
-    decoder = Decoder(curve.stage(value), decoders.first_scorer())
-    means, place = curve.at(value), int(abs(curve.places - value).argmin())
+    decoder = Decoder(curve.make_stage(value), decoders.first_scorer())
+    means, place = curve.at(value), int(abs(curve.band_positions - value).argmin())
     x_ends, y_ends = (tuple(curve.bands[axis][place].tolist()) for axis in (curves.x, curves.y))
     return Opened(
         system=decoder,
-        name=name_of(as_json(decoder), scorers=False),
+        name=format_decoder(as_json(decoder), with_scorers=False),
         point=None,
         x=means[curves.x],
         y=means[curves.y],
@@ -439,7 +439,7 @@ def _chart(
     sweep: Sweep,
     curves: Frontier,
     exact: list[Curve],
-    rows: Rows,
+    rows: ComparisonsByMetric,
     found: Verdict | None,
     opened: Opened,
     curve: Curve | None,
@@ -464,7 +464,7 @@ def _chart(
         else (curve, getattr(opened.decoder.select, curve.parameter)),
     )
     dragged = partial(_dragged, curve, [p.point.label for p in curves.points])
-    what = f"Frontier: {title_of_axis(curves.y)} against {title_of_axis(curves.x)}"
+    what = f"Frontier: {format_axis_title(curves.y)} against {format_axis_title(curves.x)}"
     label = what if found is None else f"{what}. {found.text}"
     file = f"frontier-{curves.x}-{curves.y}"
     if panels:
@@ -480,7 +480,7 @@ def _chart(
         st.rerun(scope="fragment")
 
 
-def _callouts(curves: Frontier, found: Verdict | None, rows: Rows) -> dict[str, str]:
+def _callouts(curves: Frontier, found: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
     """What is said at the best point within the budget, and at the frontier's knee."""
     said = {}
     for p in (knee_of(curves), None if found is None else found.best):
@@ -495,7 +495,7 @@ def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) ->
     if name == "level":
         st.session_state[settings.SHARE_KEY] = round(value / 100, 2)
     elif curve is not None:
-        label = Decoder(curve.stage(value), decoders.first_scorer()).label
+        label = Decoder(curve.make_stage(value), decoders.first_scorer()).label
         if label in labels:
             selection.open_point(label)
         else:
@@ -504,7 +504,7 @@ def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) ->
 
 def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) -> tuple[str, str]:
     """What the chart shows, in a line, and the details of its statistics."""
-    faster = curves.x == TIME
+    faster = curves.x == TIME_AXIS
     if not sweep.stored:
         return "One query: no confidence interval · click a point to see its results", ""
     lacking = curves.asked - curves.queries
@@ -545,7 +545,7 @@ def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, 
         return remembered(
             selection.MEMORY,
             ("run", run.name, run.digest, sweep.key),
-            lambda: run.cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
+            lambda: run.build_cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
         )
 
     return {run.label: (run, cell(run)) for run in runs.added_runs(loaded, queries).values()}

@@ -21,8 +21,8 @@ from dashboard.widgets.common import method_heading
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
-from engine.evaluation.frontier import TIME, Frontier
-from engine.evaluation.metrics import available, measure, title_of
+from engine.evaluation.frontier import TIME_AXIS, Frontier
+from engine.evaluation.metrics import available_metrics, measure, title_of
 from engine.evaluation.paired import QueryDifference
 from engine.evaluation.runs import RankedRun
 from engine.progress import shorten
@@ -58,7 +58,9 @@ def show(
         for axis, value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
             ends = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
             parts.append(
-                f"{value:.2g} ms a query" if axis == TIME else f"{title_of(axis)}@{curves.k} {decimal(value)}{ends}"
+                f"{value:.2g} ms a query"
+                if axis == TIME_AXIS
+                else f"{title_of(axis)}@{curves.k} {decimal(value)}{ends}"
             )
         st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")
     if question is None:
@@ -112,7 +114,7 @@ def _for_query(
         baseline = decode(sweep.baseline, space, query, k=sweep.k)
         judged = question.qrels if question.judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
-        metrics = [m for m in curves.metrics if m in available(judged, aspects, query)]
+        metrics = [m for m in curves.metrics if m in available_metrics(judged, aspects, query)]
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
     said = [f"{title_of(m)} {decimal(value)}" for m, value in values.items() if value is not None]
@@ -148,7 +150,7 @@ def _answer(
 ) -> tuple[Ranking, Relevance | None]:
     """The set of a query, and the relevance that its selector saw. Raises FrontierError."""
     if isinstance(system, RankedRun):
-        return system.ranking(loaded.space, [question.id], k), None
+        return system.build_ranking(loaded.space, [question.id], k), None
     candidates, _ = scores_of(loaded, question, system)
     with jobs.turn():
         return select_from(system.select, candidates, k), relevance(system.select, candidates)

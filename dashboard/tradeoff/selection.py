@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.session.tradeoff import OPEN, SCRUBBED, SHARE_KEY
 from engine.decoder import Decoder
-from engine.evaluation.frontier import SHARE, FrontierPoint
+from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint
 from engine.evaluation.runs import RankedRun
 
 ANEW, LEAVE = "tradeoff.anew", "tradeoff.leave"
@@ -56,5 +56,5 @@ def opened(labels: Sequence[str], *first: str | None) -> str:
 
 def budget() -> float:
     """The share of the baseline's value that is to be kept."""
-    share: float = st.session_state.get(SHARE_KEY, SHARE.default)
+    share: float = st.session_state.get(SHARE_KEY, KEPT_SHARE.default)
     return share

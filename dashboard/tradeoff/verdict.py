@@ -17,11 +17,19 @@ from dashboard.session.tradeoff import SHARE_KEY
 from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder
-from engine.evaluation.export import export, short_code
-from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each, floor_of, title_of_axis
+from engine.evaluation.export import export, write_short_code
+from engine.evaluation.frontier import (
+    KEPT_SHARE,
+    TIME_AXIS,
+    Frontier,
+    FrontierPoint,
+    compute_floor,
+    format_axis_title,
+    select_best_per_method,
+)
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison
-from engine.evaluation.verdict import Rows, Verdict
+from engine.evaluation.verdict import ComparisonsByMetric, Verdict
 from engine.values import digest_of
 from engine.views.verdict_card import CardCurve, VerdictCard
 from engine.wording import percent, signed, visible
@@ -45,7 +53,7 @@ def show_strip(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decode
         snippet = export(decoder, "python", context)
         with st.popover("Code"):
             st.code(snippet.text, language=snippet.language)
-        code = short_code(decoder, context)
+        code = write_short_code(decoder, context)
         card_button(lambda: _card(loaded, curves, found, code), "tradeoff.card")
 
 
@@ -71,7 +79,7 @@ def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...
     best, gain = found.best, found.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
-        interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {title_of_axis(curves.x)}"
+        interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {format_axis_title(curves.x)}"
     return VerdictCard(
         sentence=found.text,
         curves=tuple(
@@ -83,7 +91,7 @@ def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...
             )
             for points in curves.curves.values()
         ),
-        titles=(f"{title_of_axis(curves.x)}@{curves.k}", f"{title_of_axis(curves.y)}@{curves.k}"),
+        titles=(f"{format_axis_title(curves.x)}@{curves.k}", f"{format_axis_title(curves.y)}@{curves.k}"),
         chosen=None if best is None else (best.x, best.y),
         chosen_label="" if best is None else best.name,
         queries=curves.queries,
@@ -99,10 +107,12 @@ MOST_ROWS = 10
 
 def budget_control(curves: Frontier, base: FrontierPoint) -> None:
     """Draw the budget's slider, which the chart's line moves too."""
-    st.session_state.setdefault(SHARE_KEY, SHARE.default)  # the chart sets it too, which a default would contradict
+    st.session_state.setdefault(
+        SHARE_KEY, KEPT_SHARE.default
+    )  # the chart sets it too, which a default would contradict
     st.slider(
         f"Keep at least this share of {base.name}'s {title_of(curves.y)}",
-        *SHARE.comfortable_range,
+        *KEPT_SHARE.comfortable_range,
         step=0.01,
         key=SHARE_KEY,
         persist_state="session",
@@ -110,10 +120,10 @@ def budget_control(curves: Frontier, base: FrontierPoint) -> None:
     )
 
 
-def show_table(curves: Frontier, found: Verdict, rows: Rows) -> None:
+def show_table(curves: Frontier, found: Verdict, rows: ComparisonsByMetric) -> None:
     """A row a decoder, the best first; a click opens its sets."""
-    best = best_of_each(curves, found.base.point.label, found.share)
-    floor = floor_of(found.base, found.share)
+    best = select_best_per_method(curves, found.base.point.label, found.share)
+    floor = compute_floor(found.base, found.share)
     shown = sorted(best, key=lambda p: (p.y < floor, -curves.direction * p.x))
     columns = _columns(curves, shown, floor, found.share, rows)
     labels = [p.point.label for p in shown]
@@ -130,12 +140,12 @@ def show_table(curves: Frontier, found: Verdict, rows: Rows) -> None:
 
 
 def _columns(
-    curves: Frontier, shown: list[FrontierPoint], floor: float, share: float, rows: Rows
+    curves: Frontier, shown: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
     names = [p.name if p.y >= floor else method_name(p) for p in shown]
     signs = [f"{style_of(p.point.method).sign} {name}" for p, name in zip(shown, names, strict=True)]
     columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (signs, text_column(170))}
-    if curves.x == TIME:
+    if curves.x == TIME_AXIS:
         columns["ms"] = [p.x for p in shown], number_column("%.2f", 70, "Median of single calls, a query each")
     else:
         most = max(p.x for p in curves.points)

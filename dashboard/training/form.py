@@ -12,7 +12,7 @@ from dashboard.session.parameters import in_order
 from dashboard.session.query import corpus_key, judged_splits
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameters
-from engine.evaluation.splits import SHARES
+from engine.evaluation.splits import SPLIT_SHARES
 from engine.progress import counted
 from engine.training.loop import SEED
 from engine.training.recipes import RECIPES, declared
@@ -72,7 +72,7 @@ def _splits(dataset: Dataset, key: str, passages: bool) -> dict[str, Any] | None
     def sized(name: str) -> str:
         return f"{visible(name)} · {sizes[name]:,} queries" if name in sizes else name
 
-    shares = ", ".join(percent(share) for share in SHARES)
+    shares = ", ".join(percent(share) for share in SPLIT_SHARES)
     # What Tune reports on should not have been learnt from.
     unreported = [name for name in names if passages or name not in ROLES["test"][1]]
     divide = (passages and len(names) < 2) or st.toggle(

@@ -18,7 +18,7 @@ from dashboard.widgets.basics import download_button, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder
-from engine.evaluation.tables import as_csv
+from engine.evaluation.tables import format_csv
 from engine.training.comparison import Table, percent
 from engine.training.experiment import checkpoint
 from engine.wording import visible
@@ -38,7 +38,7 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     view, save = st.columns([5, 1], vertical_alignment="center")
     with view:
         way = choose("Table", [TABLE, GROUPS], "train.table")
-    content, how = as_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
+    content, how = format_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
     with save:
         download_button("CSV", content, f"training-{digest[:8]}.csv", "text/csv", "train.csv", **how)
     if way == GROUPS:

@@ -16,7 +16,7 @@ from dashboard.tuning.request import EVERY, TuningRequest, baseline
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import control, label_of
 from engine.decoder import POOL, SET_SIZE
-from engine.evaluation.metrics import METRICS, available, title_of
+from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.tuning.objectives import RELEVANT, Objective
 from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
 from engine.evaluation.tuning.tune import TRIALS
@@ -176,7 +176,7 @@ def _objective(loaded: Loaded) -> Objective:
     aim, metric, share = params_of(Objective)
     assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
-    measurable = available(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
+    measurable = available_metrics(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
     metrics = [m for m in metric.options if m in measurable]
     # What people come for: the price of diversity kept in bounds.
     usual = next((a for a in aim.options if Objective(aim=a).constrained), None)

@@ -10,7 +10,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
-from engine.evaluation.splits import judged_by, split_in_half, subsample
+from engine.evaluation.splits import select_judged_queries, split_in_half, subsample
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store, cached_file
 from engine.evaluation.tuning.history import remember
@@ -116,7 +116,7 @@ class TuningRequest(JobRequest):
         assert dev is not None
         if self.halve:
             remarks.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
-        queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
+        queries = cast("dict[str, Queries]", select_judged_queries(dataset.queries, qrels, dev, test))
         if self.most is not None:
             ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
             every = {name: Qrels({q: qrels[name].grades[q] for q in judged}) for name, judged in ids.items()}
@@ -125,7 +125,7 @@ class TuningRequest(JobRequest):
             if short:
                 sizes = " and ".join(f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}" for n in short)
                 remarks.append(f"A quick look: {sizes}, drawn by their ids. Tune on all before you rely on it.")
-            queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
+            queries = cast("dict[str, Queries]", select_judged_queries(dataset.queries, qrels, dev, test))
         return Splits(qrels, dev, test, queries, " ".join(remarks))
 
 

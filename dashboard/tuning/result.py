@@ -19,13 +19,13 @@ from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, pair, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.export import exports
-from engine.evaluation.heat_map import heat_map, importance, slices
-from engine.evaluation.metrics import METRICS, defined_mean, title_of
-from engine.evaluation.paired import declared_by, name_of
-from engine.evaluation.statistics import Comparison, p_value, statement
+from engine.evaluation.export import export_all
+from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
+from engine.evaluation.metrics import METRICS, mean_of_defined, title_of
+from engine.evaluation.paired import declared_parameters, format_decoder
+from engine.evaluation.statistics import Comparison, describe_comparison, format_p_value
 from engine.evaluation.sweep.cell import Cell, from_json
-from engine.evaluation.tables import ARROWS, as_csv, frame
+from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tuned import Tuned, compared_on_dev, next_step
 from engine.wording import percent, visible
@@ -65,8 +65,8 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
 def _verdict(outcome: TuningOutcome, stale: bool) -> None:
     """What was chosen, whether that holds, and the way to Explore."""
     tuned = outcome.tuned
-    name = tuned.winner.name if tuned.several else name_of(tuned.chosen.decoder, scorers=False)
-    gained = statement(tuned.gained) if tuned.several and tuned.gained is not None else ""
+    name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
+    gained = describe_comparison(tuned.gained) if tuned.several and tuned.gained is not None else ""
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(visible(tuned.status))}</span>'
@@ -168,10 +168,10 @@ def _tested_values(row: Comparison, of: str = "") -> dict[str, Any]:
     """The columns of a difference, by names that begin with `of`."""
     return {
         f"{of}difference": row.difference,
-        of.strip(): ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
+        of.strip(): SIGNIFICANCE_ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
         f"{of}from": row.low,
         f"{of}to": row.high,
-        f"{of}p": p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
+        f"{of}p": format_p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
     }
 
 
@@ -194,14 +194,14 @@ def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     """The chosen decoder for elsewhere, and the numbers as files."""
     tuned = outcome.tuned
     use = trained.export_context(loaded, tuned.k, documents=outcome.documents)
-    snippets = {s.title: s for s in exports(tuned.decoder, use)}
+    snippets = {s.title: s for s in export_all(tuned.decoder, use)}
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     with left:
         snippet = snippets[choose("For", snippets, "tune.target")]
     with right.popover("Download", icon=":material/download:", width="stretch"):
         name = f"tuned-{tuned.decoder.select.spec.name}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-        cells = as_csv(frame([tuned.base, *tuned.points]))
+        cells = format_csv(build_frame([tuned.base, *tuned.points]))
         download_button("Result, JSON", content, f"{name}.json", "application/json", "tune.json", width="stretch")
         download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", "tune.csv", width="stretch")
     st.code(snippet.text, language=snippet.language, wrap_lines=True)
@@ -222,7 +222,7 @@ def show_points(points: Sequence[Cell], base: Cell, k: int, objective: Objective
     else:
         _slices(points, base, metrics, k, chosen)
     for metric in metrics:
-        if found := importance(points, metric, k):
+        if found := compute_importance(points, metric, k):
             parts = [f"{symbol} {percent(share)}" for symbol, share in found.items()]
             parts.append(f"together {percent(1 - sum(found.values()))}")
             st.caption(f"What moves {title_of(metric)} (share of its variance): {' · '.join(parts)}")
@@ -235,7 +235,7 @@ def measured(point: Cell) -> list[str]:
 
 
 def _slices(points: Sequence[Cell], base: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
-    grid = slices(points, base, metrics, k, through=chosen)
+    grid = build_slices(points, base, metrics, k, chosen_cell=chosen)
     if not grid.slices:
         st.caption("One setting so far.")
         return
@@ -262,8 +262,8 @@ def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell
 
 def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
     rows = [base, *points]
-    whole = frame(rows)
-    declared = declared_by(points[0].method)
+    whole = build_frame(rows)
+    declared = declared_parameters(points[0].method)
     params = [n for n in declared if len({p.decoder["select"][n] for p in points}) > 1]
     marks = [_name(base), *("chosen" if chosen and p.key == chosen.key else "" for p in points)]
     settings = {n: whole[f"select.{n}"].astype(object) for n in params}
@@ -292,11 +292,11 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
 
 def _beyond(point: Cell, base: Cell, metric: str) -> float:
     """By how much a setting has more than the baseline, over the queries on which both have the metric."""
-    return defined_mean(point.values[metric] - base.values[metric])
+    return mean_of_defined(point.values[metric] - base.values[metric])
 
 
 def _name(point: Cell) -> str:
-    return name_of(point.decoder, scorers=False)
+    return format_decoder(point.decoder, with_scorers=False)
 
 
 def _clicked(where: str, picked: Picked) -> None:

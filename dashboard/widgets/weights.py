@@ -19,7 +19,7 @@ from dashboard.session.answers import query_of
 from dashboard.session.query import Question, first_split
 from dashboard.widgets.job_panel import JobPanel
 from engine.errors import Cancelled
-from engine.evaluation.path import path_of
+from engine.evaluation.path import compute_weight_path
 from engine.evaluation.studies.fista_convergence import STEPS
 from engine.params import values_of
 from engine.progress import counted
@@ -48,7 +48,7 @@ def path_at(
     key = (space.embeddings.digest, query, label, lowest, question.depth, pool)
 
     def make() -> WeightPath:
-        path = path_of(stage, space, query_of(loaded, question), lowest, question.depth, rows)
+        path = compute_weight_path(stage, space, query_of(loaded, question), lowest, question.depth, rows)
         assert path is not None, "only selectors with weights are asked for their path"
         return path
 

@@ -18,7 +18,7 @@ from engine.data.encoders import shipped_notices
 from engine.decoder import DEPTH, SET_SIZE, Decoder, scored
 from engine.errors import FrontierError
 from engine.evaluation.export import read_setting
-from engine.evaluation.metrics import METRICS, available
+from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.sweep.compute import latency, make_ready
 from engine.integrations.server import Service, app
 from engine.params import parsed, values_of
@@ -119,7 +119,7 @@ def decode(
         timed = latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
     judgements = _judgements(dataset, queries, split)
     aspects = dataset.aspects if judgements else None
-    names = available(judgements, aspects, vectors)
+    names = available_metrics(judgements, aspects, vectors)
     measured = engine.measure(ranking, space, vectors, judgements, k, names, aspects)
     entries = entries_of(decoder, space, queries, vectors, ranking) if as_json or not split else []
     if as_json:

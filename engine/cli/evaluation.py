@@ -25,18 +25,25 @@ from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_written
 from engine.data.answers import containing_documents, read_answers
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, DataError
-from engine.evaluation.exact_frontier import exact_frontiers
-from engine.evaluation.export import TARGETS, ExportContext, export
+from engine.evaluation.exact_frontier import compute_exact_frontiers
+from engine.evaluation.export import EXPORT_TARGETS, ExportContext, export
 from engine.evaluation.frontier import frontier
-from engine.evaluation.metrics import METRICS, available, title_of
-from engine.evaluation.paired import names, shared, written_out
+from engine.evaluation.metrics import METRICS, available_metrics, title_of
+from engine.evaluation.paired import align_on_common_queries, format_stage_call, short_names
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.statistics import compare as compare_cells
-from engine.evaluation.statistics import meant, summary
+from engine.evaluation.statistics import resolve_baseline, summarize_comparisons
 from engine.evaluation.studies.per_query_best import per_query_best
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep as run
-from engine.evaluation.tables import ARROWS, frame, latex, markdown, results, write
+from engine.evaluation.tables import (
+    SIGNIFICANCE_ARROWS,
+    build_frame,
+    build_results,
+    format_latex,
+    format_markdown,
+    write_table,
+)
 from engine.evaluation.tuning.history import HEAD, history, remember
 from engine.evaluation.tuning.objectives import Objective
 from engine.params import params_of
@@ -65,7 +72,7 @@ def sweep(
     total, store = len(decoders) * len(sizes), execution["store"]
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
-        names = metrics or available(qrels, dataset.aspects, queries)
+        names = metrics or available_metrics(qrels, dataset.aspects, queries)
         answers = corpus_answers(judged.corpus, dataset) if "answer_coverage" in names else None
         stop = threading.Event()
         asked = (space, queries, qrels, sizes, names)
@@ -107,7 +114,7 @@ def _with_paths(selectors: Sequence[str], others: Sequence[str], values: str) ->
 def _curves(stages: Sequence[Any], asked: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
     """The exact frontiers of selectors; Ctrl-C stops with Cancelled."""
     try:
-        return [curve for stage in stages for curve in exact_frontiers(stage, *asked, **options)]
+        return [curve for stage in stages for curve in compute_exact_frontiers(stage, *asked, **options)]
     except KeyboardInterrupt:
         options["stop"].set()
         raise Cancelled(f"finished curves are in {options['store']}; the same command goes on from there") from None
@@ -125,7 +132,7 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
     rows = [["every value", "of", "k", "pieces", "metric", "best", "from", "to"]]
     for c in curves:
         for name in c.means:
-            low, high = c.best(name)
+            low, high = c.find_best_interval(name)
             best = c.at((low + high) / 2)[name] if low == low else low
             rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
     if curves:
@@ -191,16 +198,16 @@ def _means(cells: Sequence[Any], names: Sequence[str]) -> tuple[dict[tuple[int, 
     remarks = []
     for k, name in product(sorted({cell.k for cell in cells}), names):
         try:
-            common = shared(cells, (name,), k)
+            common = align_on_common_queries(cells, (name,), k)
         except DataError as error:
             columns[k, name] = {}
             remarks.append(f"{title_of(name)}@{k}: {error}")
             continue
         means = common.values[name].mean(0).tolist()
-        columns[k, name] = dict(zip((p.label for p in common.points), means, strict=True))
-        if (count := len(common.queries)) < common.asked:
+        columns[k, name] = dict(zip((p.label for p in common.cells), means, strict=True))
+        if (count := len(common.queries)) < common.n_common:
             remarks.append(
-                f"{title_of(name)}@{k}: over {count:,} of {common.asked:,} queries: every setting has it there"
+                f"{title_of(name)}@{k}: over {count:,} of {common.n_common:,} queries: every setting has it there"
             )
     return columns, remarks
 
@@ -220,25 +227,25 @@ def compare(
     cells += others.cells(swept, cells, k)
     across, up = swept.across, swept.up
     curve = frontier(cells, across, up, k)
-    table = results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
+    table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
     rows = compare_cells(cells, up, table.rows[0][0], k)
-    comparisons, headroom = summary(rows), per_query_best(cells, up, k) if oracle else ()
+    comparisons, headroom = summarize_comparisons(rows), per_query_best(cells, up, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file in files:
         match Path(file).suffix.lower():
             case ".md":
-                write_text(file, markdown(table))
+                write_text(file, format_markdown(table))
             case ".tex":
-                write_text(file, latex(table))
+                write_text(file, format_latex(table))
             case _:
-                write(frame(cells), file)
+                write_table(build_frame(cells), file)
     if as_json:
         at_k = [c for c in cells if c.k == k]
-        written = dict(zip((c.label for c in at_k), names(at_k, written_out), strict=True))
+        written = dict(zip((c.label for c in at_k), short_names(at_k, format_stage_call), strict=True))
         front = [
             {"decoder": p.point.decoder, "name": written[p.point.label], across: p.x, up: p.y} for p in curve.front
         ]
-        base = meant(at_k, table.rows[0][0], k).label
+        base = resolve_baseline(at_k, table.rows[0][0], k).label
         head = {"k": k, "queries": curve.queries, "baseline": written[base], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups: dict[str, Any] = {"by": strata.as_json()} if strata else {}
@@ -250,7 +257,9 @@ def compare(
     echo_lines(filter(None, [curve.remark]))
     echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
     marked = (zip(row, marks, strict=True) for row, marks in zip(table.rows, table.marks, strict=True))
-    plain = aligned([table.head, *([cell + ARROWS[mark].ljust(2) for cell, mark in row] for row in marked)])
+    plain = aligned(
+        [table.head, *([cell + SIGNIFICANCE_ARROWS[mark].ljust(2) for cell, mark in row] for row in marked)]
+    )
     echo(f"{plain}\n\n{table.caption}\n\n{comparisons}")
     if strata:
         echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
@@ -357,7 +366,7 @@ def _echo_export(
     context = ExportContext(
         k=k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
         documents=len(space), trained=source.trained,
-        pool=engine.pool_depth(decoder, space, queries, k) if TARGETS[target].fetches else None,
+        pool=engine.pool_depth(decoder, space, queries, k) if EXPORT_TARGETS[target].fetches else None,
     )  # fmt: skip
     echo("\n" + export(decoder, target, context).text)
 
@@ -388,8 +397,8 @@ def _tuning(
 
 def _checked(objective: str, metric: str | None, share: float | None, target: str | None) -> Objective:
     """The objective of the flags. Raises an error that names the flag, of --export too."""
-    if target is not None and target not in TARGETS:
-        raise click.UsageError(f"--export must be one of {', '.join(TARGETS)}; got {target!r}")
+    if target is not None and target not in EXPORT_TARGETS:
+        raise click.UsageError(f"--export must be one of {', '.join(EXPORT_TARGETS)}; got {target!r}")
     given: dict[str, Any] = {
         n: v for n, v in (("aim", objective), ("metric", metric), ("share", share)) if v is not None
     }

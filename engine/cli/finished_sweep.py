@@ -13,13 +13,13 @@ from engine.cli.group import Meter
 from engine.cli.inputs import Encoding, ReadOptions, embed_corpus, embed_queries
 from engine.cli.output import aligned, echo_notices, one_line
 from engine.errors import DataError
-from engine.evaluation.frontier import SHARE, best_of_each, frontier
-from engine.evaluation.paired import names, written_out
+from engine.evaluation.frontier import KEPT_SHARE, frontier, select_best_per_method
+from engine.evaluation.paired import format_stage_call, short_names
 from engine.evaluation.runs import read_run
-from engine.evaluation.statistics import meant
-from engine.evaluation.stratification import KINDS, kinds, stratify, values_by_query
+from engine.evaluation.statistics import resolve_baseline
+from engine.evaluation.stratification import QUERY_COUNT_TITLES, collect_query_values, count_by_query, stratify
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tables import usual_baseline
+from engine.evaluation.tables import find_default_baseline
 from engine.values import Dataset
 
 
@@ -42,7 +42,7 @@ class StratifiedSweep:
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = {"groups": self.means, "differences": self.differences}
-        written = dict(zip(self.methods, names(self.best, written_out), strict=True))
+        written = dict(zip(self.methods, short_names(self.best, format_stage_call), strict=True))
         plain = {kind: [{**asdict(row), "name": written[row.label]} for row in rows[kind]] for kind in rows}
         return {"kind": self.kind, "baseline": self.baseline, **plain}
 
@@ -110,21 +110,23 @@ class FinishedSweep(ReadOptions):
         if by is None:
             return None
         try:
-            dataset = self.load_corpus(cells, "--by", () if by in KINDS else (by,))
+            dataset = self.load_corpus(cells, "--by", () if by in QUERY_COUNT_TITLES else (by,))
         except DataError as error:
-            if by in KINDS:
+            if by in QUERY_COUNT_TITLES:
                 raise
-            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}, or a column; {error}") from None
+            raise click.UsageError(
+                f"--by must be one of {', '.join(QUERY_COUNT_TITLES)}, or a column; {error}"
+            ) from None
         judged = dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split]
         space = self._space(dataset, first) if by == "correlation" else None
-        counts: dict[str, Any] = {**values_by_query(*judged), **kinds(*judged, dataset.aspects, space)}
-        title = KINDS.get(by, by)
+        counts: dict[str, Any] = {**collect_query_values(*judged), **count_by_query(*judged, dataset.aspects, space)}
+        title = QUERY_COUNT_TITLES.get(by, by)
         if by not in counts:
             raise click.UsageError(f"--by {by}: no query has {title}; there are {', '.join(counts)}")
         curve = frontier(cells, self.across, self.up, k)
         compared = [p.point for p in curve.points]
-        base = meant(compared, self.baseline or usual_baseline(compared), k).label
-        best = tuple(p.point for p in best_of_each(curve, base, SHARE.default))
+        base = resolve_baseline(compared, self.baseline or find_default_baseline(compared), k).label
+        best = tuple(p.point for p in select_best_per_method(curve, base, KEPT_SHARE.default))
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
         return StratifiedSweep(by, title, means, differences, base, best)
 
@@ -134,7 +136,7 @@ class FinishedSweep(ReadOptions):
         if space.embeddings.digest != cell.provenance["embeddings"]:
             raise click.UsageError(
                 "--by correlation embeds with the bundled encoder, and the store was swept with other vectors; group "
-                "by another kind, or call engine.evaluation.stratification.kinds with the space"
+                "by another kind, or call engine.evaluation.stratification.count_by_query with the space"
             )
         return space
 
@@ -164,7 +166,7 @@ class OtherSystems(Encoding):
             vectors = embed_queries(space, queries, progress=meter)
         echo_notices(notice for run in found for notice in run.notices)
         asked = (space, vectors, dataset.qrels[first.split], k, tuple(first.values))
-        return [run.cell(*asked, split=first.split, aspects=dataset.aspects) for run in found]
+        return [run.build_cell(*asked, split=first.split, aspects=dataset.aspects) for run in found]
 
 
 def plain_strata(strata: StratifiedSweep) -> str:

@@ -13,8 +13,8 @@ import torch
 
 from engine.decoder import Decoder, decode
 from engine.drift.measures import Drift, sampled_rows
-from engine.evaluation.metrics import defined_mean, measure
-from engine.evaluation.paired import Style, display, names, written_out
+from engine.evaluation.metrics import mean_of_defined, measure
+from engine.evaluation.paired import StageFormat, format_stage, format_stage_call, short_names
 from engine.evaluation.sweep.cell import as_json
 from engine.space import Space
 from engine.values import Embeddings, Qrels
@@ -130,7 +130,7 @@ def cells(
 ) -> tuple[RoundCell, ...]:
     """Every decoder on every part, decoded in the space as it is now."""
     rows = []
-    for decoder, name in zip(decoders, called(decoders, written_out), strict=True):
+    for decoder, name in zip(decoders, called(decoders, format_stage_call), strict=True):
         for part in parts:
             ranking = decode(decoder, now, part.queries, k)
             values = dict(measure(ranking, start, part.queries, part.qrels, k, ("recall", "ndcg", "ilad")).values)
@@ -143,16 +143,16 @@ def cells(
                     part.name,
                     group,
                     int(chosen.sum()),
-                    {m: defined_mean(v[chosen]) for m, v in values.items()},
+                    {m: mean_of_defined(v[chosen]) for m, v in values.items()},
                 )
                 for group, chosen in groups.items()
             ]
     return tuple(rows)
 
 
-def called(decoders: Sequence[Decoder], style: Style = display) -> list[str]:
+def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> list[str]:
     """Short names of decoders, told apart."""
-    return list(names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders], style))
+    return list(short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders], style))
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:

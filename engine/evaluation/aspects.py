@@ -1,4 +1,4 @@
-"""Judgements and aspects of a list of queries, as arrays made once.
+"""Judgements and aspects of a list of queries as cached arrays.
 
 α-nDCG: Clarke et al., Novelty and Diversity in Information Retrieval Evaluation, SIGIR 2008, §5. S-recall: Zhai,
 Cohen & Lafferty, Beyond Independent Relevance, SIGIR 2003, §3.
@@ -17,219 +17,261 @@ from engine.errors import DataError
 from engine.space import Space
 from engine.values import Qrels, digest_of
 
-T = TypeVar("T")
+CachedT = TypeVar("CachedT")
 Aspects = Mapping[str, Mapping[str, frozenset[str]]]
-"""query → aspect → the documents that cover it, as a Dataset has them."""
+"""Query id → aspect → ids of the documents that cover it, as `Dataset.aspects` holds them."""
 
-_SHAPE = "query → aspect → set of document ids, as data.aspects is"
+_ASPECTS_SHAPE = "query → aspect → set of document ids, as data.aspects is"
 
-#: What of an aspect's worth α-nDCG takes off every time it is covered again.
+#: The share of an aspect's worth that α-nDCG removes each time the aspect is covered.
 ALPHA_NDCG = 0.5
-MOST_KEPT = 16
-_kept: OrderedDict[Hashable, Any] = OrderedDict()
-_lock = Lock()
+MAX_CACHED_ARRAYS = 16
+_array_cache: OrderedDict[Hashable, Any] = OrderedDict()
+_array_cache_lock = Lock()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
     """The relevant documents of B queries over a corpus of n."""
 
-    rows: int  # n
-    keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
+    n_documents: int  # n
+    keys: np.ndarray  # (m,) int64 query·n + row, rising, of relevant documents in the corpus
     grades: np.ndarray  # (m,) their grades
-    counts: np.ndarray  # (B,) number of a query, in the corpus or not
-    query: np.ndarray  # of each, in the corpus or not, its query
-    place: np.ndarray  # its place by falling grade
-    best: np.ndarray  # its grade, falling within a query
+    n_relevant: np.ndarray  # (B,) relevant documents of each query, in the corpus or not
+    sorted_query: np.ndarray  # (m',) query index of every relevant document, in the corpus or not
+    sorted_rank: np.ndarray  # (m',) its rank from 0 by falling grade
+    sorted_grades: np.ndarray  # (m',) its grade, falling within a query
 
-    def of(self, index: np.ndarray) -> np.ndarray:
-        """(B, k) the grades of the rows in index, (B, k), −1 pads: 0 where there is none above 0."""
-        known, position = _find(self.keys, index, self.rows)
-        grades = np.zeros(index.shape)
-        grades[known] = self.grades[position]
+    def look_up_grades(self, row_index: np.ndarray) -> np.ndarray:
+        """Return the (B, k) grades of the (B, k) rows in `row_index`, −1 pads; 0 where unjudged or padded."""
+        is_judged, key_position = _match_keys(self.keys, row_index, self.n_documents)
+        grades = np.zeros(row_index.shape)
+        grades[is_judged] = self.grades[key_position]
         return grades
 
-    def repeated(self, query: np.ndarray) -> "Judgements":
-        """Those of queries by number, (M,), each as often as it is named."""
-        source, row = _segments(np.searchsorted(self.keys, self.rows * np.arange(len(self.counts) + 1)), query)
-        best, of = _segments(np.concatenate([[0], np.cumsum(self.counts)]), query)
+    def select_queries(self, query_index: np.ndarray) -> "Judgements":
+        """Return the judgements of the (M,) queries in `query_index`, repetitions included."""
+        key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
+        key_source, key_query = _expand_segments(key_starts, query_index)
+        sorted_source, sorted_query = _expand_segments(np.concatenate([[0], np.cumsum(self.n_relevant)]), query_index)
         return Judgements(
-            rows=self.rows,
-            keys=row * self.rows + self.keys[source] % self.rows,
-            grades=self.grades[source],
-            counts=self.counts[query],
-            query=of,
-            place=self.place[best],
-            best=self.best[best],
+            n_documents=self.n_documents,
+            keys=key_query * self.n_documents + self.keys[key_source] % self.n_documents,
+            grades=self.grades[key_source],
+            n_relevant=self.n_relevant[query_index],
+            sorted_query=sorted_query,
+            sorted_rank=self.sorted_rank[sorted_source],
+            sorted_grades=self.sorted_grades[sorted_source],
         )
 
-    def ideal(self, k: int) -> np.ndarray:
-        """(B, k) the grades of the best possible list."""
-        grades = np.zeros((len(self.counts), k))
-        top = self.place < k
-        grades[self.query[top], self.place[top]] = self.best[top]
-        return grades
+    def compute_ideal_grades(self, k: int) -> np.ndarray:
+        """Return the (B, k) grades of the best possible list."""
+        # Ranks beyond k, and queries with fewer than k relevant documents, leave zeros.
+        ideal_grades = np.zeros((len(self.n_relevant), k))
+        is_ranked = self.sorted_rank < k
+        ideal_grades[self.sorted_query[is_ranked], self.sorted_rank[is_ranked]] = self.sorted_grades[is_ranked]
+        return ideal_grades
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which documents cover which aspects of B queries, over a corpus of n."""
+    """The documents that cover each aspect of B queries, over a corpus of n."""
 
-    rows: int  # n
+    n_documents: int  # n
     keys: np.ndarray  # (m,) int64, rising, query·n + row of the documents that cover something
-    starts: np.ndarray  # (m + 1,) where each one's aspects begin in `aspect`
-    aspect: np.ndarray  # (p,) numbered through all queries
-    counts: np.ndarray  # (B,) aspects a query
-    ideal: np.ndarray  # (B,) discounted gain of the greedy best list at k
+    aspect_starts: np.ndarray  # (m + 1,) position in `aspect_ids` where each document's aspects begin
+    aspect_ids: np.ndarray  # (p,) numbered through all queries
+    n_aspects: np.ndarray  # (B,) aspects a query
+    ideal_gain: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
-    def repeated(self, query: np.ndarray) -> "Coverage":
-        """Those of queries by number, (M,), each as often as it is named."""
-        source, row = _segments(np.searchsorted(self.keys, self.rows * np.arange(len(self.counts) + 1)), query)
-        aspect, of = _segments(self.starts, source)
-        # Numbers of aspects differ between repetitions.
-        number = row[of] * (int(self.aspect.max(initial=0)) + 1) + self.aspect[aspect]
-        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[source])])
-        keys = row * self.rows + self.keys[source] % self.rows
-        return Coverage(self.rows, keys, starts, number, self.counts[query], self.ideal[query])
+    def select_queries(self, query_index: np.ndarray) -> "Coverage":
+        """Return the coverage of the (M,) queries in `query_index`, repetitions included."""
+        key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1))
+        key_source, key_query = _expand_segments(key_starts, query_index)
+        aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
+        # A repeated query gets aspect numbers of its own, or its lists would share coverage.
+        aspect_ids = key_query[aspect_key] * (int(self.aspect_ids.max(initial=0)) + 1) + self.aspect_ids[aspect_source]
+        # The documents keep their number of aspects, so the new starts are running sums.
+        aspect_starts = np.concatenate([[0], np.cumsum(np.diff(self.aspect_starts)[key_source])])
+        document_keys = key_query * self.n_documents + self.keys[key_source] % self.n_documents
+        n_aspects, ideal_gain = self.n_aspects[query_index], self.ideal_gain[query_index]
+        return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
-    def covered(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same
-        aspect, for every aspect of every document listed; each (e,), in no particular order."""
-        known, position = _find(self.keys, index, self.rows)
-        query, rank = np.nonzero(known)
-        # Each document's aspects, one after the other.
-        aspect, of = _segments(self.starts, position)
-        query, rank, aspect = query[of], rank[of], self.aspect[aspect]
+    def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return query, rank from 0 and times covered above, for each aspect of each listed document.
+
+        row_index: (B, k), −1 pads; the three arrays are (e,), in no particular order.
+        """
+        is_covering, key_position = _match_keys(self.keys, row_index, self.n_documents)
+        query_index, rank = np.nonzero(is_covering)
+        aspect_ids, listing_index = _expand_segments(self.aspect_starts, key_position)
+        query_index, rank, aspect_ids = query_index[listing_index], rank[listing_index], self.aspect_ids[aspect_ids]
         # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
-        order = np.argsort(aspect, kind="stable")
-        aspect = aspect[order]
-        first = np.flatnonzero(np.diff(aspect, prepend=-1))
-        before = np.arange(len(aspect)) - np.repeat(first, np.diff(first, append=len(aspect)))
-        return query[order], rank[order], before
+        aspect_order = np.argsort(aspect_ids, kind="stable")
+        aspect_ids = aspect_ids[aspect_order]
+        # The position within a run of one aspect is the number of earlier documents that cover it.
+        run_starts = np.flatnonzero(np.diff(aspect_ids, prepend=-1))
+        times_before = np.arange(len(aspect_ids)) - np.repeat(run_starts, np.diff(run_starts, append=len(aspect_ids)))
+        return query_index[aspect_order], rank[aspect_order], times_before
 
-    def alpha_ndcg(self, index: np.ndarray) -> np.ndarray:
-        """(B,) Σ over ranks of Σ over the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over
-        the ideal's; NaN without aspects. The greedy ideal is not always the best one: up to a little over 1."""
-        query, rank, before = self.covered(index)
-        gain = np.bincount(query, (1 - ALPHA_NDCG) ** before / np.log2(rank + 2), minlength=len(self.counts))
-        return _over(gain, self.ideal)
+    def alpha_ndcg(self, row_index: np.ndarray) -> np.ndarray:
+        """Return the (B,) α-nDCG of the (B, k) lists in `row_index`; NaN for a query without aspects.
 
-    def s_recall(self, index: np.ndarray) -> np.ndarray:
-        """(B,) the share of the query's aspects that a listed document covers; NaN without aspects."""
-        query, _, before = self.covered(index)
-        return _over(np.bincount(query[before == 0], minlength=len(self.counts)), self.counts)
+        Σ over ranks and the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over the ideal's. The
+        greedy ideal is not always optimal, so values may exceed 1 a little.
+        """
+        query_index, rank, times_before = self.list_covered_aspects(row_index)
+        gains = (1 - ALPHA_NDCG) ** times_before / np.log2(rank + 2)
+        return _divide_or_nan(np.bincount(query_index, gains, minlength=len(self.n_aspects)), self.ideal_gain)
+
+    def s_recall(self, row_index: np.ndarray) -> np.ndarray:
+        """Return the (B,) share of each query's aspects that its list covers; NaN without aspects."""
+        query_index, _, times_before = self.list_covered_aspects(row_index)
+        # The first document that covers an aspect counts it once.
+        n_covered = np.bincount(query_index[times_before == 0], minlength=len(self.n_aspects))
+        return _divide_or_nan(n_covered, self.n_aspects)
 
 
-def judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """The judgements of queries, as arrays; made once for the same corpus, ids and judgements."""
-    ids = tuple(ids)
-    return _once(("judgements", space.corpus.digest, ids, qrels.digest), lambda: _judgements(space, ids, qrels))
+def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
+    """Return the judgements of queries as arrays, cached by corpus, ids and judgements."""
+    query_ids = tuple(query_ids)
+    cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
+    return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
 
 
-def coverage(space: Space, ids: Sequence[str], aspects: Aspects, k: int) -> Coverage:
-    """The aspects of queries, with the ideal at k, as arrays; made once for the same corpus, ids, aspects and k.
+def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: int) -> Coverage:
+    """Return the aspects of queries and their ideal gain at k as arrays, cached by corpus, ids, aspects and k.
 
-    An aspect that no document covers is none. Raises DataError where aspects are not as a Dataset has them.
+    An aspect that no document covers is ignored. Raises DataError if `aspects` has another shape than a Dataset's.
     """
+    content: list[tuple[tuple[str, frozenset[str]], ...]] = []
     try:
-        listed = [list(aspects[query].items()) if query in aspects else [] for query in ids]
-        if wrong := [c for of in listed for _, c in of if isinstance(c, str) or not isinstance(c, Collection)]:
-            raise DataError(f"aspects must be {_SHAPE}; got {wrong[0]!r} for a set")
-        content = tuple([tuple([(name, frozenset(covering)) for name, covering in of]) for of in listed])
+        for query_id in query_ids:
+            named_sets = list(aspects[query_id].items()) if query_id in aspects else []
+            for _, doc_ids in named_sets:
+                if isinstance(doc_ids, str) or not isinstance(doc_ids, Collection):
+                    raise DataError(f"aspects must be {_ASPECTS_SHAPE}; got {doc_ids!r} for a set")
+            content.append(tuple([(name, frozenset(doc_ids)) for name, doc_ids in named_sets]))
     except (TypeError, AttributeError) as error:
-        raise DataError(f"aspects must be {_SHAPE} ({error})") from None
-    return _once(("coverage", space.corpus.digest, k, content), lambda: _coverage(space, content, k))
+        raise DataError(f"aspects must be {_ASPECTS_SHAPE} ({error})") from None
+    cache_key = ("coverage", space.corpus.digest, k, tuple(content))
+    return _get_or_build(cache_key, lambda: _build_coverage(space, content, k))
 
 
-def _once(key: Hashable, make: Callable[[], T]) -> T:
-    """What was made for an equal key, if it is among the last MOST_KEPT, or else now."""
-    with _lock:
-        made = _kept.pop(key, None)
-    made = make() if made is None else made
-    with _lock:
-        _kept[key] = made
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
-    return made
+def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> CachedT:
+    """Return the cached arrays of a key, or build and cache them; the least recently used are dropped."""
+    # The lock is not held while arrays are built: two threads may build the same ones, and none waits.
+    with _array_cache_lock:
+        arrays = _array_cache.pop(cache_key, None)
+    arrays = build_arrays() if arrays is None else arrays
+    with _array_cache_lock:
+        _array_cache[cache_key] = arrays
+        while len(_array_cache) > MAX_CACHED_ARRAYS:
+            _array_cache.popitem(last=False)
+    return arrays
 
 
-def _judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
-    position, n = space.corpus.position, len(space)
-    graded = [[(doc, g) for doc, g in qrels.grades.get(query, {}).items() if g > 0] for query in ids]
-    counts = np.array([len(own) for own in graded], dtype=np.int64)
-    known = sorted((b * n + position[doc], g) for b, own in enumerate(graded) for doc, g in own if doc in position)
-    best = [g for own in graded for g in sorted((g for _, g in own), reverse=True)]
+def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
+    row_of, n_documents = space.corpus.position, len(space)
+    counts: list[int] = []
+    sorted_ranks: list[int] = []
+    sorted_grades: list[float] = []
+    key_grades: list[tuple[int, float]] = []
+    for query_index, query_id in enumerate(query_ids):
+        relevant = {doc_id: grade for doc_id, grade in qrels.grades.get(query_id, {}).items() if grade > 0}
+        counts.append(len(relevant))
+        sorted_ranks += range(len(relevant))
+        sorted_grades += sorted(relevant.values(), reverse=True)
+        for doc_id, grade in relevant.items():
+            if doc_id in row_of:
+                key_grades.append((query_index * n_documents + row_of[doc_id], grade))
+    # Sorted keys let _match_keys search them by bisection.
+    key_grades.sort()
+    n_relevant = np.array(counts, dtype=np.int64)
     return Judgements(
-        rows=n,
-        keys=np.array([key for key, _ in known], dtype=np.int64),
-        grades=np.array([grade for _, grade in known], dtype=float),
-        counts=counts,
-        query=np.repeat(np.arange(len(graded)), counts),
-        place=np.array([place for own in graded for place in range(len(own))], dtype=np.int64),
-        best=np.array(best, dtype=float),
+        n_documents=n_documents,
+        keys=np.array([document_key for document_key, _ in key_grades], dtype=np.int64),
+        grades=np.array([grade for _, grade in key_grades], dtype=float),
+        n_relevant=n_relevant,
+        sorted_query=np.repeat(np.arange(len(n_relevant)), n_relevant),
+        sorted_rank=np.array(sorted_ranks, dtype=np.int64),
+        sorted_grades=np.array(sorted_grades, dtype=float),
     )
 
 
-def _coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
-    position, n = space.corpus.position, len(space)
-    counts, ideal = np.zeros((2, len(content)))
+def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
+    row_of, n_documents = space.corpus.position, len(space)
+    n_aspects, ideal_gain = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
-    number = 0
-    for b, listed in enumerate(content):
-        of_query = [covering for _, covering in listed if covering]
-        counts[b] = len(of_query)
+    n_before = 0
+    for query_index, named_sets in enumerate(content):
+        doc_sets = [covering for _, covering in named_sets if covering]
+        n_aspects[query_index] = len(doc_sets)
         # Greedy ties go to the greater id, as in TREC's ndeval.
-        docs = sorted(frozenset().union(*of_query), reverse=True)
-        number_of = {doc: i for i, doc in enumerate(docs)}
-        covers = np.zeros((len(docs), len(of_query)))
-        for a, covering in enumerate(of_query):
-            covers[[number_of[doc] for doc in covering], a] = 1
-            pairs += [(b * n + position[doc], number + a) for doc in covering if doc in position]
-        number += len(of_query)
-        ideal[b] = _greedy_gain(covers, k)
+        doc_ids = sorted(frozenset().union(*doc_sets), reverse=True)
+        document_number = {doc_id: number for number, doc_id in enumerate(doc_ids)}
+        covers = np.zeros((len(doc_ids), len(doc_sets)))
+        for aspect_no, covering in enumerate(doc_sets):
+            for doc_id in covering:
+                covers[document_number[doc_id], aspect_no] = 1
+                if doc_id in row_of:
+                    pairs.append((query_index * n_documents + row_of[doc_id], n_before + aspect_no))
+        n_before += len(doc_sets)
+        ideal_gain[query_index] = _greedy_gain(covers, k)
+    # Sorted pairs keep the aspects of a document together, in the order of the keys.
     pairs.sort()
-    flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    keys, starts = np.unique(flat[:, 0], return_index=True)
-    return Coverage(n, keys, np.append(starts, len(flat)), flat[:, 1], counts, ideal)
+    pair_array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    document_keys, first_pairs = np.unique(pair_array[:, 0], return_index=True)
+    aspect_starts = np.append(first_pairs, len(pair_array))
+    return Coverage(n_documents, document_keys, aspect_starts, pair_array[:, 1], n_aspects, ideal_gain)
 
 
 def _greedy_gain(covers: np.ndarray, k: int) -> float:
-    """The discounted gain of taking, k times, the document that adds most; covers: (documents, aspects), 0 or 1."""
-    worth, total = np.ones(covers.shape[1]), 0.0
+    """Return the discounted gain of the greedy list of k documents; covers: (documents, aspects), 0 or 1."""
+    aspect_worth, total_gain = np.ones(covers.shape[1]), 0.0
     for rank in range(min(k, len(covers))):
-        gains = covers @ worth
-        pick = int(gains.argmax())
-        total += gains[pick] / np.log2(rank + 2)
-        worth = np.where(covers[pick] > 0, worth * (1 - ALPHA_NDCG), worth)
-        covers[pick] = 0
-    return total
+        document_gains = covers @ aspect_worth
+        best_document = int(document_gains.argmax())
+        total_gain += document_gains[best_document] / np.log2(rank + 2)
+        aspect_worth = np.where(covers[best_document] > 0, aspect_worth * (1 - ALPHA_NDCG), aspect_worth)
+        # A document that was taken adds nothing again.
+        covers[best_document] = 0
+    return total_gain
 
 
-def _find(keys: np.ndarray, index: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the rows in index, (B, k), −1 pads, have a key, (B, k) bool, and the positions of these keys."""
+def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which (B, k) rows have a key, as (B, k) bool, and the positions of these keys."""
     if not len(keys):
-        return np.zeros(index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
-    queried = index + n * np.arange(len(index), dtype=np.int64)[:, None]
-    position = keys.searchsorted(queried)
-    known = (keys[np.minimum(position, len(keys) - 1)] == queried) & (index >= 0)
-    return known, position[known]
+        return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
+    # A key is query·n + row, so one search serves all queries.
+    queried_keys = row_index + n_documents * np.arange(len(row_index), dtype=np.int64)[:, None]
+    key_position = keys.searchsorted(queried_keys)
+    has_key = (keys[np.minimum(key_position, len(keys) - 1)] == queried_keys) & (row_index >= 0)
+    return has_key, key_position[has_key]
 
 
-def _segments(starts: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of segments, which begin at starts, (B + 1,), for each number in query, (M,); and whose each is."""
-    many = np.diff(starts)[query]
-    of = np.repeat(np.arange(len(query)), many)
-    return np.arange(len(of)) + np.repeat(starts[query] - (np.cumsum(many) - many), many), of
+def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions in the (M,) segments of `segment_index`, and which of the M each belongs to.
+
+    segment_starts: (B + 1,) where segments begin
+    """
+    lengths = np.diff(segment_starts)[segment_index]
+    segment_of = np.repeat(np.arange(len(segment_index)), lengths)
+    # Shifts turn the running number over all segments into a position in the array that they cut.
+    shifts = segment_starts[segment_index] - (np.cumsum(lengths) - lengths)
+    return np.arange(len(segment_of)) + np.repeat(shifts, lengths), segment_of
 
 
-def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """part / whole; NaN where whole is 0."""
-    return part / np.where(whole > 0, whole, np.nan)
+def _divide_or_nan(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Return the quotient; NaN where the denominator is 0."""
+    return numerator / np.where(denominator > 0, denominator, np.nan)
 
 
 def digest_of_aspects(aspects: Aspects | None) -> str:
-    """Names what the aspects say, whatever order they come in; "" for none."""
+    """Return a digest of the aspects that does not depend on their order; "" for none."""
     if not aspects:
         return ""
-    plain = {query: {a: sorted(docs) for a, docs in of.items()} for query, of in aspects.items()}
-    return digest_of([json.dumps(plain, sort_keys=True)])
+    sorted_aspects = {}
+    for query_id, doc_sets in aspects.items():
+        sorted_aspects[query_id] = {aspect_id: sorted(doc_ids) for aspect_id, doc_ids in doc_sets.items()}
+    return digest_of([json.dumps(sorted_aspects, sort_keys=True)])

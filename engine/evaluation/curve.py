@@ -12,64 +12,70 @@ from engine.evaluation.metrics import LESS_IS_BETTER
 from engine.params import Param
 from engine.stages import Selector, make_selector, spec_of
 
-DECIMALS = 9
-"""Means that agree so far are the same: running sums round."""
-PLACES = 101
-"""At so many values, evenly through the interval, a curve has bands."""
+MEAN_DECIMALS = 9
+"""Means that agree to so many decimals are equal: running sums round."""
+N_BANDS = 101
+"""Number of evenly spaced values of the parameter at which a curve has bands."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Steps:
-    """One metric of every query as a step function of λ.
+    """Metrics of every query as step functions of λ.
 
-    query, start: (T,) whose each step is and where it begins, query by query, ascending; values: metric → (T,)
+    query_index, step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
     """
 
-    query: np.ndarray
-    start: np.ndarray
+    query_index: np.ndarray
+    step_starts: np.ndarray
     values: Mapping[str, np.ndarray]
 
     @cached_property
-    def first(self) -> np.ndarray:
-        """(B,) the first step of each query."""
-        return np.flatnonzero(np.diff(self.query, prepend=-1))
+    def first_steps(self) -> np.ndarray:
+        """The (B,) positions of each query's first step."""
+        return np.flatnonzero(np.diff(self.query_index, prepend=-1))
 
-    def only(self, kept: np.ndarray) -> "Steps":
-        """Those of some queries: kept (B,) bool."""
-        mask = kept[self.query]
-        values = {name: column[mask] for name, column in self.values.items()}
-        return Steps(query=self.query[mask], start=self.start[mask], values=values)
+    def select_queries(self, is_selected: np.ndarray) -> "Steps":
+        """Return the steps of some queries; is_selected: (B,) bool."""
+        is_kept_step = is_selected[self.query_index]
+        values = {name: column[is_kept_step] for name, column in self.values.items()}
+        query_index, step_starts = self.query_index[is_kept_step], self.step_starts[is_kept_step]
+        return Steps(query_index=query_index, step_starts=step_starts, values=values)
 
-    def at(self, places: np.ndarray) -> dict[str, np.ndarray]:
-        """Metric → (B, p) values at places, (p,): right of a step that begins there."""
-        ends = np.append(self.first[1:], len(self.query))
-        parts = zip(self.first.tolist(), ends.tolist(), strict=True)
-        step = np.stack([a + np.searchsorted(self.start[a:b], places, side="right") - 1 for a, b in parts])
-        step = np.maximum(step, self.first[:, None])
-        return {name: column[step] for name, column in self.values.items()}
+    def evaluate_at(self, positions: np.ndarray) -> dict[str, np.ndarray]:
+        """Return metric → (B, p) values at the (p,) positions, those to the right of a step that begins there."""
+        query_ends = np.append(self.first_steps[1:], len(self.query_index))
+        steps_by_query = []
+        for first, end in zip(self.first_steps.tolist(), query_ends.tolist(), strict=True):
+            steps_by_query.append(first + np.searchsorted(self.step_starts[first:end], positions, side="right") - 1)
+        # A position left of the first step takes the first step.
+        step_index = np.maximum(np.stack(steps_by_query), self.first_steps[:, None])
+        return {name: column[step_index] for name, column in self.values.items()}
 
-    def means(self, metric: str, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-        """(p,) where each piece of the mean over the queries that have the metric begins, and (p,) the means."""
+    def mean_pieces(self, metric: str, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (p,) starts of the pieces of the mean over queries that have the metric, and the (p,) means."""
         column = self.values[metric]
-        defined = ~np.isnan(column)
-        before = np.where(self.query == np.roll(self.query, 1), np.roll(column, 1), np.nan)
-        before[self.first] = np.nan
-        order = np.argsort(self.start, kind="stable")
-        total = np.cumsum((np.where(defined, column, 0) - np.nan_to_num(before))[order])
-        count = np.cumsum((defined.astype(int) - ~np.isnan(before))[order])
-        start = self.start[order]
-        place = np.floor((start - start[0]) / tolerance) if tolerance else start
-        last = np.flatnonzero(np.append(np.diff(place) > 0, True))
-        begins = start[np.append(0, last[:-1] + 1)]
+        is_defined = ~np.isnan(column)
+        previous_values = np.where(self.query_index == np.roll(self.query_index, 1), np.roll(column, 1), np.nan)
+        previous_values[self.first_steps] = np.nan
+        start_order = np.argsort(self.step_starts, kind="stable")
+        # Sorted by λ, each step adds the change of its query's value to the sum over all queries.
+        running_totals = np.cumsum((np.where(is_defined, column, 0) - np.nan_to_num(previous_values))[start_order])
+        running_counts = np.cumsum((is_defined.astype(int) - ~np.isnan(previous_values))[start_order])
+        sorted_starts = self.step_starts[start_order]
+        # Starts closer than the tolerance share a bin and become one breakpoint.
+        start_bins = np.floor((sorted_starts - sorted_starts[0]) / tolerance) if tolerance else sorted_starts
+        last_of_bin = np.flatnonzero(np.append(np.diff(start_bins) > 0, True))
+        piece_starts = sorted_starts[np.append(0, last_of_bin[:-1] + 1)]
+        totals, counts = running_totals[last_of_bin], running_counts[last_of_bin]
         with np.errstate(invalid="ignore"):
-            return begins, np.where(count[last] > 0, total[last] / count[last], np.nan)
+            return piece_starts, np.where(counts > 0, totals / counts, np.nan)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
     """Means over queries at every value of a selector's parameter in an interval."""
 
-    selector: Mapping[str, Any]  # as plain values; its own value of the parameter does not count
+    selector: Mapping[str, Any]  # as plain values; its value of the parameter is ignored
     label: str  # the same as text, without that value
     method: str  # the selector's name
     parameter: str
@@ -79,8 +85,8 @@ class Curve:
     queries: tuple[str, ...]
     breakpoints: np.ndarray  # (p − 1,) where a mean changes, ascending
     means: Mapping[str, np.ndarray]  # metric → (p,) mean between neighbouring breakpoints, over queries that have it
-    places: np.ndarray  # (PLACES,) values of the parameter
-    bands: Mapping[str, np.ndarray]  # metric → (PLACES, 2) ends of the mean's 95% interval there, NaN for one query
+    band_positions: np.ndarray  # (N_BANDS,) values of the parameter
+    bands: Mapping[str, np.ndarray]  # metric → (N_BANDS, 2) ends of the mean's 95% interval there, NaN for one query
     left_out: int  # number of queries without judgements
     tolerance: float  # of breakpoints nearer than this some were merged
     resamples: int  # of the bands
@@ -95,7 +101,7 @@ class Curve:
     @property
     def declared(self) -> Param:
         """The parameter's declaration."""
-        return next(p for p in spec_of(self.method).params if p.name == self.parameter)
+        return next(param for param in spec_of(self.method).params if param.name == self.parameter)
 
     @property
     def symbol(self) -> str:
@@ -104,31 +110,33 @@ class Curve:
 
     @property
     def middles(self) -> np.ndarray:
-        """(p,) a value of the parameter in each piece."""
+        """The (p,) middle values of the parameter in each piece."""
         low, high = self.interval
         edges = np.concatenate([[low], self.breakpoints, [high]])
         middles: np.ndarray = (edges[:-1] + edges[1:]) / 2
         return middles
 
     def at(self, value: float) -> dict[str, float]:
-        """Metric → mean at a value. Raises ParamError outside the interval."""
+        """Return metric → mean at a value. Raises ParamError outside the interval."""
         low, high = self.interval
         if not low <= value <= high:
             raise ParamError(f"value must be in [{low:g}, {high:g}]; got {value!r}")
-        piece = int(np.searchsorted(self.breakpoints, value, side="right"))
-        return {name: float(column[piece]) for name, column in self.means.items()}
+        piece_index = int(np.searchsorted(self.breakpoints, value, side="right"))
+        return {name: float(column[piece_index]) for name, column in self.means.items()}
 
-    def best(self, metric: str) -> tuple[float, float]:
-        """The ends of the widest interval where a mean is best; NaN where it exists nowhere."""
-        column = np.round(self.means[metric], DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
-        if not np.isfinite(column).any():
+    def find_best_interval(self, metric: str) -> tuple[float, float]:
+        """Return the ends of the widest interval where a mean is best; NaN if it is defined nowhere."""
+        signed_means = np.round(self.means[metric], MEAN_DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
+        if not np.isfinite(signed_means).any():
             return np.nan, np.nan
+        # Neighbouring pieces with equal means count as one interval.
         edges = np.concatenate([self.interval[:1], self.breakpoints, self.interval[1:]])
-        top = np.diff(np.concatenate([[0], column == np.nanmax(column), [0]]).astype(int))
-        runs = zip(edges[np.flatnonzero(top > 0)].tolist(), edges[np.flatnonzero(top < 0)].tolist(), strict=True)
-        return max(runs, key=lambda run: run[1] - run[0])
+        is_best_change = np.diff(np.concatenate([[0], signed_means == np.nanmax(signed_means), [0]]).astype(int))
+        lows, highs = edges[np.flatnonzero(is_best_change > 0)], edges[np.flatnonzero(is_best_change < 0)]
+        best_runs = zip(lows.tolist(), highs.tolist(), strict=True)
+        return max(best_runs, key=lambda run: run[1] - run[0])
 
-    def stage(self, value: float) -> Selector:
-        """The selector at a value."""
-        given = {name: setting for name, setting in self.selector.items() if name != "name"}
-        return make_selector(self.method, **{**given, self.parameter: value})
+    def make_stage(self, value: float) -> Selector:
+        """Return the selector at a value of the parameter."""
+        fixed_params = {name: setting for name, setting in self.selector.items() if name != "name"}
+        return make_selector(self.method, **{**fixed_params, self.parameter: value})

@@ -13,11 +13,11 @@ import torch
 from engine.decoder import SET_SIZE
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.aspects import Aspects
-from engine.evaluation.curve import PLACES, Curve, Steps
+from engine.evaluation.curve import N_BANDS, Curve, Steps
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.metrics import METRICS, RetrievedSets, check_metrics
-from engine.evaluation.path import Path, path, path_interval, stage_with_path
-from engine.evaluation.statistics import RESAMPLES, SEED, intervals
+from engine.evaluation.path import Path, check_path_interval, make_path_stage, path
+from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
 from engine.evaluation.sweep.cell import PACKAGE, versions
 from engine.evaluation.sweep.compute import digests_of, embedded
 from engine.evaluation.sweep.store import Store
@@ -27,13 +27,15 @@ from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Qrels, Queries, digest_of
 
-TOLERANCE = Real(1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged.")
-TOGETHER = 64
-"""Queries whose paths are followed before anybody is told."""
-USUAL: Mapping[str, Any] = {"tolerance": TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
-"""How breakpoints are merged and bands drawn, where nothing else is said."""
-Measured = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
-"""Query, start and metrics of steps."""
+BREAKPOINT_TOLERANCE = Real(
+    1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged."
+)
+QUERY_BLOCK_SIZE = 64
+"""Queries whose paths are computed between two reports of progress."""
+DEFAULT_FACTS: Mapping[str, Any] = {"tolerance": BREAKPOINT_TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
+"""Default merging of breakpoints and draws of bands."""
+StepArrays = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
+"""Query index, start and metrics of steps."""
 
 
 def exact_frontier(
@@ -48,61 +50,90 @@ def exact_frontier(
     split: str = "",
     aspects: Aspects | None = None,
     store: Store | str | FilePath | None = None,
-    tolerance: float = TOLERANCE.default,
+    tolerance: float = BREAKPOINT_TOLERANCE.default,
     resamples: int = BAND_RESAMPLES,
     seed: int = 0,
     progress: Progress | None = None,
     stop: Stop | None = None,
     **fixed: Any,
 ) -> Curve:
-    """A selector's means over queries at every λ of an interval, where a sweep has them at some.
+    """Compute a selector's means over queries at every λ of an interval; a sweep has them at some values only.
 
-    selector, interval, fixed: as in `path`; queries, qrels, metrics, split, aspects, progress, stop: as in `sweep`;
-    store: a file of a sweep: a curve that it has is not computed again; tolerance: in λ, of breakpoints nearer than
-    this some are merged; resamples, seed: of the bands, which are those of `frontier`. Raises ParamError, DataError,
-    Cancelled.
+    Parameters
+    ----------
+    selector, interval, **fixed : as in `engine.path`.
+    space, queries, qrels, k, metrics, split, aspects, progress, stop : as in `engine.sweep`.
+    store : a file of a sweep; a curve that it holds is not computed again.
+    tolerance : in λ; of breakpoints nearer than this some are merged.
+    resamples, seed : of the bands, which are those of `engine.frontier`.
+
+    Returns
+    -------
+    Curve : the means as step functions of λ, with bands.
+
+    Raises
+    ------
+    ParamError, DataError : if an argument is invalid or inputs do not belong together.
+    Cancelled : if it is stopped.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
+    >>> selector = list(engine.methods("selector"))[1]
+    >>> engine.exact_frontier(selector, space, queries, qrels, k=1, metrics=["recall"], resamples=100).at(0.5)
+    {'recall': 1.0}
     """
-    facts = {"tolerance": TOLERANCE.check(tolerance), "resamples": RESAMPLES.check(resamples), "seed": SEED.check(seed)}
-    asked = (stage_with_path(selector, fixed), space, queries, qrels, (k,), metrics, interval)
-    return exact_frontiers(*asked, split, aspects, facts, store=store, progress=progress, stop=stop)[0]
+    facts = {
+        "tolerance": BREAKPOINT_TOLERANCE.check(tolerance),
+        "resamples": RESAMPLES.check(resamples),
+        "seed": SEED.check(seed),
+    }
+    arguments = (make_path_stage(selector, fixed), space, queries, qrels, (k,), metrics, interval)
+    return compute_exact_frontiers(*arguments, split, aspects, facts, store=store, progress=progress, stop=stop)[0]
 
 
-def exact_frontiers(
+def compute_exact_frontiers(
     stage: Selector,
     space: Space,
     queries: Queries | Embeddings,
     qrels: Qrels | None,
-    ks: Sequence[int],
+    set_sizes: Sequence[int],
     metrics: Sequence[str],
     interval: Sequence[float] = (0.0, 1.0),
     split: str = "",
     aspects: Aspects | None = None,
-    facts: Mapping[str, Any] = USUAL,
+    facts: Mapping[str, Any] = DEFAULT_FACTS,
     *,
     keep_steps: bool = False,
     store: Store | str | FilePath | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[Curve]:
-    """The same at several k, which share a path where the selector's answers are nested.
+    """Compute exact frontiers at several k, which share a path if the selector's sets are nested.
 
-    stage: one with a path; facts: tolerance, resamples and seed; keep_steps: whether the curves have the queries' own
-    values; none then comes from the store.
+    stage: one with a path; facts: tolerance, resamples and seed; keep_steps: return the values of single queries with
+    the curves, none of which is then read from the store.
     """
-    ks, file = tuple(SET_SIZE.check(k) for k in ks), Store.of(store)
-    asked = _Asked.of(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
-    known = {} if file is None or keep_steps else {curve.k: curve for curve in file.curves([asked.key(k) for k in ks])}
-    missing = [k for k in ks if k not in known]
-    nested = [k for k in missing if stage.nested and k > 1]
-    for group in ([nested] if nested else []) + [[k] for k in missing if k not in nested]:
-        for curve in asked.curves(group, progress or (lambda *_: None), stop):
-            known[curve.k] = curve
-            if file is not None:
-                file.put_curve(curve)
-    return [known[k] if keep_steps else replace(known[k], steps=None) for k in ks]
+    set_sizes, curve_store = tuple(SET_SIZE.check(k) for k in set_sizes), Store.of(store)
+    request = _CurveRequest.from_arguments(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
+    curve_of: dict[int, Curve] = {}
+    if curve_store is not None and not keep_steps:
+        curve_of = {curve.k: curve for curve in curve_store.curves([request.make_key(k) for k in set_sizes])}
+    missing_sizes = [k for k in set_sizes if k not in curve_of]
+    # Nested selectors answer every k above 1 from one path; k = 1 may just take the most relevant document.
+    nested_sizes = [k for k in missing_sizes if stage.nested and k > 1]
+    for size_group in ([nested_sizes] if nested_sizes else []) + [[k] for k in missing_sizes if k not in nested_sizes]:
+        for curve in request.compute_curves(size_group, progress or (lambda *_: None), stop):
+            curve_of[curve.k] = curve
+            if curve_store is not None:
+                curve_store.put_curve(curve)
+    return [curve_of[k] if keep_steps else replace(curve_of[k], steps=None) for k in set_sizes]
 
 
-def stored_curve(
+def load_stored_curve(
     stage: Selector,
     space: Space,
     queries: Queries | Embeddings,
@@ -114,14 +145,15 @@ def stored_curve(
     aspects: Aspects | None = None,
     store: Store,
 ) -> Curve | None:
-    """The curve that `exact_frontier` would give, if a store has it; nothing is computed."""
-    asked = _Asked.of(stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, USUAL)
-    return next(store.curves([asked.key(k)]), None)
+    """Return the curve that `exact_frontier` would compute if the store has it, else None."""
+    arguments = (stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
+    request = _CurveRequest.from_arguments(*arguments)
+    return next(store.curves([request.make_key(k)]), None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Asked:
-    """What `exact_frontiers` is asked for, checked."""
+class _CurveRequest:
+    """The checked arguments of `compute_exact_frontiers`."""
 
     stage: Selector
     space: Space
@@ -134,15 +166,15 @@ class _Asked:
     facts: Mapping[str, Any]
 
     @classmethod
-    def of(
+    def from_arguments(
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
-    ) -> "_Asked":  # fmt: skip
-        """The arguments, checked; facts: tolerance, resamples and seed."""
+    ) -> "_CurveRequest":  # fmt: skip
+        """Check the arguments; facts: tolerance, resamples and seed."""
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)
-        if needy := [name for name in names if METRICS[name].needs == "answers"]:
-            raise ParamError(f"metrics of exact frontiers do without answers; got {', '.join(needy)}; use sweep")
+        if unsupported := [name for name in names if METRICS[name].needs == "answers"]:
+            raise ParamError(f"metrics of exact frontiers do without answers; got {', '.join(unsupported)}; use sweep")
         return cls(
             stage=stage,
             space=space,
@@ -150,108 +182,115 @@ class _Asked:
             qrels=qrels,
             aspects=aspects if any(METRICS[name].needs == "aspects" for name in names) else None,
             metrics=names,
-            interval=path_interval(stage, interval),
+            interval=check_path_interval(stage, interval),
             split=split,
             facts=facts,
         )
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The selector's parameters but the one that the curve runs over."""
+        """The selector's parameters without the one that the curve runs over."""
         return {name: value for name, value in values_of(self.stage).items() if name != self.stage.path_parameter}
 
     @cached_property
     def data(self) -> dict[str, str]:
+        """Digests of the inputs by name."""
         return digests_of(self.space, self.vectors, self.qrels, self.aspects)
 
-    def key(self, k: int) -> str:
-        """What names the curve at k."""
-        what = ["curve", self.stage.spec.name, self.settings, k, self.split, sorted(self.metrics), self.interval]
-        return digest_of([json.dumps([*what, self.facts, sorted(self.data.items()), versions()[PACKAGE]])])
+    def make_key(self, k: int) -> str:
+        """Return the digest that identifies the curve at k."""
+        key_parts = ["curve", self.stage.spec.name, self.settings, k, self.split, sorted(self.metrics), self.interval]
+        return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), versions()[PACKAGE]])])
 
-    def curves(self, ks: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
-        """The curves at ks that one path answers."""
-        blocks: dict[int, list[Measured]] = {k: [] for k in ks}
-        count = len(self.vectors)
-        label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
-        for begin in range(0, count, TOGETHER):
-            report(begin, count, label)
+    def compute_curves(self, set_sizes: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
+        """Yield the curves at set sizes that share one path."""
+        step_blocks: dict[int, list[StepArrays]] = {k: [] for k in set_sizes}
+        n_queries = len(self.vectors)
+        progress_label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
+        for block_start in range(0, n_queries, QUERY_BLOCK_SIZE):
+            report(block_start, n_queries, progress_label)
             if stop is not None and stop.is_set():
                 raise Cancelled(
                     "the exact frontier was stopped; curves that are finished are kept where there is a store"
                 )
-            block = self.vectors.take(range(begin, min(begin + TOGETHER, count)))
-            paths = path(self.stage, self.space, block, max(ks), self.interval)
-            for k in ks:
-                blocks[k].append(self._measured(paths, begin, k))
-        report(count, count, label)
-        for k in ks:
-            query, start = (np.concatenate([part[at] for part in blocks[k]]) for at in (0, 1))
-            values = {name: np.concatenate([part[2][name] for part in blocks[k]]) for name in self.metrics}
-            yield self._curve(k, Steps(query=query, start=start, values=values))
+            block_queries = self.vectors.take(range(block_start, min(block_start + QUERY_BLOCK_SIZE, n_queries)))
+            paths = path(self.stage, self.space, block_queries, max(set_sizes), self.interval)
+            for k in set_sizes:
+                step_blocks[k].append(self._measure_steps(paths, block_start, k))
+        report(n_queries, n_queries, progress_label)
+        for k in set_sizes:
+            index_blocks, start_blocks, value_blocks = zip(*step_blocks[k], strict=True)
+            values = {name: np.concatenate([block[name] for block in value_blocks]) for name in self.metrics}
+            query_index, step_starts = np.concatenate(index_blocks), np.concatenate(start_blocks)
+            yield self._build_curve(k, Steps(query_index=query_index, step_starts=step_starts, values=values))
 
-    def _measured(
-        self, paths: Sequence[Path], begin: int, k: int
-    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Query, start and metrics of every step of some paths; neighbours that are alike in all are one."""
-        of = np.repeat(np.arange(len(paths)), [len(p) for p in paths])
-        start = np.concatenate([np.append(self.interval[0], p.breakpoints) for p in paths])
-        rows = np.concatenate([p.rankings[:, :k] for p in paths])
-        kept = np.append(True, (np.diff(of) > 0) | (rows[1:] != rows[:-1]).any(1))
-        of, start, rows = of[kept], start[kept], rows[kept]
+    def _measure_steps(self, paths: Sequence[Path], block_start: int, k: int) -> StepArrays:
+        """Return query index, start and metrics of the paths' steps; equal neighbours are merged."""
+        path_index = np.repeat(np.arange(len(paths)), [len(query_path) for query_path in paths])
+        step_starts = np.concatenate([np.append(self.interval[0], query_path.breakpoints) for query_path in paths])
+        ranking_rows = np.concatenate([query_path.rankings[:, :k] for query_path in paths])
+        # Rankings that differ beyond k only are one at k, so most steps need not be measured.
+        is_kept = np.append(True, (np.diff(path_index) > 0) | (ranking_rows[1:] != ranking_rows[:-1]).any(1))
+        path_index, step_starts, ranking_rows = path_index[is_kept], step_starts[is_kept], ranking_rows[is_kept]
         sets = RetrievedSets(
-            rows=torch.from_numpy(rows),
+            rows=torch.from_numpy(ranking_rows),
             space=self.space,
             ids=self.vectors.ids,
             qrels=self.qrels,
             aspects=self.aspects,
-            points=self.vectors.vectors[begin + of],
-            query=begin + of,
+            query_vectors=self.vectors.vectors[block_start + path_index],
+            query_index=block_start + path_index,
         )
-        values = {name: np.asarray(METRICS[name].values(sets), dtype=np.float64) for name in self.metrics}
-        table = np.nan_to_num(np.stack(list(values.values())), nan=np.inf)
-        kept = np.append(True, (np.diff(of) > 0) | (table[:, 1:] != table[:, :-1]).any(0))
-        return begin + of[kept], start[kept], {name: column[kept] for name, column in values.items()}
+        values = {name: np.asarray(METRICS[name].evaluate(sets), dtype=np.float64) for name in self.metrics}
+        # NaN differs from itself, so undefined values are compared as infinity.
+        value_table = np.nan_to_num(np.stack(list(values.values())), nan=np.inf)
+        is_kept = np.append(True, (np.diff(path_index) > 0) | (value_table[:, 1:] != value_table[:, :-1]).any(0))
+        kept_values = {name: column[is_kept] for name, column in values.items()}
+        return block_start + path_index[is_kept], step_starts[is_kept], kept_values
 
-    def _curve(self, k: int, steps: Steps) -> Curve:
-        found = {name: steps.means(name, self.facts["tolerance"]) for name in self.metrics}
-        begins = next(iter(found.values()))[0]
-        means = {name: column for name, (_, column) in found.items()}
+    def _build_curve(self, k: int, steps: Steps) -> Curve:
+        metric_means = {}
+        for name in self.metrics:
+            # The starts depend on the steps alone, so they are equal for all metrics.
+            piece_starts, metric_means[name] = steps.mean_pieces(name, self.facts["tolerance"])
         # Where no mean changes there is no breakpoint.
-        table = np.nan_to_num(np.stack(list(means.values())), nan=np.inf)
-        kept = np.append(True, (table[:, 1:] != table[:, :-1]).any(0))
+        mean_table = np.nan_to_num(np.stack(list(metric_means.values())), nan=np.inf)
+        is_kept = np.append(True, (mean_table[:, 1:] != mean_table[:, :-1]).any(0))
         low, high = self.interval
-        places = np.linspace(low, high, PLACES)
-        at = steps.at(places)
-        bands = {name: _bands(column, self.facts["resamples"], self.facts["seed"]) for name, column in at.items()}
-        unjudged = 0 if self.qrels is None else sum(not self.qrels.grades.get(q) for q in self.vectors.ids)
-        settings = ", ".join(
-            f"{p.name}={p.text(self.settings[p.name])}" for p in self.stage.spec.params if p.name in self.settings
-        )
+        positions = np.linspace(low, high, N_BANDS)
+        values_at = steps.evaluate_at(positions)
+        resamples, seed = self.facts["resamples"], self.facts["seed"]
+        bands = {name: _compute_bands(column, resamples, seed) for name, column in values_at.items()}
+        n_unjudged = 0
+        if self.qrels is not None:
+            n_unjudged = sum(not self.qrels.grades.get(query_id) for query_id in self.vectors.ids)
+        params = [param for param in self.stage.spec.params if param.name in self.settings]
+        settings_text = ", ".join(f"{param.name}={param.text(self.settings[param.name])}" for param in params)
         return Curve(
             selector={"name": self.stage.spec.name, **self.settings},
-            label=f"{self.stage.spec.name}({settings})" if settings else self.stage.spec.name,
+            label=f"{self.stage.spec.name}({settings_text})" if settings_text else self.stage.spec.name,
             method=self.stage.spec.name,
             parameter=self.stage.path_parameter,
             interval=self.interval,
             k=k,
             split=self.split,
             queries=self.vectors.ids,
-            breakpoints=begins[kept][1:],
-            means={name: column[kept] for name, column in means.items()},
-            places=places,
+            breakpoints=piece_starts[is_kept][1:],
+            means={name: column[is_kept] for name, column in metric_means.items()},
+            band_positions=positions,
             bands=bands,
-            left_out=unjudged,
+            left_out=n_unjudged,
             provenance={**self.data, **versions(), "device": self.space.device.type},
-            key=self.key(k),
+            key=self.make_key(k),
             steps=steps,
             **self.facts,
         )
 
 
-def _bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(p, 2) ends of the means of (n, p) values, over the queries that have them everywhere."""
+def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Return the (p, 2) ends of the means of (n, p) values over queries that have them everywhere."""
+    # A query without a value somewhere would change the sample along the curve.
     values = values[~np.isnan(values).any(1)]
     if len(values) < 2:
         return np.full((values.shape[1], 2), np.nan)
-    return np.array(intervals(values, resamples, seed), dtype=np.float64)
+    return np.array(bootstrap_intervals(values, resamples, seed), dtype=np.float64)

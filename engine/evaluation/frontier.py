@@ -1,4 +1,4 @@
-"""The frontier: what relevance costs in diversity and back, with bands that say how sure that is."""
+"""The frontier of relevance and diversity, with confidence bands."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,25 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS, title_of
-from engine.evaluation.paired import SAME, Shared, cells_at, declared_by, name_of, none_last, scorers_matter, shared
-from engine.evaluation.statistics import RESAMPLES, SEED, intervals
+from engine.evaluation.paired import (
+    TIE_TOLERANCE,
+    AlignedCells,
+    align_on_common_queries,
+    declared_parameters,
+    format_decoder,
+    needs_scorer_names,
+    none_last_key,
+    select_cells,
+)
+from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
 from engine.params import Real
 from engine.progress import counted
 from engine.stages import methods
 
 BAND_RESAMPLES = 1000
-TIME = "milliseconds"
-"""The axis of a query's time, which is no metric: a number for each point, of which less is better."""
-SHARE = Real(
+TIME_AXIS = "milliseconds"
+"""The axis of a query's time: no metric but one number a cell, of which less is better."""
+KEPT_SHARE = Real(
     default=0.95,
     low=0.0,
     high=1.0,
@@ -30,14 +39,14 @@ SHARE = Real(
     name="share",
     help="How much of the baseline's value must be kept.",
 )
-UNTIMED = "cells of one query alone, and runs of other systems, have none"
-"""Why points have no time."""
-_DECIMALS = -round(math.log10(SAME))
+UNTIMED_REASON = "cells of one query alone, and runs of other systems, have none"
+"""The reason why cells have no time."""
+_EQUALITY_DECIMALS = -round(math.log10(TIE_TOLERANCE))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
-    """A decoder's place on the chart."""
+    """A decoder's point on the chart."""
 
     point: Any  # its cell
     name: str  # short, of the decoder
@@ -73,24 +82,24 @@ class Frontier:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics among the axes, y first."""
-        return tuple(dict.fromkeys(axis for axis in (self.y, self.x) if axis != TIME))
+        return tuple(dict.fromkeys(axis for axis in (self.y, self.x) if axis != TIME_AXIS))
 
     @property
     def direction(self) -> int:
-        """What makes more of x better: 1 for a metric, −1 for a time."""
-        return _direction(self.x)
+        """The direction in which x improves: 1 for a metric, −1 for a time."""
+        return _axis_direction(self.x)
 
     @property
     def remark(self) -> str:
-        """What is said of the points without a time; empty where there are none."""
+        """A sentence about the settings without a time; empty if there are none."""
         if not self.untimed:
             return ""
         have, were = ("has", "was") if self.untimed == 1 else ("have", "were")
-        return f"{counted(self.untimed, 'setting')} {have} no time and {were} left out: {UNTIMED}."
+        return f"{counted(self.untimed, 'setting')} {have} no time and {were} left out: {UNTIMED_REASON}."
 
     @property
     def points(self) -> tuple[FrontierPoint, ...]:
-        """All points, curve by curve."""
+        """All points, one curve after the other."""
         return tuple(point for curve in self.curves.values() for point in curve)
 
 
@@ -104,218 +113,272 @@ def frontier(
     seed: int = 0,
     resamples: int = BAND_RESAMPLES,
 ) -> Frontier:
-    """The frontier of a sweep's points at k in two metrics, of both of which more is better.
+    """Compute the frontier of a sweep's cells at k in two metrics.
 
-    points: of one split, of any k; x: may be "milliseconds", the time of a query, of which less is better: points
-    without one are left out and counted; reference: (x, y) from which the hypervolume is measured, by default the worst
-    x and the worst y among the points: give one to compare two frontiers. A curve is a method with its scorers and all
-    parameters but one: of the numbers that vary, the first declared is swept, and every combination of the others is a
-    curve of its own. Bands are percentile intervals of a bootstrap over queries, the draws shared by all points; each
-    is for its point alone. Raises ParamError or DataError.
+    A curve is a method with its scorers and all parameters but one: of the numbers that vary, the first declared is
+    swept, and every combination of the others is a curve of its own. Bands are percentile intervals of a bootstrap over
+    queries with draws shared by all points; each is for its point alone.
+
+    Parameters
+    ----------
+    points : cells of one split, of any k.
+    x : a metric of which more is better, or "milliseconds", the time of a query; cells without a time are counted.
+    y : a metric of which more is better.
+    k : the size of the retrieved sets.
+    reference : (x, y) from which the hypervolume is measured, by default the worst x and the worst y of the cells;
+        give one to compare two frontiers.
+    seed : the seed of the bands' draws.
+    resamples : the number of the bands' draws.
+
+    Returns
+    -------
+    Frontier : the curves, the points that no other dominates, and the hypervolume.
+
+    Raises
+    ------
+    ParamError : if an axis is unknown or less of it is better.
+    DataError : if the cells have no query in common, or none has a time.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
+    >>> cells = list(engine.sweep(engine.grid(list(engine.methods("selector"))[1], 3), space, queries, qrels, k=2))
+    >>> [(point.x, point.y) for point in engine.frontier(cells, k=2).front]
+    [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)]
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
-    for axis, metric in (("x", x), ("y", y)):
+    for axis_name, metric in (("x", x), ("y", y)):
         if metric in METRICS and METRICS[metric].lower_is_better:
-            raise ParamError(f"{axis} must be a metric of which more is better; got {metric!r}")
-    if y == TIME:
+            raise ParamError(f"{axis_name} must be a metric of which more is better; got {metric!r}")
+    if y == TIME_AXIS:
         raise ParamError(f"y must be a metric; {y!r} may be x")
-    cells = cells_at(points, k)
-    timed = [p for p in cells if p.latency is not None] if x == TIME else cells
-    if not timed:
-        raise DataError(f"no point at k = {k} has a time: {UNTIMED}")
-    common = shared(timed, (y,) if x == TIME else (x, y), k)
-    where, bands = _places(common, x, y, resamples, seed)
-    signs = np.array([_direction(x), 1])
-    beaten = dominated(where * signs)
-    corner = _reference(reference, where * signs, signs)
-    scorers = scorers_matter([*common.points, *common.left_out])
+    cells = select_cells(points, k)
+    timed_cells = [cell for cell in cells if cell.latency is not None] if x == TIME_AXIS else cells
+    if not timed_cells:
+        raise DataError(f"no point at k = {k} has a time: {UNTIMED_REASON}")
+    aligned = align_on_common_queries(timed_cells, (y,) if x == TIME_AXIS else (x, y), k)
+    means, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
+    # Multiplied by its sign, more of an axis is always better.
+    axis_signs = np.array([_axis_direction(x), 1])
+    dominated = find_dominated(means * axis_signs)
+    reference_point = _resolve_reference(reference, means * axis_signs, axis_signs)
+    scorers = needs_scorer_names([*aligned.cells, *aligned.left_out])
     curves = {}
-    for curve in _curves(common.points):
-        label = name_of(common.points[curve.members[0]].decoder, scorers, without=curve.swept)
-        curves[label] = _placed(curve, common.points, scorers, where, bands, beaten)
-    front = [p for curve in curves.values() for p in curve if not p.dominated]
+    for members in _group_into_curves(aligned.cells):
+        label = format_decoder(aligned.cells[members.members[0]].decoder, scorers, omitted=members.swept)
+        curves[label] = _build_curve_points(members, aligned.cells, scorers, means, bands, dominated)
+    front = [point for curve in curves.values() for point in curve if not point.dominated]
+
+    def order_on_front(point: FrontierPoint) -> tuple[float, float, str]:
+        return round(point.x, _EQUALITY_DECIMALS), -round(point.y, _EQUALITY_DECIMALS), point.point.label
+
     return Frontier(
         curves=curves,
-        front=tuple(sorted(front, key=lambda p: (round(p.x, _DECIMALS), -round(p.y, _DECIMALS), p.point.label))),
-        hypervolume=hypervolume(where * signs, (_direction(x) * corner[0], corner[1])),
-        reference=corner,
-        k=common.points[0].k,
+        front=tuple(sorted(front, key=order_on_front)),
+        hypervolume=compute_hypervolume(means * axis_signs, (axis_signs[0] * reference_point[0], reference_point[1])),
+        reference=reference_point,
+        k=aligned.cells[0].k,
         x=x,
         y=y,
-        queries=len(common.queries),
-        asked=common.asked,
-        left_out=tuple(name_of(p.decoder, scorers) for p in common.left_out),
+        queries=len(aligned.queries),
+        asked=aligned.n_common,
+        left_out=tuple(format_decoder(cell.decoder, scorers) for cell in aligned.left_out),
         resamples=resamples,
         seed=seed,
-        untimed=len(cells) - len(timed),
+        untimed=len(cells) - len(timed_cells),
     )
 
 
-def title_of_axis(axis: str) -> str:
-    """A metric, or the time, as charts write it."""
-    return "milliseconds a query" if axis == TIME else title_of(axis)
+def format_axis_title(axis: str) -> str:
+    """Return the title of an axis, a metric or the time, as charts write it."""
+    return "milliseconds a query" if axis == TIME_AXIS else title_of(axis)
 
 
-def _direction(axis: str) -> int:
-    return -1 if axis == TIME else 1
+def _axis_direction(axis: str) -> int:
+    return -1 if axis == TIME_AXIS else 1
 
 
-def _places(common: Shared, x: str, y: str, resamples: int, seed: int) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """(m, 2) means, or times and means; and (m, 4) ends of their intervals in x and y."""
-    measured = np.concatenate([common.values[axis] for axis in (x, y) if axis != TIME], axis=1)
-    means, ends, count = measured.mean(0), [*intervals(measured, resamples, seed)], len(common.points)
-    if x == TIME:
-        means = np.concatenate([[p.latency for p in common.points], means])
-        ends = [*[(None, None)] * count, *ends]
-    return means.reshape(2, -1).T, [across + up for across, up in zip(ends[:count], ends[count:], strict=True)]
+def _compute_means_and_bands(
+    aligned: AlignedCells, x: str, y: str, resamples: int, seed: int
+) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+    """Return the (m, 2) means, or times and means, and the (m, 4) ends of their intervals in x and y."""
+    measured = np.concatenate([aligned.values[axis] for axis in (x, y) if axis != TIME_AXIS], axis=1)
+    axis_means, n_cells = measured.mean(0), len(aligned.cells)
+    interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
+    if x == TIME_AXIS:
+        axis_means = np.concatenate([[cell.latency for cell in aligned.cells], axis_means])
+        # A time is one number a cell and has no interval.
+        interval_ends = [*[(None, None)] * n_cells, *interval_ends]
+    end_pairs = zip(interval_ends[:n_cells], interval_ends[n_cells:], strict=True)
+    return axis_means.reshape(2, -1).T, [x_ends + y_ends for x_ends, y_ends in end_pairs]
 
 
-def _placed(
-    curve: "_Curve", cells: Sequence[Any], scorers: bool, where: np.ndarray, bands: Sequence[Any], beaten: np.ndarray
+def _build_curve_points(
+    members: "_CurveMembers",
+    cells: Sequence[Any],
+    scorers: bool,
+    means: np.ndarray,
+    bands: Sequence[Any],
+    dominated: np.ndarray,
 ) -> tuple[FrontierPoint, ...]:
-    """The points of a curve; where: (m, 2) means; bands: (m, 4) ends in x and y; beaten: (m,) dominated."""
-    points = []
-    for i, value in zip(curve.members, curve.values, strict=True):
-        (x, y), (x_low, x_high, y_low, y_high) = where[i].tolist(), bands[i]
+    """Build the points of a curve; means: (m, 2); bands: (m, 4) ends in x and y; dominated: (m,) bool."""
+    frontier_points = []
+    for index, param_value in zip(members.members, members.values, strict=True):
+        (x, y), (x_low, x_high, y_low, y_high) = means[index].tolist(), bands[index]
         point = FrontierPoint(
-            point=cells[i],
-            name=name_of(cells[i].decoder, scorers),
-            parameter=curve.swept[1] if curve.swept else "",
-            value=value,
+            point=cells[index],
+            name=format_decoder(cells[index].decoder, scorers),
+            parameter=members.swept[1] if members.swept else "",
+            value=param_value,
             x=x,
             y=y,
             x_low=x_low,
             x_high=x_high,
             y_low=y_low,
             y_high=y_high,
-            dominated=bool(beaten[i]),
+            dominated=bool(dominated[index]),
         )
-        points.append(point)
-    return tuple(points)
+        frontier_points.append(point)
+    return tuple(frontier_points)
 
 
-def best_of_each(measured: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
-    """Each method's setting with the best x among those that keep `share` of the baseline's y, the baseline first.
+def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
+    """Select each method's setting with the best x that keeps `share` of the baseline's y; the baseline is first.
 
-    A method behind other scorers is another one.
-
-    baseline: the label of one of the points; share: in [0, 1]. Where none of a method's settings keeps so much, the one
-    with the most y stands for it. Ties go to more of the other metric, then to the first. Raises ParamError.
+    A method behind other scorers is another one. baseline: the label of one of the points; share: in [0, 1]. If none of
+    a method's settings keeps that much, the one with the most y represents it. Ties go to more of the other metric,
+    then to the first. Raises ParamError.
     """
-    share = SHARE.check(share)
+    share = KEPT_SHARE.check(share)
 
-    def kind(p: FrontierPoint) -> tuple[str | None, ...]:
-        decoder = p.point.decoder
-        return p.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
+    def kind(point: FrontierPoint) -> tuple[str | None, ...]:
+        decoder = point.point.decoder
+        return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
-    base = next((p for p in measured.points if p.point.label == baseline), None)
+    base = next((point for point in frontier.points if point.point.label == baseline), None)
     if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
-    floor = floor_of(base, share)
-    best: dict[Any, FrontierPoint] = {}
-    for p in measured.points:
-        if kind(p) not in best or _better(p, best[kind(p)], floor, measured.direction):
-            best[kind(p)] = p
-    return (base, *(p for p in best.values() if kind(p) != kind(base)))
+    y_floor = compute_floor(base, share)
+    best_by_kind: dict[Any, FrontierPoint] = {}
+    for point in frontier.points:
+        if kind(point) not in best_by_kind or _is_better(point, best_by_kind[kind(point)], y_floor, frontier.direction):
+            best_by_kind[kind(point)] = point
+    return (base, *(point for point in best_by_kind.values() if kind(point) != kind(base)))
 
 
-def floor_of(base: FrontierPoint, share: float) -> float:
-    """The least y that keeps a share of the baseline's, rounding allowed for."""
-    return base.y - (1 - share) * abs(base.y) - SAME
+def compute_floor(base: FrontierPoint, share: float) -> float:
+    """Return the smallest y that keeps a share of the baseline's, rounding allowed for."""
+    return base.y - (1 - share) * abs(base.y) - TIE_TOLERANCE
 
 
-def _better(p: FrontierPoint, other: FrontierPoint, floor: float, direction: int) -> bool:
-    """Whether p has a better x than another of those that reach the floor, or is nearer to it."""
-    reaches = p.y >= floor
-    if reaches != (other.y >= floor):
-        return reaches
-    places = ((direction * q.x, q.y) for q in (p, other))
-    (first, second), (other_first, other_second) = (place if reaches else place[::-1] for place in places)
-    return first > other_first + SAME or (abs(first - other_first) <= SAME and second > other_second + SAME)
+def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
+    """Return True if the candidate has the better x among those that reach the floor, or comes nearer to it."""
+    reaches_floor = candidate.y >= y_floor
+    if reaches_floor != (incumbent.y >= y_floor):
+        return reaches_floor
+    # At the floor x counts and y breaks ties; below it the other way round.
+    pairs = [(direction * point.x, point.y) for point in (candidate, incumbent)]
+    (main, tie), (other_main, other_tie) = pairs if reaches_floor else [pair[::-1] for pair in pairs]
+    if abs(main - other_main) <= TIE_TOLERANCE and tie > other_tie + TIE_TOLERANCE:
+        return True
+    return main > other_main + TIE_TOLERANCE
 
 
-def dominated(where: np.ndarray) -> np.ndarray:
-    """(m,) whether another of the (m, 2) points is at least as good in both numbers and better in one.
+def find_dominated(means: np.ndarray) -> np.ndarray:
+    """Return the (m,) mask of (m, 2) points dominated by one at least as good in both numbers and better in one.
 
-    Points at the same place do not dominate one another. Numbers within rounding are the same: two methods that return
-    one set in two orders are worth the same.
+    Equal points do not dominate one another, and numbers within rounding are equal: two methods that return one set in
+    two orders tie.
     """
-    across, up = np.round(np.asarray(where, dtype=np.float64), _DECIMALS).reshape(-1, 2).T
-    beaten = np.zeros(len(across), dtype=bool)
-    best = top = -math.inf  # the best y further right; the best y at this x
-    last = None
-    for i in np.lexsort((-up, -across)):
-        if across[i] != last:
-            best, top, last = max(best, top), up[i], across[i]
-        beaten[i] = up[i] <= best or up[i] < top
-    return beaten
+    x_values, y_values = np.round(np.asarray(means, dtype=np.float64), _EQUALITY_DECIMALS).reshape(-1, 2).T
+    dominated = np.zeros(len(x_values), dtype=bool)
+    # From right to left: the best y further right, and the best y at this x.
+    best_y_right = best_y_here = -math.inf
+    last_x = None
+    # A point is dominated if a point further right has as much y, or one at the same x has more.
+    for index in np.lexsort((-y_values, -x_values)):
+        if x_values[index] != last_x:
+            best_y_right = max(best_y_right, best_y_here)
+            best_y_here, last_x = y_values[index], x_values[index]
+        dominated[index] = y_values[index] <= best_y_right or y_values[index] < best_y_here
+    return dominated
 
 
-def hypervolume(where: np.ndarray, reference: tuple[float, float]) -> float:
-    """The area that (m, 2) points dominate above and to the right of the reference: Zitzler & Thiele 1998.
+def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> float:
+    """Compute the area that (m, 2) points dominate above and right of the reference (Zitzler & Thiele 1998).
 
     A point that is not better than the reference in both numbers adds nothing.
     """
-    where = np.asarray(where, dtype=np.float64).reshape(-1, 2) - reference
-    area = height = 0.0
-    for right, up in where[np.lexsort((-where[:, 1], -where[:, 0]))].tolist():
-        if right > 0 and up > height:
-            area += right * (up - height)
-            height = up
-    return area
+    means = np.asarray(means, dtype=np.float64).reshape(-1, 2) - reference
+    total_area = best_height = 0.0
+    for x_excess, y_excess in means[np.lexsort((-means[:, 1], -means[:, 0]))].tolist():
+        if x_excess > 0 and y_excess > best_height:
+            # Points come from right to left: each adds the rectangle above those before it.
+            total_area += x_excess * (y_excess - best_height)
+            best_height = y_excess
+    return total_area
 
 
-def _reference(given: tuple[float, float] | None, better: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
-    """The reference given, or the worst of each; better: (m, 2) of which more is better, the axes times their signs."""
-    if given is None:
-        x, y = (signs * better.min(0)).tolist()
+def _resolve_reference(
+    reference: tuple[float, float] | None, signed_means: np.ndarray, axis_signs: np.ndarray
+) -> tuple[float, float]:
+    """Return the reference, checked, or the worst x and y; signed_means: (m, 2), of which more is better."""
+    if reference is None:
+        x, y = (axis_signs * signed_means.min(0)).tolist()
         return x, y
-    pair = tuple(given) if isinstance(given, Sequence | np.ndarray) else ()
-    if len(pair) != 2 or not all(_is_number(v) and math.isfinite(v) for v in pair):
-        raise ParamError(f"reference must be two finite numbers, (x, y); got {given!r}")
-    return float(pair[0]), float(pair[1])
+    reference_pair = tuple(reference) if isinstance(reference, Sequence | np.ndarray) else ()
+    if len(reference_pair) != 2 or not all(_is_number(number) and math.isfinite(number) for number in reference_pair):
+        raise ParamError(f"reference must be two finite numbers, (x, y); got {reference!r}")
+    return float(reference_pair[0]), float(reference_pair[1])
 
 
-class _Curve(NamedTuple):
+class _CurveMembers(NamedTuple):
     members: list[int]  # positions of points
     swept: tuple[str, str] | None  # (stage, name) of the parameter that they sweep
     values: list[Any]  # of that parameter
 
 
-def _curves(points: Sequence[Any]) -> list[_Curve]:
-    """The points joined, in an order that does not depend on theirs."""
-    order = {name: place for place, name in enumerate(methods())}
-    settings = [_settings(point) for point in points]
+def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
+    """Group cells into curves, in an order that does not depend on theirs."""
+    method_order = {method_name: method_index for method_index, method_name in enumerate(methods())}
+    cell_settings = [_collect_settings(cell) for cell in cells]
 
-    def kind(i: int) -> tuple[Any, ...]:
+    def kind(index: int) -> tuple[Any, ...]:
         # What is not a number is never swept: stages, choices and switches keep curves apart.
-        apart = tuple((key, str(v)) for key, v in settings[i].items() if v is not None and not _is_number(v))
-        return order.get(points[i].method, len(order)), points[i].method, apart
+        set_values = [(key, value) for key, value in cell_settings[index].items() if value is not None]
+        fixed_settings = tuple((key, str(value)) for key, value in set_values if not _is_number(value))
+        return method_order.get(cells[index].method, len(method_order)), cells[index].method, fixed_settings
 
-    def place(i: int, keys: Sequence[Any]) -> list[Any]:
-        return [none_last(settings[i].get(key)) for key in keys]
+    def sort_key(index: int, keys: Sequence[Any]) -> list[Any]:
+        return [none_last_key(cell_settings[index].get(key)) for key in keys]
 
-    curves: list[_Curve] = []
-    for _, members in groupby(sorted(range(len(points)), key=kind), kind):
-        group = list(members)
-        varying = [key for key in settings[group[0]] if len({settings[i].get(key) for i in group}) > 1]
-        swept, rest = (varying[0], varying[1:]) if varying else (None, [])
-        group.sort(key=partial(place, keys=[*rest, swept]))
-        for _, line in groupby(group, partial(place, keys=rest)):
-            own = list(line)
-            curves.append(_Curve(own, swept, [settings[i].get(swept) if swept else None for i in own]))
+    curves: list[_CurveMembers] = []
+    for _, member_indices in groupby(sorted(range(len(cells)), key=kind), kind):
+        group = list(member_indices)
+        settings = [cell_settings[index] for index in group]
+        varying_keys = [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
+        swept, remaining_keys = (varying_keys[0], varying_keys[1:]) if varying_keys else (None, [])
+        # Sorted by the other parameters first, the members of a curve stand together.
+        group.sort(key=partial(sort_key, keys=[*remaining_keys, swept]))
+        for _, line_members in groupby(group, partial(sort_key, keys=remaining_keys)):
+            joined = list(line_members)
+            values = [cell_settings[index].get(swept) if swept else None for index in joined]
+            curves.append(_CurveMembers(joined, swept, values))
     return curves
 
 
-def _settings(point: Any) -> dict[tuple[str, str], Any]:
-    """(stage, parameter) → value, the selector's first, in the order in which they are declared."""
+def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
+    """Return (stage, parameter) → value, the selector's first, in declared order."""
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
-        stage = point.decoder.get(role) or {}
-        declared = list(declared_by(stage.get("name", "")))
-        for name in sorted(stage, key=lambda n: declared.index(n) if n in declared else -1):
+        stage = cell.decoder.get(role) or {}
+        declared_names = list(declared_parameters(stage.get("name", "")))
+        for name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
             settings[role, name] = stage[name]
-    settings["", "depth"] = point.decoder.get("depth")
+    settings["", "depth"] = cell.decoder.get("depth")
     return settings
 
 

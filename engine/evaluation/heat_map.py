@@ -1,4 +1,4 @@
-"""Metrics over the parameters of one method: over two of them as a table (NNN paper, Fig. 2), and along each."""
+"""Metrics over the parameters of one method: a table over two of them (NNN paper, Fig. 2), and slices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,21 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DataError, ParamError
-from engine.evaluation.metrics import defined_mean, title_of
-from engine.evaluation.paired import SAME, cells_at, common_form, declared_by, name_of, none_last, varying
+from engine.evaluation.metrics import mean_of_defined, title_of
+from engine.evaluation.paired import (
+    TIE_TOLERANCE,
+    common_form,
+    declared_parameters,
+    format_decoder,
+    none_last_key,
+    select_cells,
+    varying_parameters,
+)
 from engine.params import UNSET
 
 
 @dataclass(frozen=True)
-class Axis:
+class HeatMapAxis:
     """A parameter of a heat-map."""
 
     name: str
@@ -23,7 +31,10 @@ class Axis:
     @property
     def texts(self) -> tuple[str, ...]:
         """The values as people read them."""
-        return tuple(UNSET if v is None else f"{v:g}" if isinstance(v, float) else str(v) for v in self.values)
+        return tuple(
+            UNSET if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+            for value in self.values
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,102 +46,137 @@ class HeatMap:
     title: str
     k: int
     split: str
-    rows: Axis
-    columns: Axis
+    rows: HeatMapAxis
+    columns: HeatMapAxis
     values: np.ndarray  # (rows, columns) means, NaN where nothing was measured or the metric exists for no query
     queries: np.ndarray  # (rows, columns) number that each mean is over; means over other queries do not compare
     keys: np.ndarray  # (rows, columns) of the cells, "" where nothing was measured
 
 
 def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None = None) -> HeatMap:
-    """The means of a metric over the two parameters that a sweep varies.
+    """Arrange the means of a metric over the two parameters that a sweep varies.
 
-    points: `Point`s of one split, of any k and any methods; method: which one, needed where there are several with two
-    parameters that vary. Raises ParamError or DataError: not two parameters vary, or something besides them does.
+    Parameters
+    ----------
+    points : cells of one split, of any k and any methods.
+    metric : the name of a metric.
+    k : the size of the retrieved sets.
+    method : the method to show, needed if several have two parameters that vary.
+
+    Returns
+    -------
+    HeatMap : the means over the values of both parameters, NaN where there is no cell.
+
+    Raises
+    ------
+    ParamError : if the number of varying parameters is not two, or scorers or pool vary too.
+    DataError : if two cells of one setting differ.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5]])), engine.Qrels({"q": {"a": 1}})
+    >>> decoders = engine.grid(list(engine.methods("selector"))[1], 2, window=[1, 2])
+    >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
+    >>> engine.heat_map(cells, "recall", k=1).values.shape
+    (2, 2)
     """
-    cells = [p for p in cells_at(points, k) if method in (None, p.method)]
-    found = {name: varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
-    two = [name for name, params in found.items() if len(params) == 2]
-    if len(two) != 1:
-        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(found.items())]
-        of_method = f"of {method} " if method else ""
+    cells = [cell for cell in select_cells(points, k) if method in (None, cell.method)]
+    by_method: dict[str, list[Any]] = {}
+    for cell in cells:
+        by_method.setdefault(cell.method, []).append(cell)
+    varying = {name: varying_parameters(members) for name, members in by_method.items()}
+    methods_with_two = [name for name, params in varying.items() if len(params) == 2]
+    if len(methods_with_two) != 1:
+        varying_texts = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
+        method_text = f"of {method} " if method else ""
         raise ParamError(
-            f"a heat-map {of_method}needs points of one method in which exactly two parameters vary"
-            + (f": {'; '.join(varied)}" if varied else "; there are none")
-            + ("; say which method" if len(two) > 1 else "")
+            f"a heat-map {method_text}needs points of one method in which exactly two parameters vary"
+            + (f": {'; '.join(varying_texts)}" if varying_texts else "; there are none")
+            + ("; say which method" if len(methods_with_two) > 1 else "")
         )
-    chosen, names = [p for p in cells if p.method == two[0]], found[two[0]]
-    if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in chosen}) > 1:
-        raise ParamError(f"the points of {two[0]} differ in scorers or pool besides: take those of one chain")
-    if missing := [p.label for p in chosen if metric not in p.values]:
-        raise ParamError(f"{metric} was not measured for {missing[0]}")
-    rows, columns = (_axis(name, chosen) for name in names)
-    shape = len(rows.values), len(columns.values)
-    values, queries = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
-    keys: np.ndarray = np.full(shape, "", dtype=object)
-    for point in chosen:
-        cell = tuple(axis.values.index(point.decoder["select"][axis.name]) for axis in (rows, columns))
-        has = np.isfinite(point.values[metric])
-        mean = defined_mean(np.where(has, point.values[metric], np.nan))
-        if keys[cell] and not np.isclose(values[cell], mean, rtol=0, atol=SAME, equal_nan=True):
-            raise DataError(f"two points are called {point.label} and differ: take those of one data set")
-        values[cell], queries[cell], keys[cell] = mean, int(has.sum()), point.key
+    selected_method = methods_with_two[0]
+    selected = by_method[selected_method]
+    if len({str([cell.decoder.get(role) for role in ("retrieve", "rerank", "depth")]) for cell in selected}) > 1:
+        raise ParamError(f"the points of {selected_method} differ in scorers or pool besides: take those of one chain")
+    if unmeasured := [cell.label for cell in selected if metric not in cell.values]:
+        raise ParamError(f"{metric} was not measured for {unmeasured[0]}")
+    row_axis, column_axis = (_build_axis(name, selected) for name in varying[selected_method])
+    table_shape = len(row_axis.values), len(column_axis.values)
+    mean_table, counts = np.full(table_shape, np.nan), np.zeros(table_shape, dtype=np.int64)
+    cell_keys: np.ndarray = np.full(table_shape, "", dtype=object)
+    for cell in selected:
+        position = tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in (row_axis, column_axis))
+        is_measured = np.isfinite(cell.values[metric])
+        mean = mean_of_defined(np.where(is_measured, cell.values[metric], np.nan))
+        # Two data sets may hold cells with one label; their means must not be mixed.
+        is_same = np.isclose(mean_table[position], mean, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
+        if cell_keys[position] and not is_same:
+            raise DataError(f"two points are called {cell.label} and differ: take those of one data set")
+        mean_table[position], counts[position], cell_keys[position] = (mean, int(is_measured.sum()), cell.key)
     return HeatMap(
-        method=chosen[0].method,
+        method=selected[0].method,
         metric=metric,
         title=title_of(metric),
-        k=chosen[0].k,
-        split=str(chosen[0].split),
-        rows=rows,
-        columns=columns,
-        values=values,
-        queries=queries,
-        keys=keys,
+        k=selected[0].k,
+        split=str(selected[0].split),
+        rows=row_axis,
+        columns=column_axis,
+        values=mean_table,
+        queries=counts,
+        keys=cell_keys,
     )
 
 
-def _axis(name: str, cells: list[Any]) -> Axis:
-    """A parameter's values among the cells, with the symbol of the form in which all of them mean it."""
-    declared = declared_by(cells[0].method).get(name)
-    values = tuple(sorted({p.decoder["select"][name] for p in cells}, key=none_last))
-    return Axis(name, name if declared is None else common_form(declared, cells).symbol, values)
+def _build_axis(name: str, cells: list[Any]) -> HeatMapAxis:
+    """Return a parameter's values among the cells, with the symbol of the variant that all of them use."""
+    declared_param = declared_parameters(cells[0].method).get(name)
+    sorted_values = tuple(sorted({cell.decoder["select"][name] for cell in cells}, key=none_last_key))
+    symbol = name if declared_param is None else common_form(declared_param, cells).symbol
+    return HeatMapAxis(name, symbol, sorted_values)
 
 
-def importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
-    """Which share of a metric's variance over a full grid each parameter explains alone; what lacks to 1 they share.
+def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
+    """Compute the share of a metric's variance over a full grid that each parameter explains alone.
 
-    points: of one split and selector. The main effects of a functional ANOVA, a value of a parameter being as likely as
-    another (Hutter, Hoos & Leyton-Brown 2014). None where fewer than two parameters vary, where settings are missing,
-    as after a search, or where nothing differs.
+    points: of one split and selector. The main effects of a functional ANOVA with equally likely values (Hutter, Hoos &
+    Leyton-Brown 2014); the rest up to 1 is interaction. Empty if fewer than two parameters vary, settings are missing,
+    as after a search, or nothing differs.
     """
-    cells = list({p.label: p for p in cells_at(points, k)}.values())
-    axes = {name: _axis(name, cells) for name in varying(cells)}
-    shape = tuple(len(axis.values) for axis in axes.values())
-    values = np.full(shape, np.nan)
+    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
+    axes = {name: _build_axis(name, cells) for name in varying_parameters(cells)}
+    grid_shape = tuple(len(axis.values) for axis in axes.values())
+    mean_grid = np.full(grid_shape, np.nan)
     for cell in cells:
-        own = cell.decoder["select"]
-        values[tuple(axis.values.index(own[name]) for name, axis in axes.items())] = cell.mean[metric]
-    if len(shape) < 2 or not np.isfinite(values).all() or values.std() <= SAME:
+        params = cell.decoder["select"]
+        mean_grid[tuple(axis.values.index(params[name]) for name, axis in axes.items())] = cell.mean[metric]
+    if len(grid_shape) < 2 or not np.isfinite(mean_grid).all() or mean_grid.std() <= TIE_TOLERANCE:
         return {}
-    places = range(len(shape))
-    alone = [values.mean(tuple(i for i in places if i != place)).var() / values.var() for place in places]
-    return {axis.symbol: float(share) for axis, share in zip(axes.values(), alone, strict=True)}
+    indices = range(len(grid_shape))
+    main_effects = []
+    for axis_index in indices:
+        # The main effect of a parameter is the variance of the mean over all others.
+        other_axes = tuple(index for index in indices if index != axis_index)
+        main_effects.append(mean_grid.mean(other_axes).var() / mean_grid.var())
+    return {axis.symbol: float(share) for axis, share in zip(axes.values(), main_effects, strict=True)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The m settings of one selector along one of its parameters, rising, what is no number last."""
+    """The m settings of one selector along one of its parameters, rising, with values that are no numbers last."""
 
     name: str  # of the parameter
     symbol: str
     label: str
-    log: bool  # whether its scale is one of ratios
+    is_log: bool  # True for a logarithmic scale
     values: tuple[Any, ...]  # m of them, None where it is unset
-    texts: tuple[str, ...]  # the same to read
+    texts: tuple[str, ...]  # the values as people read them
     names: tuple[str, ...]  # of the settings
     keys: tuple[str, ...]
     means: Mapping[str, tuple[float, ...]]  # metric → m means
-    on: tuple[bool, ...]  # which settings differ from the chosen one in this parameter alone
+    is_on_slice: tuple[bool, ...]  # True for settings that differ from the chosen one in this parameter alone
     chosen: int | None  # its position, None without one
 
 
@@ -146,42 +192,54 @@ class Slices:
     slices: tuple[Slice, ...]
 
 
-def slices(
-    points: Iterable[Any], base: Any, metrics: Sequence[str], k: int = 10, *, through: Any | None = None
+def build_slices(
+    points: Iterable[Any], baseline_cell: Any, metrics: Sequence[str], k: int = 10, *, chosen_cell: Any | None = None
 ) -> Slices:
-    """The settings of one selector along each parameter that varies among them.
+    """Arrange the settings of one selector along each parameter that varies among them.
 
-    points: of one split and selector; base: the baseline's point; through: the chosen one of them. Without it a setting
-    lies on a slice where no other parameter varies. Raises ParamError or DataError.
+    points: of one split and selector; chosen_cell: one of them; without it a setting lies on a slice if no other
+    parameter varies. Raises ParamError or DataError.
     """
-    cells = list({p.label: p for p in cells_at(points, k)}.values())
-    if len(selectors := sorted({p.method for p in cells})) > 1:
-        raise ParamError(f"slices need points of one selector; got {', '.join(selectors)}")
-    if missing := [p.label for p in (*cells, base) if any(m not in p.values for m in metrics)]:
-        raise ParamError(f"{', '.join(metrics)}: not all were measured for {missing[0]}")
-    chosen = next((p.decoder["select"] for p in cells if through is not None and p.label == through.label), None)
-    lines = tuple(_slice(name, cells, chosen, metrics) for name in varying(cells))
-    titles = {m: title_of(m) for m in metrics}
-    return Slices(selectors[0], cells[0].k, str(cells[0].split), titles, {m: base.mean[m] for m in metrics}, lines)
+    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
+    if len(selector_names := sorted({cell.method for cell in cells})) > 1:
+        raise ParamError(f"slices need points of one selector; got {', '.join(selector_names)}")
+    for cell in (*cells, baseline_cell):
+        if any(metric not in cell.values for metric in metrics):
+            raise ParamError(f"{', '.join(metrics)}: not all were measured for {cell.label}")
+    # Without a chosen setting no label matches, and slices need all other parameters fixed.
+    chosen_label = None if chosen_cell is None else chosen_cell.label
+    chosen_params = next((cell.decoder["select"] for cell in cells if cell.label == chosen_label), None)
+    param_slices = tuple(_build_slice(name, cells, chosen_params, metrics) for name in varying_parameters(cells))
+    titles = {metric: title_of(metric) for metric in metrics}
+    baseline_means = {metric: baseline_cell.mean[metric] for metric in metrics}
+    return Slices(selector_names[0], cells[0].k, str(cells[0].split), titles, baseline_means, param_slices)
 
 
-def _slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
-    """One parameter's slice; chosen: the parameters of the chosen setting."""
-    form = common_form(declared_by(cells[0].method)[name], cells)
-    order = sorted(cells, key=lambda p: none_last(p.decoder["select"][name]))
-    params = [p.decoder["select"] for p in order]
-    values = tuple(own[name] for own in params)
-    others = [n for n in varying(cells) if n != name]
+def _build_slice(
+    name: str, cells: Sequence[Any], chosen_params: Mapping[str, Any] | None, metrics: Sequence[str]
+) -> Slice:
+    """Build the slice of one parameter; chosen_params: the parameters of the chosen setting."""
+    form = common_form(declared_parameters(cells[0].method)[name], cells)
+    ordered = sorted(cells, key=lambda cell: none_last_key(cell.decoder["select"][name]))
+    params = [cell.decoder["select"] for cell in ordered]
+    values = tuple(setting[name] for setting in params)
+    others = [other for other in varying_parameters(cells) if other != name]
+    is_on_slice = []
+    for setting in params:
+        if chosen_params is None:
+            is_on_slice.append(not others)
+        else:
+            is_on_slice.append(all(setting[other] == chosen_params[other] for other in others))
     return Slice(
         name=name,
         symbol=form.symbol,
         label=form.label,
-        log=getattr(form, "scale", "linear") == "log",
+        is_log=getattr(form, "scale", "linear") == "log",
         values=values,
-        texts=tuple(f"{v:g}" if isinstance(v, float) else form.text(v) for v in values),
-        names=tuple(name_of(p.decoder, scorers=False) for p in order),
-        keys=tuple(p.key for p in order),
-        means={m: tuple(p.mean[m] for p in order) for m in metrics},
-        on=tuple(not others if chosen is None else all(own[n] == chosen[n] for n in others) for own in params),
-        chosen=None if chosen is None else params.index(chosen),
+        texts=tuple(f"{value:g}" if isinstance(value, float) else form.text(value) for value in values),
+        names=tuple(format_decoder(cell.decoder, with_scorers=False) for cell in ordered),
+        keys=tuple(cell.key for cell in ordered),
+        means={metric: tuple(cell.mean[metric] for cell in ordered) for metric in metrics},
+        is_on_slice=tuple(is_on_slice),
+        chosen=None if chosen_params is None else params.index(chosen_params),
     )

@@ -1,4 +1,4 @@
-"""Metrics of a retrieved set, per query: whether it is right, and whether it says one thing or many.
+"""Metrics of a retrieved set, per query: its relevance and its diversity.
 
 Recall, Comp, nDCG, MRR, Precision and Holes need judgements, α-nDCG and S-recall aspects, answer coverage answers,
 cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the set.
@@ -18,71 +18,73 @@ from torch.nn.functional import embedding_bag
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
-from engine.evaluation.aspects import Aspects, Coverage, Judgements, coverage, judgements
+from engine.evaluation.aspects import Aspects, Coverage, Judgements, load_coverage, load_judgements
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
 from engine.space import Elsewhere, Space, here
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
-REDUNDANT = 0.9
-"""From this cosine on, a document repeats another."""
-BUDGET = 400
-"""How many words a reader takes, best document first."""
-CACHED_NUMBERS = 1 << 19
-"""How many numbers of float64 a pass may hold that reads them more than once (4 MiB)."""
+REDUNDANT_COSINE = 0.9
+"""Documents with at least this cosine are near-duplicates."""
+READING_BUDGET_WORDS = 400
+"""Words that a reader of the ranking takes, best document first."""
+MAX_CACHED_NUMBERS = 1 << 19
+"""Numbers of float64 in a block that is read more than once, so that it stays in the cache (4 MiB)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RetrievedSets:
-    """The sets of B queries with all that metrics need, made on first use."""
+    """The sets of B queries with all that metrics need, computed on first use."""
 
     rows: Tensor  # (B, k) int64, −1 pads
     space: Space
     ids: tuple[str, ...]
     qrels: Qrels | None
     aspects: Aspects | None
-    points: Tensor  # (B, d) the queries' vectors, empty without them
-    query: np.ndarray | None = None  # (B,) whose each set is, where `ids` are fewer and have several
+    query_vectors: Tensor  # (B, d), empty where the queries have none
+    query_index: np.ndarray | None = None  # (B,) position in `ids` of each set's query, where a query has several sets
     answers: Aspects | None = None
 
     @cached_property
     def index(self) -> np.ndarray:
-        """(B, k) the rows, in the memory of the CPU."""
+        """The (B, k) rows as an array on the CPU."""
         return self.rows.cpu().numpy()
 
     @cached_property
-    def known(self) -> Judgements:
-        known = judgements(self.space, self.ids, self.qrels or Qrels({}))
-        return known if self.query is None else known.repeated(self.query)
+    def judgements(self) -> Judgements:
+        """The judgements of the sets' queries."""
+        judgements = load_judgements(self.space, self.ids, self.qrels or Qrels({}))
+        return judgements if self.query_index is None else judgements.select_queries(self.query_index)
 
     @cached_property
     def grades(self) -> np.ndarray:
-        """(B, k) grade of each returned document, 0 where unjudged or nothing was returned."""
-        return self.known.of(self.index)
+        """The (B, k) grades of the returned documents, 0 where unjudged or padded."""
+        return self.judgements.look_up_grades(self.index)
 
     @property
     def hits(self) -> np.ndarray:
-        """(B, k) whether each returned document is relevant."""
+        """The (B, k) mask of relevant documents among the returned ones."""
         return self.grades > 0
 
     @cached_property
-    def relevant(self) -> np.ndarray:
-        """(B,) how many documents are relevant; NaN where none is."""
-        return np.where(self.known.counts > 0, self.known.counts, np.nan)
+    def n_relevant(self) -> np.ndarray:
+        """The (B,) numbers of relevant documents; NaN where there is none."""
+        return np.where(self.judgements.n_relevant > 0, self.judgements.n_relevant, np.nan)
 
     @cached_property
     def coverage(self) -> Coverage:
-        known = coverage(self.space, self.ids, {} if self.aspects is None else self.aspects, self.rows.shape[1])
-        return known if self.query is None else known.repeated(self.query)
+        """The aspects of the sets' queries and the documents that cover them."""
+        coverage = load_coverage(self.space, self.ids, self.aspects or {}, self.rows.shape[1])
+        return coverage if self.query_index is None else coverage.select_queries(self.query_index)
 
-    def of_each(self) -> Iterator[tuple[str, np.ndarray]]:
-        """The query's id and the rows of each set, without pads."""
-        names = self.ids if self.query is None else [self.ids[place] for place in self.query.tolist()]
-        for name, rows in zip(names, self.index, strict=True):
-            yield name, rows[rows >= 0]
+    def iterate_sets(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield the query's id and the rows of each set, without pads."""
+        query_index = range(len(self.ids)) if self.query_index is None else self.query_index.tolist()
+        for position, row_index in zip(query_index, self.index, strict=True):
+            yield self.ids[position], row_index[row_index >= 0]
 
 
 Need = Literal["qrels", "aspects", "vectors", "answers"]
-NEEDS: dict[Need, str] = {
+NEED_TITLES: dict[Need, str] = {
     "qrels": "judgements (qrels)",
     "aspects": "aspects (aspects=data.aspects)",
     "answers": "answers (answers=, as engine.data.answers.containing_documents makes them)",
@@ -92,10 +94,9 @@ NEEDS: dict[Need, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number for each query.
+    """A metric of retrieved sets: one number a query.
 
-    title: as charts write it; needs: what it cannot do without, besides the set; on_request: measured where it is named
-    only, never by default
+    title: as charts write it; needs: input required besides the sets; on_request: measured only where it is named
     """
 
     name: str
@@ -107,10 +108,15 @@ class Metric:
     _: KW_ONLY
     on_request: bool = False
 
-    def values(self, sets: RetrievedSets) -> np.ndarray:
-        """(B,) float64, NaN where undefined: what needs judgements is so without a relevant document."""
-        values = self.compute(sets)
-        return np.where(np.isnan(sets.relevant), np.nan, values) if self.needs == "qrels" else values
+    def evaluate(self, sets: RetrievedSets) -> np.ndarray:
+        """Return the (B,) values in float64, NaN where undefined.
+
+        A metric that needs judgements is undefined for a query without a relevant document.
+        """
+        metric_values = self.compute(sets)
+        if self.needs != "qrels":
+            return metric_values
+        return np.where(np.isnan(sets.n_relevant), np.nan, metric_values)
 
 
 @dataclass(frozen=True)
@@ -121,61 +127,62 @@ class Measures:
     per_query: Mapping[str, Mapping[str, float]]  # metric → query id → value, without the queries that lack it
     mean: Mapping[str, float]  # metric → mean over those, NaN if there are none
     left_out: int  # number of queries without a document judged relevant, and so without recall
-    undefined: Mapping[str, int]  # metric → number of queries for which it does not exist
+    undefined: Mapping[str, int]  # metric → number of queries for which it is undefined
     values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
 
 
-def _ndcg(sets: RetrievedSets) -> np.ndarray:
-    ideal = _discounted(sets.known.ideal(sets.rows.shape[1]))
-    return _discounted(sets.grades) / np.where(ideal > 0, ideal, np.nan)
+def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
+    ideal_gain = _discount_grades(sets.judgements.compute_ideal_grades(sets.rows.shape[1]))
+    return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
 
-def read_within(sets: RetrievedSets, budget: int) -> np.ndarray:
-    """(B, k) whether each returned document is read by who takes so many words, best document first.
+def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
+    """Return the (B, k) mask of documents that fit into `budget` words, read from the best one on.
 
-    What does not fit ends the reading, but for the first: no budget is too small for one document.
+    The first document that does not fit ends the reading; the best one is always read.
     """
-    texts = sets.space.corpus.passages
-    words = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in texts]))
+    passages = sets.space.corpus.passages
+    word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
     returned: np.ndarray = sets.index >= 0
-    read = returned & (np.where(returned, words[sets.index], 0).cumsum(1) <= budget)
-    read[:, 0] = returned[:, 0]
-    return read
+    is_read = returned & (np.where(returned, word_counts[sets.index], 0).cumsum(1) <= budget)
+    # No budget is too small for the best document.
+    is_read[:, 0] = returned[:, 0]
+    return is_read
 
 
-def budget_recall(sets: RetrievedSets, budget: int = BUDGET) -> np.ndarray:
-    """(B,) the share of the relevant documents that are read within a budget of words."""
-    share: np.ndarray = (sets.hits & read_within(sets, budget)).sum(1) / sets.relevant
-    return share
+def compute_budget_recall(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
+    """Return the (B,) share of the relevant documents that are read within a budget of words."""
+    read_share: np.ndarray = (sets.hits & find_documents_read(sets, budget)).sum(1) / sets.n_relevant
+    return read_share
 
 
-def answer_coverage(sets: RetrievedSets, budget: int = BUDGET) -> np.ndarray:
-    """(B,) the share of a query's answers that stand in a document that is read within a budget; NaN without any."""
-    read, shares = read_within(sets, budget).sum(1), []
-    ids = sets.space.corpus.ids
-    for (query, rows), count in zip(sets.of_each(), read.tolist(), strict=True):
-        answers = (sets.answers or {}).get(query, {})
-        seen = {ids[row] for row in rows[:count].tolist()}
-        found = sum(not seen.isdisjoint(documents) for documents in answers.values())
-        shares.append(found / len(answers) if answers else np.nan)
-    return np.array(shares)
+def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
+    """Return the (B,) share of answers in the documents read within a budget; NaN without answers."""
+    n_read, covered_shares = find_documents_read(sets, budget).sum(1), []
+    doc_ids = sets.space.corpus.ids
+    for (query_id, row_index), n_documents in zip(sets.iterate_sets(), n_read.tolist(), strict=True):
+        answers = (sets.answers or {}).get(query_id, {})
+        read_ids = {doc_ids[row] for row in row_index[:n_documents].tolist()}
+        n_covered = sum(not read_ids.isdisjoint(documents) for documents in answers.values())
+        covered_shares.append(n_covered / len(answers) if answers else np.nan)
+    return np.array(covered_shares)
 
 
-def _holes(sets: RetrievedSets) -> np.ndarray:
-    grades, ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
-    judged = [
-        np.mean([ids[row] in grades.get(query, ()) for row in rows.tolist()]) if len(rows) else np.nan
-        for query, rows in sets.of_each()
-    ]
-    return 1 - np.array(judged)
+def _compute_holes(sets: RetrievedSets) -> np.ndarray:
+    grades, doc_ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
+    judged_shares = []
+    for query_id, row_index in sets.iterate_sets():
+        is_judged = [doc_ids[row] in grades.get(query_id, ()) for row in row_index.tolist()]
+        judged_shares.append(np.mean(is_judged) if is_judged else np.nan)
+    return 1 - np.array(judged_shares)
 
 
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", "qrels", lambda f: f.hits.sum(1) / f.relevant),
-        Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.relevant),
-        Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _ndcg),
+        Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", "qrels", lambda f: f.hits.sum(1) / f.n_relevant),
+        Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.n_relevant),
+        Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _compute_ndcg),
         Metric(
             "mrr",
             "MRR",
@@ -185,10 +192,11 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "budget_recall",
-            f"Recall in {BUDGET} words",
-            f"|rel among the first of the top-k that have {BUDGET} words together| / |rel|; the first always counts",
+            f"Recall in {READING_BUDGET_WORDS} words",
+            f"|rel among the first of the top-k that have {READING_BUDGET_WORDS} words together| / |rel|; the first "
+            "always counts",
             "qrels",
-            budget_recall,
+            compute_budget_recall,
         ),
         Metric("precision", "Precision", "|top-k ∩ rel| / k", "qrels", lambda f: f.hits.mean(1)),
         Metric(
@@ -196,7 +204,7 @@ METRICS: dict[str, Metric] = {
             "Holes",
             "share of the documents returned that nobody has judged; what recall may miss; measured on request",
             "qrels",
-            _holes,
+            _compute_holes,
             lower_is_better=True,
             on_request=True,
         ),
@@ -205,7 +213,7 @@ METRICS: dict[str, Metric] = {
             "ILAD",
             "mean of 1 − cos over the pairs returned; undefined under two documents",
             None,
-            lambda f: ilad(f.space.vectors, f.rows).cpu().numpy(),
+            lambda f: compute_ilad(f.space.vectors, f.rows).cpu().numpy(),
         ),
         Metric(
             "alpha_ndcg",
@@ -223,11 +231,11 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "answer_coverage",
-            f"Answers in {BUDGET} words",
-            f"share of the query's answer strings in the first of the top-k that have {BUDGET} words together; the "
-            "first always counts; measured on request",
+            f"Answers in {READING_BUDGET_WORDS} words",
+            "share of the query's answer strings in the first of the top-k that have "
+            f"{READING_BUDGET_WORDS} words together; the first always counts; measured on request",
             "answers",
-            answer_coverage,
+            compute_answer_coverage,
             on_request=True,
         ),
         Metric(
@@ -235,14 +243,14 @@ METRICS: dict[str, Metric] = {
             "cos(sum, query)",
             "cosine of the returned vectors' sum and the query's, 0 where either is zero",
             "vectors",
-            lambda f: cos_sum(f.space.vectors, f.rows, f.points).cpu().numpy(),
+            lambda f: compute_cos_sum(f.space.vectors, f.rows, f.query_vectors).cpu().numpy(),
         ),
         Metric(
             "redundancy",
             "Redundancy",
-            f"share of the documents returned that have a cosine of {REDUNDANT:g} or more with one above them",
+            f"share of the documents returned that have a cosine of {REDUNDANT_COSINE:g} or more with one above them",
             None,
-            lambda f: redundancy(f.space.vectors, f.rows).cpu().numpy(),
+            lambda f: compute_redundancy(f.space.vectors, f.rows).cpu().numpy(),
             lower_is_better=True,
         ),
     )
@@ -251,27 +259,28 @@ LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better
 
 
 def title_of(metric: str) -> str:
-    """A metric as charts write it; the name of one that is not registered."""
+    """Return a metric's title; the name itself if the metric is not registered."""
     return METRICS[metric].title if metric in METRICS else metric
 
 
-def defined_mean(values: np.ndarray) -> float:
-    """The mean of (n,) values without the NaN among them; NaN where there is no other."""
+def mean_of_defined(values: np.ndarray) -> float:
+    """Return the mean of (n,) values without NaN; NaN where all are."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 
 
-def available(
+def available_metrics(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """The metrics measured by default with what is given; vectors: the queries, of use only as Embeddings."""
-    given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
-    return tuple(m.name for m in METRICS.values() if not m.on_request and (m.needs is None or given[m.needs]))
+    """Return the metrics that these inputs allow by default; vectors: the queries, of use only as Embeddings."""
+    is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
+    by_default = [metric for metric in METRICS.values() if not metric.on_request]
+    return tuple(metric.name for metric in by_default if metric.needs is None or is_given[metric.needs])
 
 
 def check_metrics(names: Iterable[str]) -> None:
-    """Raise a ParamError that names those that are no metrics."""
-    if unknown := [m for m in names if m not in METRICS]:
+    """Raise a ParamError that lists the unknown metrics among `names`."""
+    if unknown := [metric for metric in names if metric not in METRICS]:
         raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
 
 
@@ -286,155 +295,198 @@ def measure(
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
 ) -> Measures:
-    """Metrics at k of what each query got.
+    """Measure the retrieved set of every query at k.
 
-    queries: those that were decoded, in the same order (or their ids; cos_sum takes Embeddings only); qrels: their
-    judgements; aspects: data.aspects; answers: query → answer → the documents that contain it; `available` says which
-    metrics do without. A query without a relevant document is left out of recall and its kin and counted, never scored
-    0; a relevant document that is not in the corpus counts as not found. Alike for aspects and answers. Raises
-    ParamError or DataError.
+    A query without a relevant document is left out of recall and the metrics like it and is counted, never scored 0; a
+    relevant document outside the corpus counts as missed. The same holds for aspects and answers.
+
+    Parameters
+    ----------
+    ranking : the decoded ranking of B queries.
+    space : the space that was searched.
+    queries : the decoded queries in the same order, or their ids; `cos_sum` needs Embeddings.
+    qrels : the relevance judgements of the queries.
+    k : the number of documents that count.
+    metrics : names of metrics; `engine.evaluation.metrics.METRICS` lists them with what each needs.
+    aspects : query id → aspect → ids of the documents that cover it.
+    answers : query id → answer → ids of the documents that contain it.
+
+    Returns
+    -------
+    Measures : the values per query and their means.
+
+    Raises
+    ------
+    ParamError : if a metric is unknown or k exceeds the ranking's depth.
+    DataError : if inputs do not belong together or a metric lacks what it needs.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
+    >>> ranking = engine.Ranking(torch.tensor([[0]]), torch.ones(1, 1), ({},))
+    >>> engine.measure(ranking, space, ["q"], engine.Qrels({"q": {"a": 1, "b": 1}}), k=1, metrics="recall").mean
+    {'recall': 0.5}
     """
     k, space = SET_SIZE.check(k), here(space, ranking)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     check_metrics(names)
-    ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
-    if isinstance(queries, str) or not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
+    query_ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
+    all_text = all(isinstance(query_id, str) for query_id in query_ids)
+    if isinstance(queries, str) or not all_text or len(set(query_ids)) != len(query_ids):
         raise DataError("queries must be engine.Queries, engine.Embeddings, or a list of distinct query ids")
     if qrels is not None and not isinstance(qrels, Qrels):
         raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
-    largest = int(ranking.index.max()) if ranking.index.numel() else -1
-    if largest >= len(space):
-        raise DataError(f"the ranking is not of this corpus: it holds row {largest}, the corpus has {len(space)}")
-    if len(ids) != len(ranking):
-        raise DataError(f"queries must be those of the ranking: {len(ids)} queries, {len(ranking)} rankings")
+    # A row beyond the corpus would be looked up as another document.
+    largest_row = int(ranking.index.max()) if ranking.index.numel() else -1
+    if largest_row >= len(space):
+        raise DataError(f"the ranking is not of this corpus: it holds row {largest_row}, the corpus has {len(space)}")
+    if len(query_ids) != len(ranking):
+        raise DataError(f"queries must be those of the ranking: {len(query_ids)} queries, {len(ranking)} rankings")
     if ranking.index.shape[1] < k:
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
-    points = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
-    vectors = queries if isinstance(queries, Embeddings) else None
-    _refuse_needy(names, {"qrels": qrels, "aspects": aspects, "vectors": vectors, "answers": answers})
-    if "cos_sum" in names and points.shape[1] != space.vectors.shape[1]:
-        raise DataError(f"the queries have {points.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}")
+    query_vectors = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
+    query_embeddings = queries if isinstance(queries, Embeddings) else None
+    _check_needs(names, {"qrels": qrels, "aspects": aspects, "vectors": query_embeddings, "answers": answers})
+    if "cos_sum" in names and query_vectors.shape[1] != space.vectors.shape[1]:
+        n_dimensions = space.vectors.shape[1]
+        raise DataError(f"the queries have {query_vectors.shape[1]} dimensions, the corpus has {n_dimensions}")
 
     sets = RetrievedSets(
-        rows=ranking.index[:, :k], space=space, ids=ids, qrels=qrels, aspects=aspects, points=points, answers=answers
+        rows=ranking.index[:, :k],
+        space=space,
+        ids=query_ids,
+        qrels=qrels,
+        aspects=aspects,
+        query_vectors=query_vectors,
+        answers=answers,
     )
-    values = {name: METRICS[name].values(sets) for name in names}
-    per_query = {name: _by_query(ids, column) for name, column in values.items()}
-    mean = {name: defined_mean(column) for name, column in values.items()}
-    left_out = 0 if qrels is None else int(np.isnan(sets.relevant).sum())
-    undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
-    return Measures(k, per_query, mean, left_out, undefined, values)
+    metric_values = {metric: METRICS[metric].evaluate(sets) for metric in names}
+    per_query = {metric: _map_query_values(query_ids, values) for metric, values in metric_values.items()}
+    metric_means = {metric: mean_of_defined(values) for metric, values in metric_values.items()}
+    n_left_out = 0 if qrels is None else int(np.isnan(sets.n_relevant).sum())
+    n_undefined = {metric: int(np.isnan(values).sum()) for metric, values in metric_values.items()}
+    return Measures(k, per_query, metric_means, n_left_out, n_undefined, metric_values)
 
 
-def _by_query(ids: Sequence[str], column: np.ndarray) -> dict[str, float]:
-    """Query id → value, without NaN."""
-    defined = ~np.isnan(column)
-    return dict(zip(ids if defined.all() else compress(ids, defined), column[defined].tolist(), strict=True))
+def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
+    """Return query id → value, without NaN."""
+    is_defined = ~np.isnan(values)
+    defined_ids = query_ids if is_defined.all() else compress(query_ids, is_defined)
+    return dict(zip(defined_ids, values[is_defined].tolist(), strict=True))
 
 
-def _refuse_needy(names: Sequence[str], given: Mapping[Need, object]) -> None:
+def _check_needs(names: Sequence[str], inputs: Mapping[Need, object]) -> None:
     """Raise a DataError that names the metrics whose needs are not met."""
-    lacking = {need: [m for m in names if METRICS[m].needs == need] for need, value in given.items() if value is None}
-    problems = [
-        f"{', '.join(needy)} {'need' if len(needy) > 1 else 'needs'} {NEEDS[need]}"
-        for need, needy in lacking.items()
-        if needy
-    ]
+    problems = []
+    for need in (need for need, value in inputs.items() if value is None):
+        if needy := [name for name in names if METRICS[name].needs == need]:
+            problems.append(f"{', '.join(needy)} {'need' if len(needy) > 1 else 'needs'} {NEED_TITLES[need]}")
     if problems:
-        rest = ", ".join(m.name for m in METRICS.values() if m.needs is None or given[m.needs] is not None)
-        raise DataError(f"{'; '.join(problems)}; without, only {rest} can be measured")
+        measurable = [m.name for m in METRICS.values() if m.needs is None or inputs[m.needs] is not None]
+        raise DataError(f"{'; '.join(problems)}; without, only {', '.join(measurable)} can be measured")
 
 
-def ilad(vectors: Tensor, rows: Tensor) -> Tensor:
-    """(B,) mean of 1 − cos over the pairs of each set, float64; NaN for fewer than two documents (nnn §4.1).
+def compute_ilad(vectors: Tensor, row_index: Tensor) -> Tensor:
+    """Return the (B,) mean of 1 − cos over the pairs of each set, float64 (NNN paper, §4.1).
 
-    vectors: (n, d); rows: (B, k) int64, −1 pads. A zero row has cosine 0 to everything.
+    vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN for fewer than two documents. A zero row has cosine 0 to all.
     """
-    rows = rows.to(vectors.device)
-    parts = []
-    if len(vectors) ** 2 <= rows.numel():
-        # Very many sets over few documents: every pair once, and looked up.
-        padded = torch.nn.functional.pad(_unit(vectors.double()), (0, 0, 0, 1))
-        cosines = padded @ padded.T
-        for block in rows.split(max(1, CHUNK_NUMBERS // rows.shape[1] ** 2)):
-            pairs = cosines[block.unsqueeze(2), block.unsqueeze(1)]
-            parts.append(pairs.sum((1, 2)) - pairs.diagonal(dim1=1, dim2=2).sum(1))
+    row_index = row_index.to(vectors.device)
+    block_sums = []
+    if len(vectors) ** 2 <= row_index.numel():
+        # With very many sets over few documents it is cheaper to compute every pair once and look it up.
+        padded_vectors = torch.nn.functional.pad(_normalize_rows(vectors.double()), (0, 0, 0, 1))
+        cosines = padded_vectors @ padded_vectors.T
+        for block in row_index.split(max(1, CHUNK_NUMBERS // row_index.shape[1] ** 2)):
+            pair_cosines = cosines[block.unsqueeze(2), block.unsqueeze(1)]
+            block_sums.append(pair_cosines.sum((1, 2)) - pair_cosines.diagonal(dim1=1, dim2=2).sum(1))
     else:
-        for listed, positions in _listed(vectors, rows):
-            unit = _unit(listed)
-            ones = unit.square().sum(1)
+        for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
+            unit_vectors = _normalize_rows(unique_vectors)
+            squared_norms = unit_vectors.square().sum(1)
             # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
-            parts += [_sums(unit, block).square().sum(1) - ones[block].sum(1) for block in positions]
-    count = (rows >= 0).sum(1).double()
-    spread = 1 - torch.cat(parts) / (count * (count - 1))
-    return spread.clamp_min(0).masked_fill(count < 2, torch.nan)
+            for block in positions:
+                block_sums.append(_sum_sets(unit_vectors, block).square().sum(1) - squared_norms[block].sum(1))
+    # Each pair was summed twice, which n·(n − 1) ordered pairs account for.
+    n_returned = (row_index >= 0).sum(1).double()
+    mean_distance = 1 - torch.cat(block_sums) / (n_returned * (n_returned - 1))
+    return mean_distance.clamp_min(0).masked_fill(n_returned < 2, torch.nan)
 
 
-def cos_sum(vectors: Tensor, rows: Tensor, points: Tensor) -> Tensor:
-    """(B,) cosine of the sum of each set's vectors, as they are, with the query's, float64 (vrsd Alg. 1).
+def compute_cos_sum(vectors: Tensor, row_index: Tensor, query_vectors: Tensor) -> Tensor:
+    """Return the (B,) cosine of each set's sum of vectors with the query, float64 (VRSD paper, Alg. 1).
 
-    vectors: (n, d); rows: (B, k) int64, −1 pads; points: (B, d). NaN for no document, 0 where the sum or the query is
-    zero.
+    vectors: (n, d), not normalised; row_index: (B, k) int64, −1 pads; query_vectors: (B, d). NaN for an empty set, 0
+    where the sum or the query is zero.
     """
-    points = points.to(vectors.device)
-    parts: list[Tensor] = []
-    done = 0
-    for listed, positions in _listed(vectors, rows):
+    query_vectors = query_vectors.to(vectors.device)
+    block_cosines: list[Tensor] = []
+    n_done = 0
+    for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
         for block in positions:
-            query = _unit(points[done : done + len(block)].double())
-            parts.append((_unit(_sums(listed, block)) * query).sum(1))
-            done += len(block)
-    return torch.cat(parts).masked_fill((rows < 0).all(1).to(vectors.device), torch.nan)
+            unit_queries = _normalize_rows(query_vectors[n_done : n_done + len(block)].double())
+            block_cosines.append((_normalize_rows(_sum_sets(unique_vectors, block)) * unit_queries).sum(1))
+            n_done += len(block)
+    return torch.cat(block_cosines).masked_fill((row_index < 0).all(1).to(vectors.device), torch.nan)
 
 
-def redundancy(vectors: Tensor, rows: Tensor) -> Tensor:
-    """(B,) share of each set's documents that have a cosine of REDUNDANT or more with one listed before, float64.
+def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
+    """Return the (B,) share of each set's documents that are near-duplicates of an earlier one, float64.
 
-    vectors: (n, d); rows: (B, k) int64, −1 pads. NaN for no document, 0 for one. A zero row has cosine 0 to everything.
+    Near-duplicates have a cosine of REDUNDANT_COSINE or more. vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN
+    for an empty set, 0 for one document. A zero row has cosine 0 to all.
     """
-    n, k = len(vectors), rows.shape[1]
-    rows = rows.to(vectors.device)
-    # Many queries over few documents: every pair once, at several times the pace of many small products.
-    whole = None
-    if n <= GRAM_ROWS and n * n <= 4 * k * rows.numel():
-        unit = _unit(vectors.double())
-        whole = unit @ unit.T
-    before = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
-    parts = []
-    for block in rows.split(max(1, CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
-        returned, chosen = block >= 0, block.clamp_min(0)
-        if whole is not None:
-            cosines = whole[chosen.unsqueeze(2), chosen.unsqueeze(1)]
+    n, k = len(vectors), row_index.shape[1]
+    row_index = row_index.to(vectors.device)
+    # For many queries over few documents one product of all pairs is several times faster than many small ones.
+    corpus_cosines = None
+    if n <= GRAM_ROWS and n * n <= 4 * k * row_index.numel():
+        unit_vectors = _normalize_rows(vectors.double())
+        corpus_cosines = unit_vectors @ unit_vectors.T
+    # Only documents above another one can make it redundant.
+    is_earlier = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
+    block_shares = []
+    for block in row_index.split(max(1, MAX_CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
+        returned, padded_index = block >= 0, block.clamp_min(0)
+        if corpus_cosines is not None:
+            cosines = corpus_cosines[padded_index.unsqueeze(2), padded_index.unsqueeze(1)]
         else:
-            unit = _unit(vectors[chosen].double())
-            cosines = torch.bmm(unit, unit.transpose(1, 2))
-        alike = (cosines >= REDUNDANT) & before & returned.unsqueeze(1)
-        parts.append((alike.any(2) & returned).sum(1) / returned.sum(1).double())
-    return torch.cat(parts)
+            unit_vectors = _normalize_rows(vectors[padded_index].double())
+            cosines = torch.bmm(unit_vectors, unit_vectors.transpose(1, 2))
+        is_alike = (cosines >= REDUNDANT_COSINE) & is_earlier & returned.unsqueeze(1)
+        block_shares.append((is_alike.any(2) & returned).sum(1) / returned.sum(1).double())
+    return torch.cat(block_shares)
 
 
-def _listed(vectors: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
-    """Block by block: the vectors that rows, (B, k), list, each once, in float64, zero for pads; and where each of
-    them is, in parts (b, k) of so few queries that their sums stay in the cache."""
-    rows = rows.to(vectors.device)
-    width = vectors.shape[1]
-    for block in rows.split(max(1, CHUNK_NUMBERS // (rows.shape[1] * width))):
-        used, positions = block.unique(return_inverse=True)
-        listed = vectors[used.clamp_min(0)].double().masked_fill_((used < 0).unsqueeze(1), 0)
-        yield listed, positions.split(max(1, CACHED_NUMBERS // (4 * width)))
+def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
+    """Yield the distinct vectors of a block of (B, k) rows in float64, zero for pads, and positions in them.
+
+    The positions come in parts (b, k) of so few queries that their sums stay in the cache.
+    """
+    row_index = row_index.to(vectors.device)
+    n_dimensions = vectors.shape[1]
+    for block in row_index.split(max(1, CHUNK_NUMBERS // (row_index.shape[1] * n_dimensions))):
+        # Sets of neighbouring queries share documents, so each vector is converted once a block.
+        rows_used, positions = block.unique(return_inverse=True)
+        unique_vectors = vectors[rows_used.clamp_min(0)].double().masked_fill_((rows_used < 0).unsqueeze(1), 0)
+        yield unique_vectors, positions.split(max(1, MAX_CACHED_NUMBERS // (4 * n_dimensions)))
 
 
-def _sums(listed: Tensor, index: Tensor) -> Tensor:
-    """(b, d) sums of the rows of listed at (b, k)."""
-    return embedding_bag(index, listed, mode="sum")
+def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
+    """Return the (b, d) sums of the vectors at the (b, k) positions."""
+    # embedding_bag sums rows without building the (b, k, d) tensor.
+    return embedding_bag(position_index, unique_vectors, mode="sum")
 
 
-def _unit(rows: Tensor) -> Tensor:
-    """Rows of length 1; zero rows stay."""
-    length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    return rows / length.masked_fill(length == 0, 1)
+def _normalize_rows(vectors: Tensor) -> Tensor:
+    """Scale rows to length 1; zero rows stay."""
+    row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / row_norms.masked_fill(row_norms == 0, 1)
 
 
-def _discounted(grades: np.ndarray) -> np.ndarray:
-    sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
-    return sums
+def _discount_grades(grades: np.ndarray) -> np.ndarray:
+    # Järvelin & Kekäläinen 2002: the grade at rank r counts 1 / log2(r + 1).
+    discounted_sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
+    return discounted_sums

@@ -1,4 +1,4 @@
-"""Decoders side by side: the queries that all of them answered, and the names that tell them apart."""
+"""Alignment of decoders' results on common queries, and short names that distinguish decoders."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,80 +13,88 @@ from engine.errors import DataError, ParamError
 from engine.params import Choice, Flag, Param, Text, form_of
 from engine.stages import methods
 
-SAME = 1e-9
-"""Values that differ by no more are equal: the last bits depend on the order of a set and on the machine."""
+TIE_TOLERANCE = 1e-9
+"""Values that differ by no more are ties: the last bits depend on the order of a set and on the machine."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
-    """Cells on the queries for which each of them has every metric."""
+class AlignedCells:
+    """Cells restricted to the queries for which each of them has every metric."""
 
-    points: tuple[Any, ...]  # of one k and split, each decoder once
-    queries: tuple[str, ...]  # their ids, sorted, so that nothing depends on the order in which anything was given
-    values: Mapping[str, np.ndarray]  # metric → (queries, points)
-    asked: int  # number of queries that all were asked
-    left_out: tuple[Any, ...]  # cells that have the metrics on no query at all, as where nothing was returned
+    cells: tuple[Any, ...]  # of one k and split, each decoder once
+    queries: tuple[str, ...]  # their ids, sorted, so that results do not depend on the order of the input
+    values: Mapping[str, np.ndarray]  # metric → (queries, cells)
+    n_common: int  # number of queries that all cells have, before those without a value are dropped
+    left_out: tuple[Any, ...]  # cells that have the metrics on no query, as where nothing was returned
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The points' names, in their order."""
-        return names(self.points)
+        """The short names of the cells, in their order."""
+        return short_names(self.cells)
 
 
-def cells_at(points: Iterable[Any], k: int) -> list[Any]:
-    """The points of one k and one split; raises ParamError or DataError where there are none, or several splits."""
-    k, given = SET_SIZE.check(k), list(points)
-    cells = [p for p in given if p.k == k]
+def select_cells(points: Iterable[Any], k: int) -> list[Any]:
+    """Select the cells at k; raise ParamError or DataError if there are none or they are of several splits."""
+    k, all_cells = SET_SIZE.check(k), list(points)
+    cells = [cell for cell in all_cells if cell.k == k]
     if not cells:
-        sizes = ", ".join(map(str, sorted({p.k for p in given}))) or "none"
-        raise DataError(f"no point was measured at k = {k}; k of the points: {sizes}")
-    if len(splits := {str(getattr(p, "split", "")) for p in cells}) > 1:
-        raise DataError(f"points must be of one split; got {', '.join(sorted(splits))}")
+        measured_sizes = ", ".join(map(str, sorted({cell.k for cell in all_cells}))) or "none"
+        raise DataError(f"no point was measured at k = {k}; k of the points: {measured_sizes}")
+    if len(split_names := {str(getattr(cell, "split", "")) for cell in cells}) > 1:
+        raise DataError(f"points must be of one split; got {', '.join(sorted(split_names))}")
     return cells
 
 
-def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
-    """What points at k have in common; points: `Point`s, or anything with its k, label, queries, values and decoder.
+def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
+    """Restrict the cells at k to the queries for which all of them have every metric.
 
-    A decoder given twice with the same values counts once. Raises ParamError or DataError: nothing at this k, a metric
-    that was not measured, several splits, one decoder with differing values, no query in common.
+    points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given twice with
+    equal values counts once. Raises ParamError or DataError: no cell at this k, a metric that was not measured, several
+    splits, one decoder with different values, no common query.
     """
     by_label: dict[str, Any] = {}
-    for point in cells_at(points, k):
-        if missing := [m for m in metrics if m not in point.values]:
-            measured = ", ".join(point.values) or "nothing"
-            raise ParamError(f"{', '.join(missing)} was not measured for {point.label}; it has {measured}")
-        other = by_label.setdefault(point.label, point)
-        if other is point:
+    for cell in select_cells(points, k):
+        if missing_metrics := [metric for metric in metrics if metric not in cell.values]:
+            measured = ", ".join(cell.values) or "nothing"
+            raise ParamError(f"{', '.join(missing_metrics)} was not measured for {cell.label}; it has {measured}")
+        known_cell = by_label.setdefault(cell.label, cell)
+        if known_cell is cell:
             continue
-        if other.queries != point.queries or not all(
-            np.allclose(other.values[m], point.values[m], rtol=0, atol=SAME, equal_nan=True) for m in metrics
+        # The same decoder measured twice must agree, or a comparison would depend on the order of the cells.
+        if known_cell.queries != cell.queries or not all(
+            np.allclose(known_cell.values[metric], cell.values[metric], rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
+            for metric in metrics
         ):
-            raise DataError(f"two points are called {point.label} and differ: compare those of one data set at a time")
-    cells = list(by_label.values())
-    has = {p.label: np.all([np.isfinite(p.values[m]) for m in metrics], axis=0) for p in cells}
-    compared = tuple(p for p in cells if has[p.label].any())
-    what = " and ".join(dict.fromkeys(metrics))
+            raise DataError(f"two points are called {cell.label} and differ: compare those of one data set at a time")
+    distinct = list(by_label.values())
+    is_defined = {}
+    for cell in distinct:
+        is_defined[cell.label] = np.all([np.isfinite(cell.values[metric]) for metric in metrics], axis=0)
+    compared = tuple(cell for cell in distinct if is_defined[cell.label].any())
+    metric_names = " and ".join(dict.fromkeys(metrics))
     if not compared:
-        raise DataError(f"no point has {what} at k = {k} on any query")
-    common = sorted(set.intersection(*map(set, {p.queries for p in compared})))
-    rows = {}
-    for order in {p.queries for p in compared}:
-        position = {query: row for row, query in enumerate(order)}
-        rows[order] = np.array([position[query] for query in common], dtype=int)
-    everywhere = np.all([has[p.label][rows[p.queries]] for p in compared], axis=0)
+        raise DataError(f"no point has {metric_names} at k = {k} on any query")
+    common_queries = sorted(set.intersection(*map(set, {cell.queries for cell in compared})))
+    # Cells of one sweep share a tuple of queries, so its row numbers are computed once.
+    common_rows = {}
+    for query_order in {cell.queries for cell in compared}:
+        row_of = {query_id: row_number for row_number, query_id in enumerate(query_order)}
+        common_rows[query_order] = np.array([row_of[query_id] for query_id in common_queries], dtype=int)
+    everywhere = np.all([is_defined[cell.label][common_rows[cell.queries]] for cell in compared], axis=0)
     if not everywhere.any():
-        scarce = min(compared, key=lambda p: (has[p.label].sum(), p.label))
+        # The error names the cell whose removal helps most.
+        scarcest_cell = min(compared, key=lambda cell: (is_defined[cell.label].sum(), cell.label))
         raise DataError(
-            f"no query has {what} for every point; {scarce.label} has it for the fewest, "
-            f"{has[scarce.label].sum():,} of {len(scarce.queries):,}: leave it out"
+            f"no query has {metric_names} for every point; {scarcest_cell.label} has it for the fewest, "
+            f"{is_defined[scarcest_cell.label].sum():,} of {len(scarcest_cell.queries):,}: leave it out"
         )
-    values = {
-        m: np.stack([np.asarray(p.values[m], np.float64)[rows[p.queries]][everywhere] for p in compared], axis=1)
-        for m in metrics
-    }
-    queries = tuple(compress(common, everywhere))
-    return Shared(compared, queries, values, len(common), tuple(p for p in cells if not has[p.label].any()))
+    aligned_values = {}
+    for metric in metrics:
+        columns = [np.asarray(cell.values[metric], np.float64)[common_rows[cell.queries]] for cell in compared]
+        aligned_values[metric] = np.stack([column[everywhere] for column in columns], axis=1)
+    left_out = tuple(cell for cell in distinct if not is_defined[cell.label].any())
+    aligned_queries = tuple(compress(common_queries, everywhere))
+    return AlignedCells(compared, aligned_queries, aligned_values, len(common_queries), left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,127 +107,129 @@ class QueryDifference:
     difference: float  # value − baseline, 0 for a tie
 
 
-def by_query(
-    point: Any, baseline: Any, metric: str, k: int = 10, *, among: Iterable[Any] = ()
+def rank_query_differences(
+    compared_cell: Any, baseline: Any, metric: str, k: int = 10, *, other_cells: Iterable[Any] = ()
 ) -> tuple[QueryDifference, ...]:
-    """The queries from the most won to the most lost, ties in between by id.
+    """Return the queries from the largest gain to the largest loss, ties by id.
 
-    point, baseline: of a sweep at k; among: the points they were compared with, so that the queries are the same as
-    there: those for which all have the metric. Raises ParamError or DataError.
+    compared_cell, baseline: cells at k; other_cells: cells of the same comparison, which restrict the queries to those
+    for which all have the metric. Raises ParamError or DataError.
     """
-    common = shared([point, baseline, *among], (metric,), k)
-    labels = [p.label for p in common.points]
-    columns = (common.values[metric][:, labels.index(p.label)].tolist() for p in (point, baseline))
-    rows = [
-        QueryDifference(query, a, b, a - b if abs(a - b) > SAME else 0.0)
-        for query, a, b in zip(common.queries, *columns, strict=True)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.difference, row.query)))
+    aligned = align_on_common_queries([compared_cell, baseline, *other_cells], (metric,), k)
+    cell_labels = [cell.label for cell in aligned.cells]
+    columns = (aligned.values[metric][:, cell_labels.index(cell.label)] for cell in (compared_cell, baseline))
+    differences = []
+    for query_id, value, other_value in zip(aligned.queries, *map(np.ndarray.tolist, columns), strict=True):
+        difference = value - other_value if abs(value - other_value) > TIE_TOLERANCE else 0.0
+        differences.append(QueryDifference(query_id, value, other_value, difference))
+    return tuple(sorted(differences, key=lambda row: (-row.difference, row.query)))
 
 
-def scorers_matter(points: Iterable[Any]) -> bool:
-    """Whether the points differ in their scorers, or rerank; a run of another system has none."""
-    chains = {chain_of(p.decoder) for p in points if p.decoder.get("retrieve")}
-    return len(chains) > 1 or any(rerank for _, rerank in chains)
+def needs_scorer_names(points: Iterable[Any]) -> bool:
+    """Return True if cells differ in their scorers or rerank; a run of another system has no scorers."""
+    scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
+    return len(scorer_chains) > 1 or any(reranker for _, reranker in scorer_chains)
 
 
-def chain_of(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """The scorers of a decoder, its stages as plain values: equal where they and their parameters are."""
-    retrieve, rerank = (frozenset((decoder.get(role) or {}).items()) for role in ("retrieve", "rerank"))
+def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
+    """Return the scorers of a decoder, given as plain values, in a form that compares with their parameters."""
+    retrieve, rerank = (frozenset((decoder.get(stage_role) or {}).items()) for stage_role in ("retrieve", "rerank"))
     return retrieve, rerank
 
 
-def display(name: str, values: Mapping[str, str]) -> str:
-    """A stage for people: title, numbers with their symbols, words: "MMR · λ 0.8", "Hybrid · λ 1 · rrf"."""
-    declared, spec = declared_by(name), methods().get(name)
-    numbers, words = [], []
-    for param, text in values.items():
-        known = form_of(declared[param], values)[1] if param in declared else None
-        match known:
+def format_stage(name: str, texts: Mapping[str, str]) -> str:
+    """Format a stage for people: title, symbols and numbers, words: "MMR · λ 0.8", "Hybrid · λ 1 · rrf"."""
+    declared, spec = declared_parameters(name), methods().get(name)
+    number_parts, word_parts = [], []
+    for param, value_text in texts.items():
+        form = form_of(declared[param], texts)[1] if param in declared else None
+        match form:
             case Flag() as flag:
-                words.append(flag.label if text == flag.text(True) else f"no {flag.label}")
-            case Choice(words=said, options=options) if said:
-                words.append(said[options.index(text)])
-            case Choice() | Text() if text[:1].isalpha():
-                words.append(text)
+                word_parts.append(flag.label if value_text == flag.text(True) else f"no {flag.label}")
+            case Choice(words=option_words, options=options) if option_words:
+                word_parts.append(option_words[options.index(value_text)])
+            case Choice() | Text() if value_text[:1].isalpha():
+                word_parts.append(value_text)
             case _:
-                numbers.append(f"{known.symbol if known else param} {text.removesuffix('.0')}")
-    return " · ".join(filter(None, [spec.title if spec else name, " ".join(numbers), *words]))
+                number_parts.append(f"{form.symbol if form else param} {value_text.removesuffix('.0')}")
+    return " · ".join(filter(None, [spec.title if spec else name, " ".join(number_parts), *word_parts]))
 
 
-def promise(stage: Mapping[str, Any]) -> str:
-    """What names of a stage always say: "filled to k"; stage: as plain values. "" where there is nothing."""
-    declared = declared_by(stage["name"])
-    said = (form.words[form.options.index(stage[n])] for n, form in declared.items() if n in stage and _is_said(form))
-    return ", ".join(said)
+def describe_guarantee(stage: Mapping[str, Any]) -> str:
+    """Return the words that a stage's name always has, as "filled to k"; stage: as plain values."""
+    declared = declared_parameters(stage["name"])
+    worded = [(param, form) for param, form in declared.items() if param in stage and _has_wording(form)]
+    return ", ".join(form.words[form.options.index(stage[param])] for param, form in worded)
 
 
-def _is_said(param: Param | None) -> bool:
+def _has_wording(param: Param | None) -> bool:
     return isinstance(param, Choice) and bool(param.words)
 
 
-def written_out(name: str, values: Mapping[str, str]) -> str:
-    """A stage as files and code write it: name(l1=0.1, l2=0.1)."""
-    shown = ", ".join(f"{n}={value}" for n, value in values.items())
-    return f"{name}({shown})" if shown else name
+def format_stage_call(name: str, texts: Mapping[str, str]) -> str:
+    """Format a stage as files and code do: name(l1=0.1, l2=0.1)."""
+    arguments = ", ".join(f"{param}={value_text}" for param, value_text in texts.items())
+    return f"{name}({arguments})" if arguments else name
 
 
-Style = Callable[[str, Mapping[str, str]], str]
-"""Writes a stage, of its name and its shown values."""
+StageFormat = Callable[[str, Mapping[str, str]], str]
+"""Function that formats a stage from its name and its visible values."""
 
 
-def names(points: Sequence[Any], style: Style = display) -> tuple[str, ...]:
-    """Short names that tell decoders apart: the scorers go without saying where all have the same and none reranks."""
-    scorers = scorers_matter(points)
-    return tuple(name_of(p.decoder, scorers, style=style) for p in points)
+def short_names(cells: Sequence[Any], stage_format: StageFormat = format_stage) -> tuple[str, ...]:
+    """Return short names that distinguish decoders; scorers are named only if they differ or one reranks."""
+    with_scorers = needs_scorer_names(cells)
+    return tuple(format_decoder(cell.decoder, with_scorers, stage_format=stage_format) for cell in cells)
 
 
-def name_of(
+def format_decoder(
     decoder: Mapping[str, Any],
-    scorers: bool = True,
-    without: tuple[str, str] | None = None,
-    style: Style = display,
+    with_scorers: bool = True,
+    omitted: tuple[str, str] | None = None,
+    stage_format: StageFormat = format_stage,
 ) -> str:
-    """A decoder as pages and charts write it, "MMR · λ 0.8": advanced parameters only where not at their default, or
-    where their words always have to be said.
+    """Format a decoder as pages and charts do, "MMR · λ 0.8".
 
-    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
+    An advanced parameter appears if it is not at its default or is a choice with words. decoder: its stages as plain
+    values; with_scorers: name the scorers too; omitted: a (stage, parameter) to leave out.
     """
-    parts = []
-    for role in ("retrieve", "rerank", "select") if scorers else ("select",):
-        if stage := decoder.get(role):
-            declared = declared_by(stage["name"])
-            shown = {
-                name: declared[name].text(value) if name in declared else str(value)
-                for name, value in stage.items()
-                if name != "name" and (role, name) != without
-                if name not in declared
-                or not declared[name].advanced
-                or value != declared[name].default
-                or (style is display and _is_said(declared[name]))
+    stage_texts = []
+    for stage_role in ("retrieve", "rerank", "select") if with_scorers else ("select",):
+        if stage := decoder.get(stage_role):
+            declared = declared_parameters(stage["name"])
+            texts = {
+                param: declared[param].text(value) if param in declared else str(value)
+                for param, value in stage.items()
+                if param != "name" and (stage_role, param) != omitted
+                if param not in declared
+                or not declared[param].advanced
+                or value != declared[param].default
+                or (stage_format is format_stage and _has_wording(declared[param]))
             }
-            parts.append(style(stage["name"], shown))
-    pool = decoder.get("depth") if without != ("", "depth") else None
-    return " → ".join(parts) + (f" [pool {pool}]" if pool else "")
+            stage_texts.append(stage_format(stage["name"], texts))
+    # The pool is omitted by the stage "", as it belongs to none.
+    pool_depth = decoder.get("depth") if omitted != ("", "depth") else None
+    return " → ".join(stage_texts) + (f" [pool {pool_depth}]" if pool_depth else "")
 
 
-def none_last(value: Any) -> tuple[bool, Any]:
-    """A sort key: numbers in order, None after them, as declared grids have it."""
+def none_last_key(value: Any) -> tuple[bool, Any]:
+    """Return a sort key that puts numbers in order and None after them, as declared grids do."""
     return (value is None, 0 if value is None else value)
 
 
-def varying(cells: Sequence[Any]) -> list[str]:
-    """The parameters of the selector of cells that have more than one value, as declared."""
-    return [name for name in cells[0].decoder["select"] if len({p.decoder["select"].get(name) for p in cells}) > 1]
+def varying_parameters(cells: Sequence[Any]) -> list[str]:
+    """Return the selector's parameters that have more than one value among the cells, in declared order."""
+    stages = [cell.decoder["select"] for cell in cells]
+    return [name for name in stages[0] if len({stage.get(name) for stage in stages}) > 1]
 
 
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
-    """A parameter of the selector in the form in which all cells mean it; as declared where they differ."""
-    forms = {form_of(param, p.decoder["select"])[1] for p in cells}
-    return forms.pop() if len(forms) == 1 else param
+    """Return the variant of a selector's parameter that all cells use; the declaration if they differ."""
+    param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
+    return param_forms.pop() if len(param_forms) == 1 else param
 
 
-def declared_by(name: str) -> Mapping[str, Any]:
-    """The declared parameters of a stage by name; none for a stage that is not registered here."""
+def declared_parameters(name: str) -> Mapping[str, Any]:
+    """Return the declared parameters of a stage by name; empty for a stage that is not registered."""
     spec = methods().get(name)
-    return {p.name: p for p in spec.params} if spec else {}
+    return {param.name: param for param in spec.params} if spec else {}

@@ -1,4 +1,4 @@
-"""What a query gets at every value of a weight: its rankings over λ, and its documents' weights over λ₁."""
+"""Paths over a parameter: a query's rankings over λ, and its documents' weights over λ₁."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,15 +31,15 @@ from engine.space import Space
 from engine.stages import Selector, make, make_selector, spec_of
 from engine.values import Ranking
 
-LOWEST = Real(0.001, "λ₁", 1e-9, name="lowest", help="Where the path ends.")
+PATH_END = Real(0.001, "λ₁", 1e-9, name="lowest", help="Where the path ends.")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Path:
     """One query's rankings at every value of a selector's parameter in an interval.
 
-    selector: with its other parameters; k: how many documents; parameter: λ, its range the interval; candidates: what
-    is chosen from; lines: the pieces as they were found
+    selector: with its other parameters; k: the size of the rankings; parameter: λ, with the interval as its range;
+    candidates: the documents to choose from; lines: the pieces of the path
     """
 
     selector: Selector
@@ -53,7 +53,7 @@ class Path:
 
     @cached_property
     def breakpoints(self) -> np.ndarray:
-        """(m − 1,) where the ranking changes, ascending, within the rounding of its gains.
+        """The (m − 1,) values where the ranking changes, ascending, within the rounding of its gains.
 
         That is about 1e-14 of the gains' size over the difference of their slopes: nearer than that, `at` asks the
         selector. Where two documents' lines agree to rounding all along, only `at` tells which of them comes first.
@@ -63,38 +63,41 @@ class Path:
 
     @cached_property
     def rankings(self) -> np.ndarray:
-        """(m, k) the rows between neighbouring breakpoints, best first, −1 pads."""
-        return self._rows(self.lines.picks[self.lines.last])
+        """The (m, k) rows between neighbouring breakpoints, best first, −1 pads."""
+        return self._pad_rows(self.lines.picks[self.lines.last])
 
     @cached_property
     def gains(self) -> np.ndarray:
-        """(m, 2, k) a and b of each pick: its gain at λ is λ·a + (1 − λ)·b."""
+        """The (m, 2, k) numbers a and b of each pick: its gain at λ is λ·a + (1 − λ)·b."""
         gains: np.ndarray = self.lines.gains[self.lines.last]
         return np.pad(gains, ((0, 0), (0, 0), (0, self.k - gains.shape[2])))
 
     def at(self, value: float) -> Ranking:
-        """The ranking at one value, rows and gains those that engine.select and engine.decode give.
+        """Return the ranking at one value, with the rows and gains of engine.select and engine.decode.
 
-        Read from the lines where no rounding decides, else computed by the selector. Raises ParamError outside the
+        It is read from the lines unless rounding decides; then the selector computes it. Raises ParamError outside the
         interval.
         """
         value = self.parameter.check(value)
-        piece = self.lines.piece(value)
-        if piece is None:
+        piece_index = self.lines.piece(value)
+        # Near a breakpoint rounding decides the order, so the selector itself is asked.
+        if piece_index is None:
             settings = {**values_of(self.selector), self.parameter.name: value}
             selector = make_selector(self.selector.spec.name, **settings)
             return select_from(selector, ScoredCandidates(self.candidates, self.candidates.relevance[0], False), self.k)
         device = self.candidates.relevance.device
-        gain = self.lines.gain(piece, value)
-        gain = np.pad(np.where(self.lines.picks[piece] < 0, 0.0, gain), (0, self.k - len(gain)))
-        index = self._rows(self.lines.picks[piece][None])
-        info = {"candidates": self.candidates.count}
-        return Ranking(torch.from_numpy(index).to(device), torch.from_numpy(gain[None]).to(device), (info,))
+        pick_gains = self.lines.gain(piece_index, value)
+        pick_gains = np.pad(np.where(self.lines.picks[piece_index] < 0, 0.0, pick_gains), (0, self.k - len(pick_gains)))
+        row_index = self._pad_rows(self.lines.picks[piece_index][None])
+        ranking_info = {"candidates": self.candidates.count}
+        return Ranking(
+            torch.from_numpy(row_index).to(device), torch.from_numpy(pick_gains[None]).to(device), (ranking_info,)
+        )
 
-    def _rows(self, picks: np.ndarray) -> np.ndarray:
-        pool = self.candidates.pool
-        rows = picks if pool is None else np.where(picks < 0, -1, pool[0].cpu().numpy()[picks])
-        return np.pad(rows, ((0, 0), (0, self.k - picks.shape[1])), constant_values=-1)
+    def _pad_rows(self, picks: np.ndarray) -> np.ndarray:
+        pool_rows = self.candidates.pool
+        corpus_rows = picks if pool_rows is None else np.where(picks < 0, -1, pool_rows[0].cpu().numpy()[picks])
+        return np.pad(corpus_rows, ((0, 0), (0, self.k - picks.shape[1])), constant_values=-1)
 
 
 @without_autocast
@@ -107,101 +110,160 @@ def path(
     depth: int | None = None,
     **fixed: Any,
 ) -> list[Path]:
-    """Each query's rankings at every λ of an interval, exactly: a list, one Path a query.
+    """Compute each query's rankings at every λ of an interval, exactly.
 
-    selector: its name (`fixed`: the other parameters) or a stage, whose own λ does not count; space: a Space with what
-    decode takes as queries, or (n, d) vectors with what select takes; interval: lowest and highest λ, for nnn λ₁;
-    depth: choose from the most relevant only. There is a path where all gains are lines in λ. Raises ParamError or
-    DataError.
+    A selector has a path if all its gains are lines in λ.
+
+    Parameters
+    ----------
+    selector : its name, or a stage, whose own λ is ignored.
+    space : a Space, or (n, d) vectors.
+    queries : as `decode` (with a Space) or `select` (with vectors) takes them.
+    k : the size of the rankings.
+    interval : the lowest and the highest λ; λ₁ for a selector with weights.
+    depth : the number of most relevant documents to choose from, by default all.
+    **fixed : the selector's other parameters.
+
+    Returns
+    -------
+    list of Path : one for each query.
+
+    Raises
+    ------
+    ParamError, DataError : if the selector has no path, or an argument is invalid.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> vectors, query = torch.eye(3), torch.tensor([[1.0, 0.5, 0.25]])
+    >>> engine.path(list(engine.methods("selector"))[1], vectors, query, k=2)[0].at(0.5).index.tolist()
+    [[0, 1]]
     """
-    stage = stage_with_path(selector, fixed)
+    stage = make_path_stage(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
-    parameter = _over(stage, interval)
-    matrix, points = searched(space, queries)
-    rows = matrix.vectors
-    check_dimension("queries", points, rows, "the vectors", "have")
-    whole = Candidates(rows, products(rows, points), points, matrix)
-    c = pooled(whole, min(depth or len(rows), len(rows)))
-    found = stage.lambda_path(c, min(k, c.count), (parameter.low, parameter.high))
+    parameter = _restrict_parameter(stage, interval)
+    matrix, query_vectors = searched(space, queries)
+    corpus_vectors = matrix.vectors
+    check_dimension("queries", query_vectors, corpus_vectors, "the vectors", "have")
+    full_corpus = Candidates(corpus_vectors, products(corpus_vectors, query_vectors), query_vectors, matrix)
+    candidates = pooled(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)))
+    query_lines = stage.lambda_path(candidates, min(k, candidates.count), (parameter.low, parameter.high))
     return [
-        Path(selector=stage, k=k, parameter=parameter, candidates=problem(c, b), lines=lines)
-        for b, lines in enumerate(found)
+        Path(selector=stage, k=k, parameter=parameter, candidates=problem(candidates, query_index), lines=lines)
+        for query_index, lines in enumerate(query_lines)
     ]
 
 
-def stage_with_path(selector: str | Selector, fixed: Mapping[str, Any]) -> Selector:
-    """A selector that has a path, from its name and other parameters. Raises ParamError."""
+def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -> Selector:
+    """Make a selector that has a path from its name and other parameters. Raises ParamError."""
     stage = selector if isinstance(selector, Selector) else None
-    cls = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
-    if cls.path_parameter in fixed:
-        raise ParamError(f"{cls.path_parameter} is what the path runs over; pass interval=(lowest, highest) instead")
-    if stage and fixed:
-        raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(fixed)} as well")
-    stage = stage or make_selector(cast(str, selector), **fixed)
+    stage_class = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
+    if stage_class.path_parameter in fixed_params:
+        raise ParamError(
+            f"{stage_class.path_parameter} is what the path runs over; pass interval=(lowest, highest) instead"
+        )
+    if stage and fixed_params:
+        raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(fixed_params)} as well")
+    stage = stage or make_selector(cast(str, selector), **fixed_params)
     if stage.no_path is not None:
         raise ParamError(stage.no_path)
     return stage
 
 
-def path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:
-    """The ends of an interval of a path, checked."""
-    over = _over(stage, interval)
-    return over.low, over.high
+def check_path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:
+    """Check the interval of a path and return its ends."""
+    path_param = _restrict_parameter(stage, interval)
+    return path_param.low, path_param.high
 
 
-def _over(stage: Selector, interval: Sequence[float]) -> Real:
-    """The parameter that the path runs over, its range cut to the interval."""
-    declared = next((p for p in stage.spec.params if p.name == stage.path_parameter), None)
-    over = declared if isinstance(declared, Real) else Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
-    ends = list(interval) if isinstance(interval, Sequence | np.ndarray) and not isinstance(interval, str) else []
-    if len(ends) != 2:
-        raise ParamError(f"interval must be two numbers, the lowest and the highest {over.symbol}; got {interval!r}")
-    low, high = (over.check(end) for end in ends)
+def _restrict_parameter(stage: Selector, interval: Sequence[float]) -> Real:
+    """Return the parameter that the path runs over, with the interval as its range."""
+    declared_param = next((param for param in stage.spec.params if param.name == stage.path_parameter), None)
+    path_param = (
+        declared_param if isinstance(declared_param, Real) else Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
+    )
+    interval_ends = (
+        list(interval) if isinstance(interval, Sequence | np.ndarray) and not isinstance(interval, str) else []
+    )
+    if len(interval_ends) != 2:
+        raise ParamError(
+            f"interval must be two numbers, the lowest and the highest {path_param.symbol}; got {interval!r}"
+        )
+    low, high = (path_param.check(interval_end) for interval_end in interval_ends)
     if low > high:
-        raise ParamError(f"interval must begin with the lowest {over.symbol}; got {interval!r}")
-    return replace(over, low=low, high=high, variants=())
+        raise ParamError(f"interval must begin with the lowest {path_param.symbol}; got {interval!r}")
+    return replace(path_param, low=low, high=high, variants=())
 
 
 def weight_path(
     space: Space | Any, query: QueryLike | Any, l2: float = 0.1, lowest: float = 0.001, pool: int | None = None
 ) -> WeightPath:
-    """The minimiser of nnn's objective at every λ₁ from the best score down to `lowest`, for one query.
+    """Compute the minimiser of the NNN objective (eq. 1) at every λ₁ from the best score down to `lowest`.
 
-    space: a Space, or (n, d) vectors; query: one query, as decode (with a Space) or select (with vectors) takes it; l2:
-    λ₂; pool: of the most relevant only. The path is made of straight lines between kinks; `path.at(l1)` reads it, and
-    `path.residual` certifies all of it. Raises ParamError or DataError. NNN paper, eq. 1.
+    The path consists of straight lines between kinks; its `residual` certifies all of it.
+
+    Parameters
+    ----------
+    space : a Space, or (n, d) vectors.
+    query : one query, as `decode` (with a Space) or `select` (with vectors) takes it.
+    l2 : λ₂.
+    lowest : the λ₁ where the path ends.
+    pool : the number of most relevant documents to weigh, by default all.
+
+    Returns
+    -------
+    WeightPath : `path.at(l1)` returns the weights at one λ₁.
+
+    Raises
+    ------
+    ParamError, DataError : if an argument is invalid or the dimensions differ.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> engine.weight_path(torch.eye(2), torch.tensor([[1.0, 0.5]]), lowest=0.25).finished
+    True
     """
-    path = path_of(make("nnn", l2=l2), space, query, lowest, pool)
+    path = compute_weight_path(make("nnn", l2=l2), space, query, lowest, pool)
     assert path is not None, "nnn's answer is made of weights"
     return path
 
 
 @without_autocast
-def path_of(
+def compute_weight_path(
     selector: Selector,
     space: Space | Any,
     query: QueryLike | Any,
     lowest: float = 0.001,
     pool: int | None = None,
-    rows: Tensor | None = None,
+    pool_rows: Tensor | None = None,
 ) -> WeightPath | None:
-    """The same for any selector: None for those whose answer is not made of weights.
+    """Compute the weight path of any selector; None if its answer is not made of weights.
 
-    rows: the pool itself, ascending, where another scorer than the inner product chose it.
+    pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """
-    lowest, pool = LOWEST.check(lowest), POOL.check(pool)
-    matrix, points = searched(space, query)
-    if len(points) != 1:
-        raise ParamError(f"query must be one query; got {len(points)}")
-    if points.shape[1] != matrix.vectors.shape[1]:
-        raise DataError(f"query must have the vectors' dimension, {matrix.vectors.shape[1]}; got {points.shape[1]}")
-    c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    if rows is None:
-        if pool is None or pool >= c.count:
-            return selector.weights_path(c, lowest)
-        rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
-    part = Matrix(matrix.vectors[rows])
-    path = selector.weights_path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
-    if path is None:
+    lowest, pool = PATH_END.check(lowest), POOL.check(pool)
+    matrix, query_vectors = searched(space, query)
+    if len(query_vectors) != 1:
+        raise ParamError(f"query must be one query; got {len(query_vectors)}")
+    if query_vectors.shape[1] != matrix.vectors.shape[1]:
+        raise DataError(
+            f"query must have the vectors' dimension, {matrix.vectors.shape[1]}; got {query_vectors.shape[1]}"
+        )
+    candidates = Candidates(matrix.vectors, products(matrix.vectors, query_vectors), query_vectors, matrix)
+    if pool_rows is None:
+        if pool is None or pool >= candidates.count:
+            return selector.weights_path(candidates, lowest)
+        pool_rows = (
+            ranked(candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance, all_=False)[0][0]
+            .sort()
+            .values
+        )
+    # The path over the pool alone is exact for the pool, so its members are mapped back to corpus rows.
+    pool_matrix = Matrix(matrix.vectors[pool_rows])
+    weights_path = selector.weights_path(
+        Candidates(pool_matrix.vectors, candidates.relevance[:, pool_rows], query_vectors, pool_matrix), lowest
+    )
+    if weights_path is None:
         return None
-    return replace(path, members=rows.cpu().numpy()[path.members])
+    return replace(weights_path, members=pool_rows.cpu().numpy()[weights_path.members])

@@ -1,4 +1,4 @@
-"""Runs: what a system returned for queries, from a file of another system or from a decoder, measured alike."""
+"""Runs: ranked lists from another system's file or from a decoder, measured in the same way."""
 
 import math
 from collections import defaultdict
@@ -19,30 +19,30 @@ from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import measure
-from engine.evaluation.paired import names
+from engine.evaluation.paired import short_names
 from engine.evaluation.sweep.cell import Cell, as_json, means, result_digest, versions
 from engine.evaluation.sweep.compute import digests_of
 from engine.space import Space
 from engine.values import Embeddings, Notice, Qrels, Ranking, digest_of
 from engine.wording import percent
 
-TREC = ("query", "Q0", "document", "rank", "score", "tag")
-KEYS = {
+TREC_FIELDS = ("query", "Q0", "document", "rank", "score", "tag")
+ID_KEYS = {
     "query": ("query", "query_id", "query-id", "qid"),
     "document": ("document", "document_id", "doc_id", "docid", "doc", "corpus-id"),
 }
-"""What a line of JSON may call its ids."""
-SUFFIXES = (".jsonl", ".ndjson")
-"""Files of JSON; any other is in TREC's format."""
+"""Accepted keys of the ids in a line of JSON."""
+JSON_SUFFIXES = (".jsonl", ".ndjson")
+"""Suffixes of JSON files; any other file is in TREC's format."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankedRun:
-    """What one system returned.
+    """The ranked lists that one system returned.
 
     name: as charts write it
     documents: query id → document ids, best first, each once
-    notices: what was odd about the file, and how it was read
+    notices: irregularities of the file, and how they were read
     """
 
     name: str
@@ -52,24 +52,28 @@ class RankedRun:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the lists."""
-        rows = ((query, str(len(docs)), *docs) for query, docs in sorted(self.documents.items()))
-        return digest_of(part for row in rows for part in row)
+        fields: list[str] = []
+        for query_id, document_ids in sorted(self.documents.items()):
+            fields += (query_id, str(len(document_ids)), *document_ids)
+        return digest_of(fields)
 
     @property
     def label(self) -> str:
-        """The name of its cells. No stage has a name with a space: whoever wants to decode with it is told so."""
+        """The label of its cells."""
+        # No stage has a name with a space, so a run is never taken for a decoder.
         return f"run {self.name}"
 
-    def ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
-        """The first k of each query as rows of the corpus; nothing for a query that the run lacks."""
-        position = space.corpus.position
-        index = torch.full((len(queries), k), -1)
-        for number, query in enumerate(queries):
-            rows = [position[doc] for doc in self.documents.get(query, ()) if doc in position][:k]
-            index[number, : len(rows)] = torch.tensor(rows, dtype=torch.int64)
-        return Ranking(index, torch.zeros(index.shape, dtype=torch.float64), ({},) * len(queries))
+    def build_ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
+        """Return the first k of each query as rows of the corpus; nothing for a query that the run lacks."""
+        row_of = space.corpus.position
+        row_index = torch.full((len(queries), k), -1)
+        for query_index, query_id in enumerate(queries):
+            # Documents outside the corpus were counted when the run was read; here they are skipped.
+            rows = [row_of[doc_id] for doc_id in self.documents.get(query_id, ()) if doc_id in row_of][:k]
+            row_index[query_index, : len(rows)] = torch.tensor(rows, dtype=torch.int64)
+        return Ranking(row_index, torch.zeros(row_index.shape, dtype=torch.float64), ({},) * len(queries))
 
-    def cell(
+    def build_cell(
         self,
         space: Space,
         queries: Embeddings,
@@ -80,17 +84,16 @@ class RankedRun:
         split: str = "",
         aspects: Aspects | None = None,
     ) -> Cell:
-        """The run as a point of a sweep, which `frontier` and `compare` take beside those of decoders.
+        """Measure the run as a cell of a sweep, which `frontier` and `compare` accept beside those of decoders.
 
-        A query that the run lacks got nothing. Raises ParamError or DataError as `measure` does.
+        A query that the run lacks has an empty list. Raises ParamError or DataError as `measure` does.
         """
-        ranking = self.ranking(space, queries.ids, k)
+        ranking = self.build_ranking(space, queries.ids, k)
         measures = measure(ranking, space, queries, qrels, k, metrics, aspects)
-        data = {**digests_of(space, queries, qrels, aspects), "run": self.digest}
+        data_digests = {**digests_of(space, queries, qrels, aspects), "run": self.digest}
         label = self.label
-        key = digest_of(
-            [label, str(k), split, *sorted(measures.values), *(f"{n} {d}" for n, d in sorted(data.items()))]
-        )
+        digest_texts = [f"{digest_name} {digest}" for digest_name, digest in sorted(data_digests.items())]
+        cell_key = digest_of([label, str(k), split, *sorted(measures.values), *digest_texts])
         return Cell(
             decoder={"select": {"name": label}, "retrieve": None, "rerank": None, "depth": None},
             label=label,
@@ -103,21 +106,22 @@ class RankedRun:
             left_out=measures.left_out,
             returned=float(ranking.returned.double().mean()),
             milliseconds=math.nan,
-            provenance={**data, **versions(), "device": space.device.type},
-            key=key,
-            digest=result_digest(key, measures.values),
+            provenance={**data_digests, **versions(), "device": space.device.type},
+            key=cell_key,
+            digest=result_digest(cell_key, measures.values),
         )
 
 
-def runs_of(decoders: Sequence[Decoder], space: Space, queries: Embeddings, k: int = 10) -> tuple[RankedRun, ...]:
-    """What decoders return for queries, under the names that charts write. Raises ParamError or DataError."""
-    ids = space.corpus.ids
-    found = []
-    for decoder, name in zip(decoders, names([SimpleNamespace(decoder=as_json(d)) for d in decoders]), strict=True):
-        index = decode(decoder, space, queries, k).index.tolist()
-        listed = (tuple(ids[row] for row in rows if row >= 0) for rows in index)
-        found.append(RankedRun(name, dict(zip(queries.ids, listed, strict=True))))
-    return tuple(found)
+def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, k: int = 10) -> tuple[RankedRun, ...]:
+    """Decode queries into runs named as charts name them. Raises ParamError or DataError."""
+    document_ids = space.corpus.ids
+    ranked_runs = []
+    run_names = short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
+    for decoder, run_name in zip(decoders, run_names, strict=True):
+        row_index = decode(decoder, space, queries, k).index.tolist()
+        document_lists = (tuple(document_ids[row] for row in rows if row >= 0) for rows in row_index)
+        ranked_runs.append(RankedRun(run_name, dict(zip(queries.ids, document_lists, strict=True))))
+    return tuple(ranked_runs)
 
 
 class RunLine(NamedTuple):
@@ -130,113 +134,121 @@ class RunLine(NamedTuple):
 
 
 def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str], name: str | None = None) -> RankedRun:
-    """A run from a file: TREC's (query Q0 document rank score tag), or JSONL with query, document, rank and score.
+    """Read a run from a file: TREC's (query Q0 document rank score tag), or JSONL with the same fields.
 
-    documents, queries: the ids there are; others are left out, and counted in `notices`. name: by default the tag of a
-    TREC run, else the file's name. Ranks order the documents, scores where a line of JSON has no rank; of equal ones
-    the earlier line comes first, and a document listed twice keeps its better place. Raises DataError that names file,
-    line and fix, or says that no query, or less than half of what is listed for those asked, is known.
+    documents, queries: the known ids; lines of others are left out and counted in `notices`. name: by default the tag
+    of a TREC run, else the file's name. Ranks order the documents, or scores where a line of JSON has no rank; ties
+    keep the order of the lines, and a repeated document keeps its better rank. Raises DataError with file, line and
+    fix, and if no query is known, or less than half of the documents listed for known queries.
     """
-    path, known, asked = Path(path), set(documents), set(queries)
+    path, document_ids, query_ids = Path(path), set(documents), set(queries)
     tags: dict[str, None] = {}
-    rows = list(_json(path) if path.suffix.lower() in SUFFIXES else _trec(path, tags))
-    if not rows:
-        raise DataError(f"{path} is empty; {_EXPECTED}")
-    others = dict.fromkeys(row.query for row in rows if row.query not in asked)
-    strange = dict.fromkeys(row.document for row in rows if row.document not in known)
+    lines_read = list(_read_json(path) if path.suffix.lower() in JSON_SUFFIXES else _read_trec(path, tags))
+    if not lines_read:
+        raise DataError(f"{path} is empty; {_EXPECTED_FORMAT}")
+    strange_queries = dict.fromkeys(line.query for line in lines_read if line.query not in query_ids)
+    strange_docs = dict.fromkeys(line.document for line in lines_read if line.document not in document_ids)
     by_query: dict[str, list[RunLine]] = defaultdict(list)
-    for row in rows:
-        if row.query in asked and row.document in known:
-            by_query[row.query].append(row)
+    for line in lines_read:
+        if line.query in query_ids and line.document in document_ids:
+            by_query[line.query].append(line)
     if not by_query:
-        what, ids = ("documents", strange) if len(others) < len({row.query for row in rows}) else ("queries", others)
-        first = ", ".join(map(repr, list(ids)[:3]))
-        raise DataError(f"{path}: none of its {what} is known here (first: {first}); choose a run of this corpus")
+        id_kind, unknown_ids = "queries", strange_queries
+        if len(strange_queries) < len({line.query for line in lines_read}):
+            id_kind, unknown_ids = "documents", strange_docs
+        examples = ", ".join(map(repr, list(unknown_ids)[:3]))
+        raise DataError(f"{path}: none of its {id_kind} is known here (first: {examples}); choose a run of this corpus")
     notices = [
-        *Notice.of(f"queries of {path.name} are not among those asked, and are left out", others),
-        *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange),
+        *Notice.of(f"queries of {path.name} are not among those asked, and are left out", strange_queries),
+        *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange_docs),
     ]
-    listed_here = [row.document in known for row in rows if row.query in asked]
-    if (lacking := listed_here.count(False)) > MOST_LACKING * len(listed_here):
-        first = ", ".join(map(repr, list(strange)[:3]))
+    # A run of another corpus would otherwise pass with a few ids in common.
+    is_in_corpus = [line.document in document_ids for line in lines_read if line.query in query_ids]
+    if (n_unknown := is_in_corpus.count(False)) > MOST_LACKING * len(is_in_corpus):
+        examples = ", ".join(map(repr, list(strange_docs)[:3]))
         raise DataError(
-            f"{path}: {percent(lacking / len(listed_here))} of what it lists for the queries asked ({lacking:,} of "
-            f"{len(listed_here):,}; first: {first}) is not in the corpus; choose a run of this corpus"
+            f"{path}: {percent(n_unknown / len(is_in_corpus))} of what it lists for the queries asked ({n_unknown:,} "
+            f"of {len(is_in_corpus):,}; first: {examples}) is not in the corpus; choose a run of this corpus"
         )
-    unasked = [query for query in asked if query not in by_query]
-    notices += Notice.of(f"queries got nothing in {path.name}", sorted(unasked))
+    unanswered = [query_id for query_id in query_ids if query_id not in by_query]
+    notices += Notice.of(f"queries got nothing in {path.name}", sorted(unanswered))
     if len(tags) > 1:
         notices += Notice.of(f"tags in {path.name}, taken as one run", tags)
-    listed = {query: tuple(dict.fromkeys(row.document for row in _ordered(own))) for query, own in by_query.items()}
-    notices += _oddities(path, by_query, listed)
-    return RankedRun(name or next(iter(tags), path.stem), listed, tuple(notices))
+    document_lists = {}
+    for query_id, query_lines in by_query.items():
+        document_lists[query_id] = tuple(dict.fromkeys(line.document for line in _order_lines(query_lines)))
+    notices += _find_oddities(path, by_query, document_lists)
+    return RankedRun(name or next(iter(tags), path.stem), document_lists, tuple(notices))
 
 
-_EXPECTED = f"expected lines of {' '.join(TREC)}, or .jsonl with query, document, rank and score"
+_EXPECTED_FORMAT = f"expected lines of {' '.join(TREC_FIELDS)}, or .jsonl with query, document, rank and score"
 
 
-def _ordered(rows: list[RunLine]) -> list[RunLine]:
-    """Lines of one query by rank, then by falling score, then as they stand."""
-    return sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, -(row.score or 0.0)))
+def _order_lines(lines_read: list[RunLine]) -> list[RunLine]:
+    """Sort lines of one query by rank, then by falling score, then by position."""
+    return sorted(lines_read, key=lambda line: (line.rank is None, line.rank or 0, -(line.score or 0.0)))
 
 
-def _oddities(
-    path: Path, by_query: Mapping[str, list[RunLine]], listed: Mapping[str, tuple[str, ...]]
+def _find_oddities(
+    path: Path, by_query: Mapping[str, list[RunLine]], document_lists: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Notice]:
-    """What the lists of a file leave in doubt, by query."""
-    repeated, tied, against = [], [], []
-    for query, rows in by_query.items():
-        ordered = _ordered(rows)
-        places = [(row.rank, None if row.rank is not None else row.score) for row in ordered]
-        scores = [row.score for row in ordered if row.score is not None]
-        repeated += [query] * (len(listed[query]) < len(rows))
-        tied += [query] * (len(set(places)) < len(places))
-        against += [query] * any(a < b for a, b in pairwise(scores))
-    for what, queries in (
-        ("queries list a document twice; its better place counts", repeated),
-        ("queries have equal ranks, or equal scores without ranks; the earlier line comes first", tied),
-        ("queries have scores that rise down the ranks; the ranks count", against),
+    """Yield notices of queries whose lists are ambiguous: repeated documents, ties, scores against the ranks."""
+    queries_with_repeats, queries_with_ties, queries_out_of_order = [], [], []
+    for query_id, lines_read in by_query.items():
+        ordered_lines = _order_lines(lines_read)
+        # Scores matter only where a line has no rank.
+        line_ranks = [(line.rank, None if line.rank is not None else line.score) for line in ordered_lines]
+        scores = [line.score for line in ordered_lines if line.score is not None]
+        queries_with_repeats += [query_id] * (len(document_lists[query_id]) < len(lines_read))
+        queries_with_ties += [query_id] * (len(set(line_ranks)) < len(line_ranks))
+        queries_out_of_order += [query_id] * any(upper < lower for upper, lower in pairwise(scores))
+    for oddity, query_ids in (
+        ("queries list a document twice; its better place counts", queries_with_repeats),
+        ("queries have equal ranks, or equal scores without ranks; the earlier line comes first", queries_with_ties),
+        ("queries have scores that rise down the ranks; the ranks count", queries_out_of_order),
     ):
-        yield from Notice.of(f"{what} ({path.name})", queries)
+        yield from Notice.of(f"{oddity} ({path.name})", query_ids)
 
 
-def _trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    for number, text in lines(path, longest=SHORT):
-        fields = text.split()
+def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
+    for line_number, line_text in lines(path, longest=SHORT):
+        fields = line_text.split()
         if not fields:
             continue
-        place = f"{path} line {number}"
-        if len(fields) != len(TREC):
-            raise DataError(f"{place}: expected {len(TREC)} fields ({' '.join(TREC)}), found {len(fields)}")
+        location = f"{path} line {line_number}"
+        if len(fields) != len(TREC_FIELDS):
+            expected = f"{len(TREC_FIELDS)} fields ({' '.join(TREC_FIELDS)})"
+            raise DataError(f"{location}: expected {expected}, found {len(fields)}")
         query, _, document, rank, score, tag = fields
         tags[tag] = None
-        yield RunLine(query, document, _number(rank, "rank", place), _number(score, "score", place))
+        yield RunLine(query, document, _parse_number(rank, "rank", location), _parse_number(score, "score", location))
 
 
-def _json(path: Path) -> Iterator[RunLine]:
-    for number, record in json_rows(path):
-        place = f"{path} line {number}"
-        ids = []
-        for what, keys in KEYS.items():
-            key = next((key for key in keys if key in record), None)
-            if key is None:
-                raise DataError(f"{place}: no {what!r}; found {', '.join(map(repr, record)) or 'nothing'}")
-            ids.append(as_id(record[key], place, key))
-        values = [
-            None if record.get(what) is None else _number(record[what], what, place) for what in ("rank", "score")
-        ]
-        if values == [None, None]:
-            raise DataError(f"{place}: neither 'rank' nor 'score'; one of them must order the documents")
-        yield RunLine(ids[0], ids[1], *values)
+def _read_json(path: Path) -> Iterator[RunLine]:
+    for line_number, record in json_rows(path):
+        location = f"{path} line {line_number}"
+        line_ids = []
+        for field_name, accepted_keys in ID_KEYS.items():
+            record_key = next((key for key in accepted_keys if key in record), None)
+            if record_key is None:
+                raise DataError(f"{location}: no {field_name!r}; found {', '.join(map(repr, record)) or 'nothing'}")
+            line_ids.append(as_id(record[record_key], location, record_key))
+        rank_and_score = []
+        for field_name in ("rank", "score"):
+            value = record.get(field_name)
+            rank_and_score.append(None if value is None else _parse_number(value, field_name, location))
+        if rank_and_score == [None, None]:
+            raise DataError(f"{location}: neither 'rank' nor 'score'; one of them must order the documents")
+        yield RunLine(line_ids[0], line_ids[1], *rank_and_score)
 
 
-def _number(value: Any, what: str, place: str) -> Any:
-    """A rank, whole and from 0, or a finite score. Raises DataError."""
+def _parse_number(value: Any, field_name: str, location: str) -> Any:
+    """Parse a rank, whole and from 0, or a finite score. Raises DataError."""
     try:
-        number = int(str(value)) if what == "rank" else float(value)
-        if isinstance(value, bool) or not math.isfinite(number) or (what == "rank" and number < 0):
+        number = int(str(value)) if field_name == "rank" else float(value)
+        if isinstance(value, bool) or not math.isfinite(number) or (field_name == "rank" and number < 0):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        must = "a whole number from 0" if what == "rank" else "a number"
-        raise DataError(f"{place}: the {what} must be {must}; found {value!r}") from None
+        expected_text = "a whole number from 0" if field_name == "rank" else "a number"
+        raise DataError(f"{location}: the {field_name} must be {expected_text}; found {value!r}") from None
     return number

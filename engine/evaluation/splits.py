@@ -1,4 +1,4 @@
-"""Splits of judged queries: those to choose on and those to report on share none."""
+"""Splits of judged queries: tuning and reporting never share a query."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,43 +7,73 @@ from engine.values import Embeddings, Qrels, Queries, digest_of, no_split
 
 
 def split_in_half(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
-    """Judgements as two splits, "dev" and "test", for a data set that has one: a query's id decides."""
-    in_dev = {query: int(digest_of([str(seed), query])[:8], 16) % 2 == 0 for query in qrels.grades}
-    sides = {"dev": True, "test": False}
-    return {name: _only(qrels, [q for q, own in in_dev.items() if own is side]) for name, side in sides.items()}
+    """Split judgements into "dev" and "test" by a hash of the query's id."""
+    is_in_dev = {query_id: int(digest_of([str(seed), query_id])[:8], 16) % 2 == 0 for query_id in qrels.grades}
+    split_sides = {"dev": True, "test": False}
+    splits = {}
+    for split_name, side in split_sides.items():
+        splits[split_name] = _restrict_qrels(
+            qrels, [query_id for query_id, in_dev in is_in_dev.items() if in_dev is side]
+        )
+    return splits
 
 
-SHARES = (0.6, 0.2, 0.2)
+SPLIT_SHARES = (0.6, 0.2, 0.2)
 
 
-def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = SHARES) -> dict[str, Qrels]:
-    """Judgements as three splits, "train", "dev" and "test", for a data set that has fewer; drawn by ids and a seed.
+def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = SPLIT_SHARES) -> dict[str, Qrels]:
+    """Split judgements into "train", "dev" and "test" by a hash of the query's id and a seed.
 
-    shares: of the queries, their sum 1; every part has one at least. Raises DataError for fewer than three queries.
+    Parameters
+    ----------
+    qrels : the judgements to split.
+    seed : another seed gives another split.
+    shares : of the queries in each split, with sum 1; every split gets at least one query.
+
+    Returns
+    -------
+    dict : split → its judgements.
+
+    Raises
+    ------
+    DataError : if fewer than three queries are judged.
+
+    Examples
+    --------
+    >>> import engine
+    >>> qrels = engine.Qrels({str(query): {"a": 1} for query in range(10)})
+    >>> {split: len(judged.grades) for split, judged in engine.parted(qrels).items()}
+    {'train': 6, 'dev': 2, 'test': 2}
     """
-    count = len(qrels.grades)
-    if count < 3:
-        raise DataError(f"three splits need three judged queries at least; got {count}: judge more of them")
-    order = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))
-    dev, test = (max(1, round(share * count)) for share in shares[1:])
-    ends = (0, count - dev - test, count - test, count)
-    return {name: _only(qrels, order[ends[i] : ends[i + 1]]) for i, name in enumerate(("train", "dev", "test"))}
+    n_queries = len(qrels.grades)
+    if n_queries < 3:
+        raise DataError(f"three splits need three judged queries at least; got {n_queries}: judge more of them")
+    query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
+    n_dev, n_test = (max(1, round(share * n_queries)) for share in shares[1:])
+    # Train takes what dev and test leave, so rounding never loses a query.
+    split_ends = (0, n_queries - n_dev - n_test, n_queries - n_test, n_queries)
+    return {
+        split_name: _restrict_qrels(qrels, query_order[split_ends[index] : split_ends[index + 1]])
+        for index, split_name in enumerate(("train", "dev", "test"))
+    }
 
 
-def subsample(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
-    """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
-    return _only(qrels, sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most])
+def subsample(qrels: Qrels, max_queries: int, seed: int = 0) -> Qrels:
+    """Return the judgements of at most `max_queries` queries; a smaller sample is part of a larger one."""
+    query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
+    return _restrict_qrels(qrels, query_order[:max_queries])
 
 
-def _only(qrels: Qrels, queries: Iterable[str]) -> Qrels:
-    chosen = set(queries)
-    return Qrels({query: grades for query, grades in qrels.grades.items() if query in chosen})
+def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
+    # A set makes the membership test constant for large samples.
+    selected_ids = set(query_ids)
+    return Qrels({query_id: grades for query_id, grades in qrels.grades.items() if query_id in selected_ids})
 
 
-def judged_by(
+def select_judged_queries(
     queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
 ) -> dict[str, Queries | Embeddings]:
-    """Split → the queries that it judges, in their own order. Raises DataError, also where the two share queries."""
+    """Return split → the queries that it judges, in their own order; raise DataError if the two share queries."""
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):
@@ -54,14 +84,14 @@ def judged_by(
             continue
         if split not in qrels:
             raise DataError(no_split(qrels, split))
-        rows = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
+        rows = [row for row, query_id in enumerate(queries.ids) if query_id in qrels[split].grades]
         if not rows:
             raise DataError(f"none of the queries is judged by {split!r}")
-        ids = [queries.ids[row] for row in rows]
-        judged[split] = queries.only(ids) if isinstance(queries, Queries) else queries.take(rows)
-    if test is not None and (both := len(set(judged[dev].ids) & set(judged[test].ids))):
+        query_ids = [queries.ids[row] for row in rows]
+        judged[split] = queries.only(query_ids) if isinstance(queries, Queries) else queries.take(rows)
+    if test is not None and (n_shared := len(set(judged[dev].ids) & set(judged[test].ids))):
         raise DataError(
-            f"{dev!r} and {test!r} share {both:,} queries, and a setting chosen on a query looks good on it: take two "
-            "splits without a common query (engine.evaluation.splits.split_in_half makes two of one), or test=None"
+            f"{dev!r} and {test!r} share {n_shared:,} queries, and a setting chosen on a query looks good on it: take "
+            "two splits without a common query (engine.evaluation.splits.split_in_half makes two of one), or test=None"
         )
     return judged

@@ -1,6 +1,6 @@
-"""What per-query values allow to say about decoders: intervals, a test, Holm's correction, wins, and the sentence.
+"""Statistics of per-query values: intervals, a paired test, Holm's correction, wins, and a sentence for each.
 
-All of it takes the corpus and the judgements as given, and the queries as drawn from those that people ask.
+Corpus and judgements are taken as fixed, the queries as a sample of those that people ask.
 """
 
 import math
@@ -13,27 +13,33 @@ from scipy.special import nctdtr, ndtr, ndtri, stdtrit
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import SAME, cells_at, names, shared, written_out
+from engine.evaluation.paired import (
+    TIE_TOLERANCE,
+    align_on_common_queries,
+    format_stage_call,
+    select_cells,
+    short_names,
+)
 from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
 from engine.wording import decimal, gain
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 SIGNIFICANCE_LEVEL = 0.05
-POWER = 0.8
+DEFAULT_POWER = 0.8
 #: A larger number of queries is not reported.
 MAX_QUERIES_NEEDED = 1_000_000
-RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
+RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="Number of resamples.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
-PATTERNS_EACH = 100
-"""So many sign patterns a comparison, at the least: fewer, and Holm's correction leaves no p small enough to tell."""
-Ends = tuple[float, float] | tuple[None, None]
+MIN_SIGN_PATTERNS = 100
+"""Sign patterns per comparison: with fewer, no p stays small enough after Holm's correction."""
+IntervalEnds = tuple[float, float] | tuple[None, None]
 """The lower and the upper end of an interval."""
 
 
-class Wins(NamedTuple):
-    """On how many queries one decoder has more, the same, less than another."""
+class WinCounts(NamedTuple):
+    """Numbers of queries on which one decoder has more, as much or less than another."""
 
     win: int
     tie: int
@@ -53,18 +59,18 @@ class Comparison:
     mean: float  # over those
     baseline_mean: float
     difference: float  # of the two means
-    low: float | None  # its 95% interval, None for a single query
+    low: float | None  # end of its 95% interval, None for a single query
     high: float | None
     p: float  # of the paired randomisation test
     p_holm: float  # after Holm's correction over `comparisons`
     comparisons: int
-    wins: Wins  # query by query
+    wins: WinCounts  # query by query
     least: float = math.nan  # the smallest difference that a query has
     most: float = math.nan  # the largest, which the VRSD paper calls Max-diff (§4.1)
 
     @property
     def significant(self) -> bool:
-        """Holm-corrected p < 0.05 and the 95% interval excludes 0."""
+        """True if the Holm-corrected p is below 0.05 and the 95% interval excludes 0."""
         return (
             self.p_holm < SIGNIFICANCE_LEVEL
             and self.low is not None
@@ -74,54 +80,64 @@ class Comparison:
 
     @property
     def measurable(self) -> bool:
-        """Whether to tell of it: of a gain once it is significant, of a loss once its own interval is below 0.
+        """True for a gain that is significant, and for a loss whose own interval lies below 0.
 
-        The correction guards against gains by chance; a loss must not hide behind it.
+        Holm's correction guards against gains by chance; it must not hide a loss.
         """
+        # A single query has no interval, and so no measurable loss.
         return self.significant or (self.high is not None and self.high < 0)
 
 
-def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(resamples, m) means of the columns of (n, m) values over n queries drawn with replacement.
+def bootstrap_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Return the (resamples, m) column means of (n, m) values over n queries drawn with replacement.
 
     Every column sees the same draws, so differences of columns are paired. scipy.stats.bootstrap draws for one
     statistic at a time; here a draw is a row of counts, and one product serves every column. Efron 1979.
     """
-    count, centre = len(values), values.mean(0)
-    apart = values - centre
+    n_queries, column_means = len(values), values.mean(0)
+    deviations = values - column_means
     rng = np.random.default_rng(seed)
-    sums = np.empty((resamples, values.shape[1]))
-    for rows in slices(resamples, count):
-        size = rows.stop - rows.start
-        drawn = rng.integers(count, size=(size, count)) + np.arange(0, size * count, count)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count)
-        sums[rows] = counts.astype(np.float64) @ apart
-    means: np.ndarray = centre + sums / count
-    return means
+    resampled_sums = np.empty((resamples, values.shape[1]))
+    for block_slice in slices(resamples, n_queries):
+        block_size = block_slice.stop - block_slice.start
+        # Each draw gets its own range of numbers, so that one bincount counts the queries of all draws.
+        drawn = rng.integers(n_queries, size=(block_size, n_queries))
+        drawn = drawn + np.arange(0, block_size * n_queries, n_queries)[:, None]
+        draw_counts = np.bincount(drawn.ravel(), minlength=block_size * n_queries).reshape(block_size, n_queries)
+        resampled_sums[block_slice] = draw_counts.astype(np.float64) @ deviations
+    resampled: np.ndarray = column_means + resampled_sums / n_queries
+    return resampled
 
 
-def percentile_ends(drawn: Any) -> tuple[float, float]:
-    """The ends of the 95% interval of resampled values."""
-    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+def percentile_ends(resampled_values: Any) -> tuple[float, float]:
+    """Return the ends of the 95% percentile interval of resampled values."""
+    low, high = np.percentile(resampled_values, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)])
     return float(low), float(high)
 
 
-def intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[Ends]:
-    """The percentile bootstrap intervals of the means of the columns of (n, m) values; without ends for one query.
+def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[IntervalEnds]:
+    """Return bootstrap intervals of the column means of (n, m) values; without ends for a single query.
 
     The tails are those of Hesterberg 2015 (expanded percentile): plain ones are too narrow for few queries, by as much
     as a normal interval without the n − 1 is beside Student's. From some hundred queries on they are the same.
     """
-    if (count := len(values)) < 2:
+    if (n_queries := len(values)) < 2:
         return [(None, None)] * values.shape[1]
-    tail = 100 * ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - LEVEL) / 2))
-    low, high = np.percentile(resampled_means(values, resamples, seed), [tail, 100 - tail], axis=0)
-    mean = values.mean(0)  # rounding may put a constant's ends beside it
-    return list(zip(np.minimum(low, mean).tolist(), np.maximum(high, mean).tolist(), strict=True))
+    # The normal tail at √(n / (n − 1)) times the quantile of Student's t (Hesterberg 2015).
+    tail_percent = 100 * ndtr(
+        math.sqrt(n_queries / (n_queries - 1)) * stdtrit(n_queries - 1, (1 - CONFIDENCE_LEVEL) / 2)
+    )
+    lower_ends, upper_ends = np.percentile(
+        bootstrap_means(values, resamples, seed), [tail_percent, 100 - tail_percent], axis=0
+    )
+    column_means = values.mean(0)  # rounding may put a constant's ends beside it
+    return list(
+        zip(np.minimum(lower_ends, column_means).tolist(), np.maximum(upper_ends, column_means).tolist(), strict=True)
+    )
 
 
-def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(m,) p-values of the two-sided paired randomisation test on the means of the columns of (n, m) differences.
+def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Return (m,) p-values of the two-sided paired randomisation test on the columns of (n, m) differences.
 
     If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
     difference and nothing else (Smucker, Allan & Carterette 2007). All sign patterns where there are no more than
@@ -131,65 +147,97 @@ def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray
     a second or two for 2,000 queries and 10,000 patterns; as one product a hundred columns take less. Queries that tie
     change nothing and are dropped; with few left the test is exact.
     """
-    differences = np.where(np.abs(differences) <= SAME, 0.0, differences)
-    sizes = (differences != 0).sum(0)
-    p = np.ones(differences.shape[1])
-    exact = sizes <= int(math.log2(resamples))
-    for column in np.flatnonzero(exact & (sizes > 0)):
-        d = differences[differences[:, column] != 0, column]
-        flips = np.arange(1 << len(d))[:, None] >> np.arange(len(d)) & 1
-        p[column] = _extreme(flips, d[:, None])[0] / len(flips)
-    if (many := np.flatnonzero(~exact)).size:
-        d = differences[:, many]
-        d = d[d.any(1)]
+    differences = np.where(np.abs(differences) <= TIE_TOLERANCE, 0.0, differences)
+    n_nonzero = (differences != 0).sum(0)
+    p_values = np.ones(differences.shape[1])
+    # 2ⁿ patterns are enumerated while they are at most the number of resamples.
+    is_exact = n_nonzero <= int(math.log2(resamples))
+    for column_index in np.flatnonzero(is_exact & (n_nonzero > 0)):
+        nonzero = differences[differences[:, column_index] != 0, column_index]
+        # The bits of the numbers from 0 to 2ⁿ − 1 are all patterns of signs.
+        sign_patterns = np.arange(1 << len(nonzero))[:, None] >> np.arange(len(nonzero)) & 1
+        p_values[column_index] = _count_extreme(sign_patterns, nonzero[:, None])[0] / len(sign_patterns)
+    if (sampled_columns := np.flatnonzero(~is_exact)).size:
+        nonzero = differences[:, sampled_columns]
+        nonzero = nonzero[nonzero.any(1)]
         rng = np.random.default_rng(seed)
-        extreme = np.zeros(len(many))
+        n_extreme = np.zeros(len(sampled_columns))
         # The blocks are part of what a seed draws: NumPy drops the rest of a word after each.
-        for rows in slices(resamples, 2 * len(d)):
-            extreme += _extreme(rng.integers(2, size=(rows.stop - rows.start, len(d)), dtype=np.int8), d)
-        p[many] = (extreme + 1) / (resamples + 1)
-    return p
+        for block_slice in slices(resamples, 2 * len(nonzero)):
+            block_shape = (block_slice.stop - block_slice.start, len(nonzero))
+            n_extreme += _count_extreme(rng.integers(2, size=block_shape, dtype=np.int8), nonzero)
+        p_values[sampled_columns] = (n_extreme + 1) / (resamples + 1)
+    return p_values
 
 
-def holm(pvalues: Sequence[float] | np.ndarray) -> np.ndarray:
-    """p-values corrected so that the chance of even one false claim among them stays under α: Holm 1979.
+def correct_holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Correct p-values so that the chance of any false claim among them stays below α (Holm 1979).
 
     The smallest of m is multiplied by m, the next by m − 1 …, none below the one before it and none above 1. Neither
     scipy nor scikit-learn has it, and statsmodels would be a dependency for these lines. Raises DataError.
     """
-    p = np.asarray(pvalues, dtype=np.float64)
-    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise DataError(f"pvalues must be a list of numbers in [0, 1]; got {pvalues!r}")
-    order = np.argsort(p, kind="stable")
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return corrected
+    p_array = np.asarray(p_values, dtype=np.float64)
+    if p_array.ndim != 1 or not ((p_array >= 0) & (p_array <= 1)).all():
+        raise DataError(f"pvalues must be a list of numbers in [0, 1]; got {p_values!r}")
+    rising_order = np.argsort(p_array, kind="stable")
+    corrected_array = np.empty_like(p_array)
+    # The running maximum keeps corrected values in the order of the p-values.
+    scaled = p_array[rising_order] * np.arange(len(p_array), 0, -1)
+    corrected_array[rising_order] = np.minimum(1, np.maximum.accumulate(scaled))
+    return corrected_array
 
 
 def compare(
     points: Iterable[Any], metric: str, baseline: Any, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Comparison, ...]:
-    """Every point against a baseline in one metric, on the queries for which all of them have it.
+    """Compare every cell with a baseline in one metric, on the queries for which all of them have it.
 
-    points: of a sweep, those of other k are passed over; baseline: one of them, or its label, its name, or its method
-    where that has one point. A row a point, in their order, except for the baseline and for points that have the metric
-    on no query. Interval and test are paired, with the same draws for every row; Holm's correction is over all rows, an
-    interval is for its row alone. resamples: of both, more for the test where rows are many. Raises ParamError or
-    DataError.
+    Interval and test are paired, with the same draws for every row. Holm's correction is over all rows; an interval is
+    for its row alone.
+
+    Parameters
+    ----------
+    points : cells of a sweep; those of another k are ignored.
+    metric : the name of a metric.
+    baseline : one of the cells, or its label, its name, or its method if that has one cell.
+    k : the size of the retrieved sets.
+    resamples : draws of the interval and of the test, which takes more if there are many rows.
+    seed : the seed of the draws.
+
+    Returns
+    -------
+    tuple of Comparison : in the order of the cells, without the baseline and cells that have the metric on no query.
+
+    Raises
+    ------
+    ParamError : if the baseline is not one of the cells, or the metric was not measured.
+    DataError : if the cells have no query in common.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
+    >>> queries, qrels = engine.Embeddings(("q", "r"), torch.eye(2)), engine.Qrels({"q": {"a": 1}, "r": {"b": 1}})
+    >>> decoders = [engine.Decoder(engine.make(name)) for name in list(engine.methods("selector"))[:2]]
+    >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
+    >>> [row.difference for row in engine.compare(cells, "recall", baseline=cells[0], k=1)]
+    [0.0]
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     points = list(points)
-    base = meant(points, baseline, k)
-    both = shared([base, *points], (metric,), k)
-    if base in both.left_out:
-        raise DataError(f"the baseline, {base.label}, has {metric} on no query: nothing can be compared with it")
-    values = both.values[metric]
-    labels = [(name, p.label, both.names[0]) for name, p in zip(both.names[1:], both.points[1:], strict=True)]
-    return comparison_rows(labels, metric, base.k, values[:, 1:], values[:, :1], resamples, seed)
+    baseline_cell = resolve_baseline(points, baseline, k)
+    aligned = align_on_common_queries([baseline_cell, *points], (metric,), k)
+    if baseline_cell in aligned.left_out:
+        label = baseline_cell.label
+        raise DataError(f"the baseline, {label}, has {metric} on no query: nothing can be compared with it")
+    values, (baseline_name, *names) = aligned.values[metric], aligned.names
+    row_labels = [(name, cell.label, baseline_name) for name, cell in zip(names, aligned.cells[1:], strict=True)]
+    return build_comparisons(row_labels, metric, baseline_cell.k, values[:, 1:], values[:, :1], resamples, seed)
 
 
-def comparison_rows(
-    labels: Sequence[tuple[str, str, str]],
+def build_comparisons(
+    row_labels: Sequence[tuple[str, str, str]],
     metric: str,
     k: int,
     values: np.ndarray,
@@ -197,16 +245,17 @@ def comparison_rows(
     resamples: int,
     seed: int,
 ) -> tuple[Comparison, ...]:
-    """A row for each of m columns, with Holm's correction over them.
+    """Compare m columns of values with their baselines, with Holm's correction over all of them.
 
-    labels: (name, label, baseline) of each row
+    row_labels: (name, label, baseline) of each row
     values, baselines: (n, m) over the same queries, or (n, 1) for all rows
     resamples: of the intervals and of the test, which draws more where rows are many
     """
     values, baselines = np.broadcast_arrays(values, baselines)
     differences = values - baselines
-    p = sign_flips(differences, max(resamples, PATTERNS_EACH * len(labels)), seed)
-    columns = zip(labels, values.T, baselines.T, intervals(differences, resamples, seed), p, holm(p), strict=True)
+    p_values = compute_sign_flip_p_values(differences, max(resamples, MIN_SIGN_PATTERNS * len(row_labels)), seed)
+    statistics = zip(bootstrap_intervals(differences, resamples, seed), p_values, correct_holm(p_values), strict=True)
+    row_columns = zip(row_labels, values.T, baselines.T, statistics, strict=True)
     return tuple(
         Comparison(
             name=name,
@@ -216,28 +265,28 @@ def comparison_rows(
             k=k,
             queries=len(column),
             mean=float(column.mean()),
-            baseline_mean=float(base.mean()),
-            difference=float((column - base).mean()),
+            baseline_mean=float(baseline_column.mean()),
+            difference=float((column - baseline_column).mean()),
             low=low,
             high=high,
-            p=float(chance),
-            p_holm=float(corrected),
-            comparisons=len(p),
-            wins=_wins(column - base),
-            least=float((column - base).min()),
-            most=float((column - base).max()),
+            p=float(p_value),
+            p_holm=float(corrected_p),
+            comparisons=len(p_values),
+            wins=_count_wins(column - baseline_column),
+            least=float((column - baseline_column).min()),
+            most=float((column - baseline_column).max()),
         )
-        for (name, label, baseline), column, base, (low, high), chance, corrected in columns
+        for (name, label, baseline), column, baseline_column, ((low, high), p_value, corrected_p) in row_columns
     )
 
 
-def _wins(differences: np.ndarray) -> Wins:
-    win, loss = int((differences > SAME).sum()), int((differences < -SAME).sum())
-    return Wins(win, len(differences) - win - loss, loss)
+def _count_wins(differences: np.ndarray) -> WinCounts:
+    n_wins, n_losses = int((differences > TIE_TOLERANCE).sum()), int((differences < -TIE_TOLERANCE).sum())
+    return WinCounts(n_wins, len(differences) - n_wins - n_losses, n_losses)
 
 
-def p_value(p: float) -> str:
-    """A p-value, "p = 0.009"; as many digits as show on which side of α it lies."""
+def format_p_value(p: float) -> str:
+    """Format a p-value, "p = 0.009", with enough digits to show on which side of α it lies."""
     if p < 0.001 or p > 0.99:
         return "p < 0.001" if p < 0.5 else "p > 0.99"
     digits = 3
@@ -246,93 +295,98 @@ def p_value(p: float) -> str:
     return f"p = {p:.{digits}f}"
 
 
-def statement(row: Comparison) -> str:
-    """One sentence that says what the statistics allow, and no more."""
-    metric, a, b = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
+def describe_comparison(row: Comparison) -> str:
+    """Return a sentence about a comparison that claims no more than the statistics allow."""
+    metric_text, name, baseline = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
     if row.wins.win == row.wins.loss == 0:
-        on = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
-        return f"{a} and {b} have the same {metric} on {on}."
-    # Sums of floats end in noise.
-    low, high = (end and round(end, 9) for end in (row.low, row.high))
-    gained = f"{gain(round(row.difference, 9))} {metric} vs {b}"
+        query_text = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
+        return f"{name} and {baseline} have the same {metric_text} on {query_text}."
+    # Differences of float sums end in noise, which would turn an exact 0 into a sign.
+    low, high = (interval_end and round(interval_end, 9) for interval_end in (row.low, row.high))
+    gain_text = f"{gain(round(row.difference, 9))} {metric_text} vs {baseline}"
     if low is None or high is None:
-        return f"{a}: {gained}; one query says nothing of others."
-    holm = f", Holm over {row.comparisons}" if row.comparisons > 1 else ""
-    tested = f"95% CI {decimal(low)} to {decimal(high)}, {p_value(row.p_holm)}{holm}"
-    wins, losses = (counted(n, "query", "queries") for n in (row.wins.win, row.wins.loss))
-    outcome = f"better on {wins}, worse on {losses}, the same on {row.wins.tie:,}"
+        return f"{name}: {gain_text}; one query says nothing of others."
+    holm_note = f", Holm over {row.comparisons}" if row.comparisons > 1 else ""
+    test_text = f"95% CI {decimal(low)} to {decimal(high)}, {format_p_value(row.p_holm)}{holm_note}"
+    wins_text, losses_text = (counted(n_queries, "query", "queries") for n_queries in (row.wins.win, row.wins.loss))
+    outcome_text = f"better on {wins_text}, worse on {losses_text}, the same on {row.wins.tie:,}"
     verdict = "" if row.significant else "No significant difference. "
-    return f"{verdict}{a}: {gained} ({tested}); {outcome}."
+    return f"{verdict}{name}: {gain_text} ({test_text}); {outcome_text}."
 
 
-def summary(rows: Sequence[Comparison]) -> str:
-    """One line for many comparisons: how many decoders are significantly better or worse."""
+def summarize_comparisons(rows: Sequence[Comparison]) -> str:
+    """Return one line with the numbers of decoders that are significantly better or worse."""
     if not rows:
         return "Nothing was compared."
-    first = rows[0]
-    more = sum(row.significant and row.difference > 0 for row in rows)
-    less = sum(row.significant and row.difference < 0 for row in rows)
+    first_row = rows[0]
+    n_better = sum(row.significant and row.difference > 0 for row in rows)
+    n_worse = sum(row.significant and row.difference < 0 for row in rows)
     return (
-        f"{counted(len(rows), 'setting')} vs {first.baseline}, {title_of(first.metric)}@{first.k}: {more} better · "
-        f"{len(rows) - more - less} no significant difference · {less} worse"
+        f"{counted(len(rows), 'setting')} vs {first_row.baseline}, {title_of(first_row.metric)}@{first_row.k}: "
+        f"{n_better} better · {len(rows) - n_better - n_worse} no significant difference · {n_worse} worse"
     )
 
 
-def meant(points: Sequence[Any], baseline: Any, k: int) -> Any:
-    """The point at k that `baseline` means: itself, or by its label, its name, or its method; raises ParamError."""
+def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
+    """Return the cell at k that `baseline` identifies: a cell, or its label, name or method; or raise ParamError."""
     if not isinstance(baseline, str):
+        # A cell of another k would be compared with sets of another size.
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
-    cells = cells_at(points, k)
-    methods = [p.method for p in cells]
-    for called in ([p.label for p in cells], names(cells), names(cells, written_out), methods):
-        fitting = {p.label: p for p, name in zip(cells, called, strict=True) if name == baseline}
-        if len(fitting) == 1:
-            return next(iter(fitting.values()))
-        if fitting:
-            few = ", ".join(list(fitting)[:3])
-            raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give the label of one, as {few}")
-    few = ", ".join(names(cells)[:3])
-    raise ParamError(f"baseline must be one of the points at k = {k}, as {few}; none is called {baseline!r}")
+    cells = select_cells(all_cells, k)
+    labels, methods = [cell.label for cell in cells], [cell.method for cell in cells]
+    for cell_names in (labels, short_names(cells), short_names(cells, format_stage_call), methods):
+        matching = {cell.label: cell for cell, name in zip(cells, cell_names, strict=True) if name == baseline}
+        if len(matching) == 1:
+            return next(iter(matching.values()))
+        if matching:
+            examples = ", ".join(list(matching)[:3])
+            raise ParamError(
+                f"baseline {baseline!r} means {len(matching)} points; give the label of one, as {examples}"
+            )
+    examples = ", ".join(short_names(cells)[:3])
+    raise ParamError(f"baseline must be one of the points at k = {k}, as {examples}; none is called {baseline!r}")
 
 
-def _extreme(flips: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """(m,) how many of the (r, n) patterns of flipped signs give sums at least as far from 0 as the observed."""
-    total, room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
-    sums = total - 2 * (flips.astype(np.float64) @ differences)
-    counts: np.ndarray = (np.abs(sums) >= np.abs(total) - room).sum(0)
-    return counts
+def _count_extreme(sign_patterns: np.ndarray, differences: np.ndarray) -> np.ndarray:
+    """Return the (m,) numbers of the (r, n) sign patterns whose sums are at least as extreme as the observed."""
+    observed_sums, rounding_room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
+    flipped_sums = observed_sums - 2 * (sign_patterns.astype(np.float64) @ differences)
+    n_extreme: np.ndarray = (np.abs(flipped_sums) >= np.abs(observed_sums) - rounding_room).sum(0)
+    return n_extreme
 
 
-def queries_needed(
-    differences: np.ndarray, difference: float, power: float = POWER, alpha: float = SIGNIFICANCE_LEVEL
+def estimate_queries_needed(
+    differences: np.ndarray, difference: float, power: float = DEFAULT_POWER, alpha: float = SIGNIFICANCE_LEVEL
 ) -> int | None:
-    """The least number of queries with which a paired two-sided t-test finds a mean difference with this power.
+    """Return the smallest number of queries with which a paired two-sided t-test has the given power.
 
-    differences: (n,) of the queries so far, whose spread is taken to be that of all; None for fewer than two, where
-    none differs, and beyond a million. Webber, Moffat & Zobel 2008; Sakai 2016. Raises ParamError.
+    differences: (n,) of the queries so far, whose spread stands for that of all; difference: the mean difference to
+    detect. None for fewer than two queries, if none differs, and beyond a million. Webber, Moffat & Zobel 2008; Sakai
+    2016. Raises ParamError.
     """
     if not (math.isfinite(difference) and difference):
         raise ParamError(f"difference must be a number other than 0; got {difference!r}")
-    for name, value in (("power", power), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise ParamError(f"{name} must be a number in (0, 1); got {value!r}")
-    spread = float(np.std(differences, ddof=1)) if len(differences) > 1 else 0.0
-    if not spread:
+    for level_name, level in (("power", power), ("alpha", alpha)):
+        if not 0 < level < 1:
+            raise ParamError(f"{level_name} must be a number in (0, 1); got {level!r}")
+    standard_deviation = float(np.std(differences, ddof=1)) if len(differences) > 1 else 0.0
+    if not standard_deviation:
         return None
-    effect = abs(difference) / spread
-    # With a known spread the normal quantiles give the number; not knowing it takes some queries more.
-    least = ((ndtri(1 - alpha / 2) + ndtri(power)) / effect) ** 2
-    if least > MAX_QUERIES_NEEDED:
+    effect_size = abs(difference) / standard_deviation
+    # The normal quantiles are a lower bound: they take the spread as known, which the t-test estimates.
+    min_queries = ((ndtri(1 - alpha / 2) + ndtri(power)) / effect_size) ** 2
+    if min_queries > MAX_QUERIES_NEEDED:
         return None
-    count = max(2, math.ceil(least))
-    while _power(count, effect, alpha) < power:
-        count += 1
-    return count
+    # The power rises with the number of queries, so the first number that reaches it is the answer.
+    n_queries = max(2, math.ceil(min_queries))
+    while _compute_power(n_queries, effect_size, alpha) < power:
+        n_queries += 1
+    return n_queries
 
 
-def _power(count: int, effect: float, alpha: float) -> float:
-    """The chance that the test rejects; effect: mean over standard deviation."""
-    critical, shift = stdtrit(count - 1, 1 - alpha / 2), effect * math.sqrt(count)
-    return float(1 - nctdtr(count - 1, shift, critical) + nctdtr(count - 1, shift, -critical))
+def _compute_power(n_queries: int, effect_size: float, alpha: float) -> float:
+    """Return the probability that the test rejects; effect_size: mean over standard deviation."""
+    critical_value, shift = stdtrit(n_queries - 1, 1 - alpha / 2), effect_size * math.sqrt(n_queries)
+    return float(1 - nctdtr(n_queries - 1, shift, critical_value) + nctdtr(n_queries - 1, shift, -critical_value))

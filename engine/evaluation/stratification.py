@@ -1,6 +1,6 @@
-"""The same comparison by kind of query: what is relevant to it, how like others that is, lengths, aspects, a column.
+"""Stratification: a comparison by groups of queries with similar counts, lengths, aspects or metadata.
 
-NNN paper, Fig. 4: what a method is worth may depend on how many documents a query needs.
+NNN paper, Fig. 4: the worth of a method may depend on how many documents a query needs.
 """
 
 import math
@@ -15,17 +15,17 @@ import torch
 
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
-from engine.evaluation.paired import shared
-from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
+from engine.evaluation.paired import align_on_common_queries
+from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals, resolve_baseline
 from engine.params import Whole
 from engine.space import Space
 from engine.values import Corpus, Qrels, Queries
 
-GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
+MAX_GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
 
-WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
-OTHERS = "other"
-"""The name of what is left of many texts."""
+WHOLE_NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}")
+OTHER_GROUP = "other"
+"""The name of the group of all remaining texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Stratum:
     """One cell in one group of queries."""
 
     group: str  # as charts write it, "3", "5–7" or "sales"
-    least: int | None  # of the group's numbers, None for words
-    most: int | None
+    lowest: int | None  # of the group's numbers, None for words
+    highest: int | None
     queries: int  # number in the group
     name: str  # of the cell
     label: str
@@ -43,83 +43,90 @@ class Stratum:
     high: float | None
 
 
-def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
-    """query → mean length of its relevant documents in words, as spaces part them, rounded; without those that have
-    none in the corpus (Luan et al. 2021, Fig. 1 and 4: what passages' length costs)."""
-    lengths = {}
-    for query in qrels.grades:
-        rows = [corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position]
-        if rows:
-            lengths[query] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
-    return lengths
+def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
+    """Return query → mean length of its relevant documents in words separated by spaces, rounded.
 
-
-def relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
-    """query → the largest cosine of a relevant document to one that is not, in hundredths, rounded; without queries
-    that have none of either in the corpus.
-
-    NNN paper, §2.3: inner products cannot separate documents that are strongly correlated, so there its decoder's
-    gap should be the largest.
+    Queries without a relevant document in the corpus are left out. Luan et al. 2021, Fig. 1 and 4.
     """
-    n, largest = len(space), {}
-    length = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
-    for query in qrels.grades:
-        rows = [space.corpus.position[doc] for doc in qrels.relevant(query) if doc in space.corpus.position]
-        if 0 < len(rows) < n:
-            own = (space.vectors[rows].double() / length[rows].unsqueeze(1)).to(space.vectors.dtype)
-            cosines = (space.vectors @ own.T).double() / length.unsqueeze(1)
+    mean_lengths = {}
+    for query_id in qrels.grades:
+        rows = [corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position]
+        if rows:
+            mean_lengths[query_id] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
+    return mean_lengths
+
+
+def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
+    """Return query → largest cosine of a relevant to an irrelevant document, in hundredths, rounded.
+
+    Queries that lack either kind in the corpus are left out. NNN paper, §2.3: inner products
+    cannot separate strongly correlated documents, so there its decoder's gap should be the largest.
+    """
+    n_documents, max_cosines = len(space), {}
+    vector_lengths = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
+    for query_id in qrels.grades:
+        rows = [space.corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in space.corpus.position]
+        if 0 < len(rows) < n_documents:
+            unit_vectors = space.vectors[rows].double() / vector_lengths[rows].unsqueeze(1)
+            cosines = (space.vectors @ unit_vectors.to(space.vectors.dtype).T).double() / vector_lengths.unsqueeze(1)
+            # Relevant documents must not count as their own nearest irrelevant one.
             cosines[rows] = -math.inf
-            largest[query] = round(100 * float(cosines.max()))
-    return largest
+            max_cosines[query_id] = round(100 * float(cosines.max()))
+    return max_cosines
 
 
-KINDS = {
+QUERY_COUNT_TITLES = {
     "relevant": "relevant documents",
     "length": "words in a relevant document",
     "words": "words in the query",
     "aspects": "aspects",
     "correlation": "cosine to an irrelevant document × 100",
 }
-"""What queries are grouped by → what is counted, as charts write it."""
+"""Kind of count → its title, as charts write it."""
 
 
-def kinds(
+def count_by_query(
     corpus: Corpus,
     queries: Queries,
     qrels: Qrels,
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
     space: Space | None = None,
 ) -> dict[str, dict[str, int]]:
-    """Of KINDS those that some of these queries have a number for, each with query → number, which is 0 for words only.
+    """Return kind → query → count, for the kinds of QUERY_COUNT_TITLES that some of the queries have.
 
-    Words are what spaces part. space: whose vectors the correlation is of, which is left out without.
+    Words are separated by spaces; only their count may be 0. space: needed for the correlation.
     """
-    numbers = {
-        "relevant": {query: count for query in qrels.grades if (count := len(qrels.relevant(query)))},
-        "length": relevant_lengths(corpus, qrels),
-        "words": {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)},
-        "aspects": {query: len(of_query) for query, of_query in (aspects or {}).items() if of_query},
-        "correlation": relevant_correlations(space, qrels) if space is not None else {},
+    n_relevant = {query_id: len(qrels.relevant(query_id)) for query_id in qrels.grades}
+    n_aspects = {query_id: len(query_aspects) for query_id, query_aspects in (aspects or {}).items()}
+    by_kind = {
+        "relevant": {query_id: count for query_id, count in n_relevant.items() if count},
+        "length": count_relevant_lengths(corpus, qrels),
+        "words": {query_id: len(text.split()) for query_id, text in zip(queries.ids, queries.texts, strict=True)},
+        "aspects": {query_id: count for query_id, count in n_aspects.items() if count},
+        "correlation": measure_relevant_correlations(space, qrels) if space is not None else {},
     }
-    return {kind: counts for kind, counts in numbers.items() if not counts.keys().isdisjoint(queries.ids)}
+    return {kind: counts for kind, counts in by_kind.items() if not counts.keys().isdisjoint(queries.ids)}
 
 
-def values_by_query(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
-    """Columns kept beside queries or documents, each with query → its value, for the queries that have one.
+def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
+    """Return column of metadata → query → value, for the queries that have one.
 
-    A query's own value, else the one that most of its relevant documents have, of several the first in the corpus.
+    A query without a value gets the most frequent one of its relevant documents, of several the first in the corpus.
     """
-    found: dict[str, dict[str, str]] = {}
+    values_by_column: dict[str, dict[str, str]] = {}
     for column in (*queries.metadata, *corpus.metadata):
-        values = found.setdefault(column, {})
-        own = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
-        of_rows = corpus.metadata.get(column)
-        for query in queries.ids:
-            rows = sorted(corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position)
-            theirs = Counter(filter(None, (of_rows[row].strip() for row in rows))) if of_rows else Counter[str]()
-            if value := own.get(query, "").strip() or next((text for text, _ in theirs.most_common(1)), ""):
-                values[query] = value
-    return {column: values for column, values in found.items() if values}
+        query_values = values_by_column.setdefault(column, {})
+        own_values = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
+        document_values = corpus.metadata.get(column)
+        for query_id in queries.ids:
+            rows = sorted(corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position)
+            query_value = own_values.get(query_id, "").strip()
+            if document_values and not query_value:
+                value_counts = Counter(filter(None, (document_values[row].strip() for row in rows)))
+                query_value = next(iter(value_counts.most_common(1)), ("", 0))[0]
+            if query_value:
+                query_values[query_id] = query_value
+    return {column: query_values for column, query_values in values_by_column.items() if query_values}
 
 
 def stratify(
@@ -128,86 +135,120 @@ def stratify(
     counts: Mapping[str, int] | Mapping[str, str],
     k: int = 10,
     *,
-    groups: int = GROUPS.default,
+    groups: int = MAX_GROUPS.default,
     against: Any = None,
     resamples: int = BAND_RESAMPLES,
     seed: int = 0,
 ) -> tuple[Stratum, ...]:
-    """A metric's mean and interval for every point in every group of queries with like counts.
+    """Compute a metric's mean and interval for every cell in every group of queries with similar counts.
 
-    points: of a sweep, those of other k are passed over; counts: query → number, as `kinds` has them, or → text, as
-    `values_by_query` has it; groups: how many at most (`grouped`, of texts the largest); against: a baseline as
-    `compare` takes it, for differences to it, query by query, in place of the values. Over the queries for which every
-    point has the metric and counts a value. A group's draws are shared by its points. Rows group by group, in the
-    points' order. Raises ParamError or DataError.
+    The queries are those for which every cell has the metric and `counts` a value. A group's draws are shared by its
+    cells.
+
+    Parameters
+    ----------
+    points : cells of a sweep; those of another k are ignored.
+    metric : the name of a metric.
+    counts : query → number, which is grouped into ranges, or query → text, a group for each of the most frequent.
+    k : the size of the retrieved sets.
+    groups : the maximal number of groups.
+    against : a baseline, as `compare` takes it, for differences to it in place of the values.
+    resamples : the number of draws of the intervals.
+    seed : the seed of the draws.
+
+    Returns
+    -------
+    tuple of Stratum : group by group, in the order of the cells.
+
+    Raises
+    ------
+    ParamError : if an argument is invalid or the metric was not measured.
+    DataError : if the cells have no query in common that `counts` has.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b"), ("red", "blue"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b"), torch.eye(2)))
+    >>> queries, qrels = engine.Embeddings(("q", "r"), torch.eye(2)), engine.Qrels({"q": {"a": 1}, "r": {"a": 1}})
+    >>> decoders = engine.grid(list(engine.methods("selector"))[0])
+    >>> cells = list(engine.sweep(decoders, space, queries, qrels, k=1, metrics="recall"))
+    >>> [(stratum.group, stratum.mean) for stratum in engine.stratify(cells, "recall", {"q": 1, "r": 2}, k=1)]
+    [('1', 1.0), ('2', 0.0)]
     """
-    groups, resamples, seed = GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
-    common = shared(points, (metric,), k)
-    values = common.values[metric]
+    groups, resamples, seed = MAX_GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
+    aligned = align_on_common_queries(points, (metric,), k)
+    metric_values = aligned.values[metric]
     if against is not None:
-        labels = [p.label for p in common.points]
-        base = meant(common.points, against, common.points[0].k).label
-        values = values - values[:, [labels.index(base)]]
-    if counts.keys().isdisjoint(common.queries):
-        raise DataError(f"counts has none of the {len(common.queries):,} queries that the points have {metric} for")
-    rows = []
-    for group, least, most, members in _groups([counts.get(query) for query in common.queries], groups):
-        part = values[members]
-        columns = zip(common.names, common.points, part.T, intervals(part, resamples, seed), strict=True)
-        rows += [
+        cell_labels = [cell.label for cell in aligned.cells]
+        baseline_label = resolve_baseline(aligned.cells, against, aligned.cells[0].k).label
+        metric_values = metric_values - metric_values[:, [cell_labels.index(baseline_label)]]
+    if counts.keys().isdisjoint(aligned.queries):
+        raise DataError(f"counts has none of the {len(aligned.queries):,} queries that the points have {metric} for")
+    strata = []
+    query_counts = [counts.get(query_id) for query_id in aligned.queries]
+    for group, lowest, highest, members in _group_queries(query_counts, groups):
+        part = metric_values[members]
+        columns = zip(aligned.names, aligned.cells, part.T, bootstrap_intervals(part, resamples, seed), strict=True)
+        strata += [
             Stratum(
                 group=group,
-                least=least,
-                most=most,
+                lowest=lowest,
+                highest=highest,
                 queries=len(part),
                 name=name,
-                label=point.label,
+                label=cell.label,
                 mean=float(column.mean()),
                 low=low,
                 high=high,
             )
-            for name, point, column, (low, high) in columns
+            for name, cell, column, (low, high) in columns
         ]
-    return tuple(rows)
+    return tuple(strata)
 
 
-def _groups(values: Sequence[int | str | None], most: int) -> list[tuple[str, int | None, int | None, list[int]]]:
-    """Each group's name, its least and its largest number, and which of the values are in it; None is in none."""
+def _group_queries(
+    values: Sequence[int | str | None], max_groups: int
+) -> list[tuple[str, int | None, int | None, list[int]]]:
+    """Return each group's name, smallest and largest number, and the positions of its values; None is left out."""
     places: dict[int | str, list[int]] = {}
-    for place, value in enumerate(values):
+    for query_index, value in enumerate(values):
         if value is not None:
-            places.setdefault(value, []).append(place)
+            places.setdefault(value, []).append(query_index)
     texts = [value for value in places if isinstance(value, str)]
-    if len(texts) > most and all(map(WHOLE_NUMBER.fullmatch, texts)):
-        return _groups([None if value is None else int(value) for value in values], most)
+    if len(texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, texts)):
+        return _group_queries([None if value is None else int(value) for value in values], max_groups)
     groups: list[tuple[str, int | None, int | None, list[int]]] = []
     if texts:
+        # The most frequent texts get groups of their own; ties are broken alphabetically.
         texts.sort(key=lambda text: (-len(places[text]), text))
-        named = texts if len(texts) <= most else texts[: most - 1]
+        named = texts if len(texts) <= max_groups else texts[: max_groups - 1]
         groups += [(text, None, None, places[text]) for text in named]
-        if rest := sorted(place for text in texts[len(named) :] for place in places[text]):
-            groups.append((OTHERS, None, None, rest))
+        if remaining := sorted(query_index for text in texts[len(named) :] for query_index in places[text]):
+            groups.append((OTHER_GROUP, None, None, remaining))
         return groups
     numbers = [int(value) for value in values if value is not None]
-    for low, high in grouped(np.array(numbers), most):
-        members = sorted(place for number in places if low <= int(number) <= high for place in places[number])
-        groups.append((f"{low}" if low == high else f"{low}–{high}", low, high, members))
+    for lowest, highest in merge_into_ranges(np.array(numbers), max_groups):
+        in_range = [number for number in places if lowest <= int(number) <= highest]
+        members = sorted(query_index for number in in_range for query_index in places[number])
+        groups.append((f"{lowest}" if lowest == highest else f"{lowest}–{highest}", lowest, highest, members))
     return groups
 
 
-def grouped(numbers: np.ndarray, most: int) -> list[tuple[int, int]]:
-    """Ranges of whole numbers, least and most of each, that part (n,) numbers into at most so many groups.
+def merge_into_ranges(numbers: np.ndarray, max_groups: int) -> list[tuple[int, int]]:
+    """Return the smallest and largest number of each of at most `max_groups` ranges of (n,) whole numbers.
 
-    Every number is a group until there are too many; then the smallest group joins the smaller of its neighbours, the
-    lower where they are alike.
+    Each number starts as a range. While there are too many, the smallest joins its smaller neighbour, on ties the
+    lower.
     """
-    values, sizes = np.unique(numbers, return_counts=True)
-    ranges = [(v, v, size) for v, size in zip(values.tolist(), sizes.tolist(), strict=True)]
-    while len(ranges) > most:
-        smallest = min(range(len(ranges)), key=lambda i: ranges[i][2])
-        last = smallest + 1 == len(ranges)
-        below = smallest > 0 and (last or ranges[smallest - 1][2] <= ranges[smallest + 1][2])
-        first = smallest - 1 if below else smallest
-        (least, _, a), (_, top, b) = ranges[first : first + 2]
-        ranges[first : first + 2] = [(least, top, a + b)]
-    return [(least, top) for least, top, _ in ranges]
+    distinct, group_sizes = np.unique(numbers, return_counts=True)
+    ranges = list(zip(distinct.tolist(), distinct.tolist(), group_sizes.tolist(), strict=True))
+    while len(ranges) > max_groups:
+        # Ties go to the lowest range, so that the result does not depend on the input's order.
+        smallest_index = min(range(len(ranges)), key=lambda index: ranges[index][2])
+        is_last = smallest_index + 1 == len(ranges)
+        joins_below = smallest_index > 0 and (is_last or ranges[smallest_index - 1][2] <= ranges[smallest_index + 1][2])
+        pair_start = smallest_index - 1 if joins_below else smallest_index
+        (lowest, _, lower_size), (_, highest, upper_size) = ranges[pair_start : pair_start + 2]
+        ranges[pair_start : pair_start + 2] = [(lowest, highest, lower_size + upper_size)]
+    return [(lowest, highest) for lowest, highest, _ in ranges]

@@ -1,4 +1,4 @@
-"""Finished cells as tables: frames, Parquet, CSV that no spreadsheet runs, Markdown and LaTeX with significance."""
+"""Tables of cells: frames, Parquet, CSV safe for spreadsheets, Markdown and LaTeX with significance."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 from engine.data.cache import write as write_whole
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import cells_at, names, written_out
-from engine.evaluation.statistics import LEVEL, RESAMPLES, SIGNIFICANCE_LEVEL, compare, meant
+from engine.evaluation.paired import format_stage_call, select_cells, short_names
+from engine.evaluation.statistics import CONFIDENCE_LEVEL, RESAMPLES, SIGNIFICANCE_LEVEL, compare, resolve_baseline
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import replace_surrogates
@@ -25,119 +25,125 @@ from engine.wording import MINUS
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""A cell of text that begins so, perhaps after spaces or quotes, is a formula to a spreadsheet, and a formula can send
-data away or run programs."""
-_BEFORE = "' \"\u00a0\u3000\ufeff"
-"""What spreadsheets pass over before a formula."""
-LONG = ("method", "name", "label", "k", "split", "query", "metric", "value", "key")
-ALWAYS_TEXT = frozenset({"method", "name", "label", "retrieve", "rerank", "split", "query", "metric", "key", "digest"})
-PROVENANCE = "provenance."
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""Prefixes that make a cell of text a formula, also after spaces or quotes; formulas can send data or run programs."""
+_SKIPPED_PREFIXES = "' \"\u00a0\u3000\ufeff"
+"""Characters that spreadsheets ignore before a formula."""
+PER_QUERY_COLUMNS = ("method", "name", "label", "k", "split", "query", "metric", "value", "key")
+TEXT_COLUMNS = frozenset({"method", "name", "label", "retrieve", "rerank", "split", "query", "metric", "key", "digest"})
+PROVENANCE_PREFIX = "provenance."
 
 
-def frame(points: Iterable[Cell]) -> DataFrame:
-    """One row a cell.
+def build_frame(cells: Iterable[Cell]) -> DataFrame:
+    """Build a frame with one row per cell.
 
-    Columns: method, name (short, tells the rows apart), label (the decoder in full), select.<parameter>, retrieve,
-    retrieve.<parameter>, rerank, …, depth, k, split, queries (how many), a column a metric (its mean), left_out,
-    returned, milliseconds, key, digest, provenance.<what>. What a method does not have, or leaves unset, is missing;
-    the label tells the two apart. So are milliseconds of a sweep of one query.
+    Columns: method, name (short and distinct), label (the decoder in full), select.<parameter>, retrieve,
+    retrieve.<parameter>, rerank, …, depth, k, split, queries (number), one column per metric (its mean), left_out,
+    returned, milliseconds, key, digest, provenance.<fact>. Parameters that a method lacks or leaves unset are missing;
+    the label tells the two apart. Milliseconds of a sweep of one query are missing too.
     """
     import pandas as pd
 
-    points = list(points)
-    rows = [_sections(point, name) for point, name in zip(points, names(points, written_out), strict=True)]
-    columns = dict.fromkeys(column for section in zip(*rows, strict=True) for row in section for column in row)
-    flat = [{column: value for section in row for column, value in section.items()} for row in rows]
-    return pd.DataFrame({c: _column(c, [row.get(c) for row in flat]) for c in columns})
+    cells = list(cells)
+    full_names = short_names(cells, format_stage_call)
+    rows = [_build_row_sections(cell, name) for cell, name in zip(cells, full_names, strict=True)]
+    # Section by section, so that a column that later rows add stands beside those of its section.
+    names: dict[str, None] = {}
+    for sections in zip(*rows, strict=True):
+        for section in sections:
+            names |= dict.fromkeys(section)
+    flat_rows = [{column: value for section in row for column, value in section.items()} for row in rows]
+    return pd.DataFrame({name: _make_column(name, [row.get(name) for row in flat_rows]) for name in names})
 
 
-def _sections(point: Cell, name: str) -> tuple[dict[str, Any], ...]:
-    """A cell's row, in the parts whose columns stand together."""
-    chain = []
-    for role in ("select", "retrieve", "rerank"):
-        stage = point.decoder.get(role) or {}
-        params = {f"{role}.{param}": value for param, value in stage.items() if param != "name"}
-        chain.append(params if role == "select" else {role: stage.get("name"), **params})
+def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
+    """Build a cell's row, in sections whose columns stand together."""
+    chain_sections = []
+    for stage_role in ("select", "retrieve", "rerank"):
+        stage = cell.decoder.get(stage_role) or {}
+        params = {f"{stage_role}.{param_name}": value for param_name, value in stage.items() if param_name != "name"}
+        chain_sections.append(params if stage_role == "select" else {stage_role: stage.get("name"), **params})
     return (
-        {"method": point.method, "name": name, "label": point.label},
-        *chain,
-        {"depth": point.decoder.get("depth"), "k": point.k, "split": point.split, "queries": len(point.queries)},
-        {metric: point.mean[metric] for metric in point.values},
-        {"left_out": point.left_out, "returned": point.returned, "milliseconds": point.latency},
-        {"key": point.key, "digest": point.digest},
-        {f"{PROVENANCE}{what}": value for what, value in point.provenance.items()},
+        {"method": cell.method, "name": name, "label": cell.label},
+        *chain_sections,
+        {"depth": cell.decoder.get("depth"), "k": cell.k, "split": cell.split, "queries": len(cell.queries)},
+        {metric: cell.mean[metric] for metric in cell.values},
+        {"left_out": cell.left_out, "returned": cell.returned, "milliseconds": cell.latency},
+        {"key": cell.key, "digest": cell.digest},
+        {f"{PROVENANCE_PREFIX}{fact_name}": value for fact_name, value in cell.provenance.items()},
     )
 
 
-def per_query(points: Iterable[Cell]) -> DataFrame:
-    """One row a cell, metric and query: method, name, label, k, split, query, metric, value, key.
+def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
+    """Build a frame with one row per cell, metric and query, with the columns PER_QUERY_COLUMNS.
 
-    value is missing where the metric does not exist for the query. Columns of text, which repeats, are categories.
+    value is missing where the metric is undefined for the query. Columns of text are categories, as it repeats.
     """
     import pandas as pd
 
-    points = list(points)
-    blocks = [
-        {"method": p.method, "name": name, "label": p.label, "k": p.k, "split": p.split, "metric": metric, "key": p.key}
-        for p, name in zip(points, names(points, written_out), strict=True)
-        for metric in p.values
-    ]
-    lists = [p.queries for p in points for _ in p.values]
-    sizes = [len(queries) for queries in lists]
+    cells = list(cells)
+    blocks = []
+    for cell, name in zip(cells, short_names(cells, format_stage_call), strict=True):
+        facts = {"method": cell.method, "name": name, "label": cell.label, "k": cell.k, "split": cell.split}
+        blocks += [{**facts, "metric": metric, "key": cell.key} for metric in cell.values]
+    query_lists = [cell.queries for cell in cells for _ in cell.values]
+    list_sizes = [len(query_ids) for query_ids in query_lists]
     table: dict[str, Any] = {}
-    for column in set(LONG) - {"query", "value"}:
-        codes, distinct = pd.factorize(np.array([replace_surrogates(str(b[column])) for b in blocks], dtype=object))
-        table[column] = pd.Categorical.from_codes(np.repeat(codes, sizes), pd.Index(distinct))
-    table["k"] = np.repeat(np.array([b["k"] for b in blocks], dtype=np.int64), sizes)
-    ids = [replace_surrogates(q) for queries in lists for q in queries]
+    for name in set(PER_QUERY_COLUMNS) - {"query", "value"}:
+        block_texts = np.array([replace_surrogates(str(block[name])) for block in blocks], dtype=object)
+        codes, distinct_texts = pd.factorize(block_texts)
+        table[name] = pd.Categorical.from_codes(np.repeat(codes, list_sizes), pd.Index(distinct_texts))
+    table["k"] = np.repeat(np.array([block["k"] for block in blocks], dtype=np.int64), list_sizes)
+    ids = [replace_surrogates(query_id) for query_ids in query_lists for query_id in query_ids]
     table["query"] = pd.Categorical(np.array(ids, dtype=object))
-    values = [np.asarray(column, dtype=np.float64) for p in points for column in p.values.values()]
-    table["value"] = np.concatenate([np.empty(0), *values])
-    return pd.DataFrame({column: table[column] for column in LONG})
+    value_arrays = [np.asarray(values, dtype=np.float64) for cell in cells for values in cell.values.values()]
+    # The empty array first gives an empty column of floats if there are no cells.
+    table["value"] = np.concatenate([np.empty(0), *value_arrays])
+    return pd.DataFrame({name: table[name] for name in PER_QUERY_COLUMNS})
 
 
-def write(table: DataFrame, path: str | Path) -> Path:
-    """Write a frame as .parquet or .csv, whole or not at all; `read` gives it back.
+def write_table(data_frame: DataFrame, path: str | Path) -> Path:
+    """Write a frame atomically as .parquet or .csv; `read_table` reads it back.
 
-    CSV: UTF-8, RFC 4180; what is missing is an empty cell; text, columns' names too, is as `guarded` has it: to read
-    the file with anything but `read`, drop one apostrophe wherever apostrophes stand before one of FORMULA. Raises
-    ParamError for another suffix, FrontierError where it cannot write.
+    CSV: UTF-8, RFC 4180; a missing value is an empty cell; text and column names pass `guard_formula`: other readers
+    must drop one apostrophe wherever apostrophes stand before one of FORMULA_PREFIXES. Raises ParamError for another
+    suffix, FrontierError if it cannot write.
     """
     path = Path(path)
     match path.suffix.lower():
         case ".parquet":
-            write_whole(path, lambda file: table.to_parquet(file, index=False))
+            write_whole(path, lambda file: data_frame.to_parquet(file, index=False))
         case ".csv":
-            write_whole(path, as_csv(table).encode("utf-8"))
+            write_whole(path, format_csv(data_frame).encode("utf-8"))
         case suffix:
             raise ParamError(f"a table is written as .parquet or .csv; got {suffix or 'no suffix'!r}")
     return path
 
 
-def as_csv(table: DataFrame) -> str:
-    """A frame as the text of a CSV file, as `write` has it."""
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
-    writer.writerow([guarded(str(name)) for name in table.columns])
-    columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in table.columns]
-    for row in zip(*columns, strict=True):
-        writer.writerow([guarded(value) if isinstance(value, str) else value for value in row])
-    return stream.getvalue()
+def format_csv(data_frame: DataFrame) -> str:
+    """Return a frame as the text of a CSV file, as `write_table` writes it."""
+    text_stream = io.StringIO(newline="")
+    writer = csv.writer(text_stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
+    writer.writerow([guard_formula(str(name)) for name in data_frame.columns])
+    columns = [data_frame[name] for name in data_frame.columns]
+    column_values = [column.astype(object).where(column.notna(), None).tolist() for column in columns]
+    for row_values in zip(*column_values, strict=True):
+        writer.writerow([guard_formula(value) if isinstance(value, str) else value for value in row_values])
+    return text_stream.getvalue()
 
 
-def guarded(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula, an apostrophe before it; `unguarded` undoes it."""
-    return "'" + text if text.lstrip(_BEFORE).startswith(FORMULA) else text
+def guard_formula(text: str) -> str:
+    """Put an apostrophe before text that a spreadsheet would take for a formula; `unguard_formula` undoes it."""
+    return "'" + text if text.lstrip(_SKIPPED_PREFIXES).startswith(FORMULA_PREFIXES) else text
 
 
-def unguarded(cell: str) -> str:
-    """The text of a cell that `guarded` wrote."""
-    return cell[1:] if cell.startswith("'") and cell.lstrip(_BEFORE).startswith(FORMULA) else cell
+def unguard_formula(cell: str) -> str:
+    """Return the text of a cell that `guard_formula` wrote."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip(_SKIPPED_PREFIXES).startswith(FORMULA_PREFIXES) else cell
 
 
-def read(path: str | Path) -> DataFrame:
-    """What `write` wrote; ids stay text, however much they look like numbers. Raises DataError."""
+def read_table(path: str | Path) -> DataFrame:
+    """Read a table that `write_table` wrote; ids that look like numbers stay text. Raises DataError."""
     import pandas as pd
 
     path = Path(path)
@@ -146,73 +152,76 @@ def read(path: str | Path) -> DataFrame:
             return pd.read_parquet(path)
         csv.field_size_limit(2**31 - 1)
         with open(path, encoding="utf-8", newline="") as file:
-            # Not pandas, which stops at a NUL and takes 007 and NA for what they are not.
-            head, *rows = list(csv.reader(file, strict=True)) or [[]]
+            # Pandas would stop at a NUL, and read 007 as a number and NA as missing.
+            names, *row_cells = list(csv.reader(file, strict=True)) or [[]]
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
-    if any(len(row) != len(head) for row in rows):
+    if any(len(row) != len(names) for row in row_cells):
         raise DataError(f"{path} is no table: every row must have as many cells as the first")
-    cells = zip(*rows, strict=True) if rows else [()] * len(head)
-    table = {unguarded(name): [unguarded(cell) for cell in column] for name, column in zip(head, cells, strict=True)}
-    return pd.DataFrame({name: _column(name, _parsed(name, column)) for name, column in table.items()})
+    cell_columns = zip(*row_cells, strict=True) if row_cells else [()] * len(names)
+    table = {}
+    for guarded_name, column_cells in zip(names, cell_columns, strict=True):
+        name = unguard_formula(guarded_name)
+        table[name] = _make_column(name, _parse_cells(name, [unguard_formula(cell) for cell in column_cells]))
+    return pd.DataFrame(table)
 
 
-def _is_text(name: str) -> bool:
-    return name in ALWAYS_TEXT or name.startswith(PROVENANCE)
+def _is_text_column(name: str) -> bool:
+    return name in TEXT_COLUMNS or name.startswith(PROVENANCE_PREFIX)
 
 
-def _parsed(name: str, cells: Sequence[str]) -> list[Any]:
-    """Cells as values: what is no text is a number or a switch where all of a column are; an empty cell is missing."""
-    if _is_text(name):
+def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
+    """Parse a column's cells as switches or numbers if all of them are, else as text; an empty cell is missing."""
+    if _is_text_column(name):
         return [cell or None if name in ("retrieve", "rerank") else cell for cell in cells]
-    for kind in ({"True": True, "False": False}.__getitem__, int, float):
+    for convert in ({"True": True, "False": False}.__getitem__, int, float):
         try:
-            return [kind(cell) if cell else None for cell in cells]
+            return [convert(cell) if cell else None for cell in cells]
         except (KeyError, ValueError):
             continue
     return [cell or None for cell in cells]
 
 
-def _column(name: str, values: Sequence[Any]) -> Any:
-    """A column of one type: text, or where all that is there is alike switches, whole numbers, numbers."""
+def _make_column(name: str, values: Sequence[Any]) -> Any:
+    """Make a column of one type: switches, whole numbers or numbers if all present values are, else text."""
     import pandas as pd
 
-    present = [value for value in values if value is not None]
-    kinds = {type(value) for value in present}
-    if not _is_text(name):
-        if kinds <= {int, float} and (float in kinds or not kinds):
+    present_values = [value for value in values if value is not None]
+    value_types = {type(value) for value in present_values}
+    if not _is_text_column(name):
+        if value_types <= {int, float} and (float in value_types or not value_types):
             return pd.array([np.nan if v is None else float(v) for v in values], dtype="float64")
-        if kinds == {int}:
-            return pd.array(values, dtype="int64" if len(present) == len(values) else "Int64")
-        if kinds == {bool}:
-            return pd.array(values, dtype="bool" if len(present) == len(values) else "boolean")
+        if value_types == {int}:
+            return pd.array(values, dtype="int64" if len(present_values) == len(values) else "Int64")
+        if value_types == {bool}:
+            return pd.array(values, dtype="bool" if len(present_values) == len(values) else "boolean")
     return pd.array([None if v is None else replace_surrogates(str(v)) for v in values], dtype="string")
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultsTable:
     """A table of decoders for people to read."""
 
     head: tuple[str, ...]  # titles of the columns
     rows: tuple[tuple[str, ...], ...]  # cells of text, the decoder's name first
     marks: tuple[tuple[int, ...], ...]  # for every cell the sign of a significant difference to the baseline, else 0
-    caption: str  # what is shown, and how it was tested
-    cells: tuple[Cell, ...]  # a row's
-    means: tuple[Mapping[str, float | None], ...]  # a row's numbers by metric, None where it has none
+    caption: str  # the shown values and the test
+    cells: tuple[Cell, ...]  # the cell of each row
+    means: tuple[Mapping[str, float | None], ...]  # means of each row by metric, None where undefined
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values: for every decoder its means, and the signs of its significant differences."""
-        written = names(self.cells, written_out)
-        rows = zip(self.cells, written, self.means, self.marks, strict=True)
-        plain = [
-            {"decoder": p.decoder, "name": name, "mean": dict(mean), "returned": p.returned}
-            | {"significant": dict(zip(mean, signs[1:], strict=False))}
-            for p, name, mean, signs in rows
-        ]
-        return {"rows": plain, "caption": self.caption}
+        """Return plain values: every decoder's means and the signs of its significant differences."""
+        written = short_names(self.cells, format_stage_call)
+        row_parts = zip(self.cells, written, self.means, self.marks, strict=True)
+        json_rows = []
+        for cell, name, metric_means, marks in row_parts:
+            # The first mark belongs to the decoder's name.
+            json_row = {"decoder": cell.decoder, "name": name, "mean": dict(metric_means), "returned": cell.returned}
+            json_rows.append(json_row | {"significant": dict(zip(metric_means, marks[1:], strict=False))})
+        return {"rows": json_rows, "caption": self.caption}
 
 
-def results(
+def build_results(
     points: Iterable[Cell],
     metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
     baseline: Any = None,
@@ -220,109 +229,117 @@ def results(
     *,
     resamples: int = RESAMPLES.default,
     seed: int = 0,
-) -> Results:
-    """Every point at k in every metric, and whether it differs significantly from the baseline.
+) -> ResultsTable:
+    """Tabulate every cell at k in every metric, with marks of significant differences to the baseline.
 
-    points: of one split; baseline: as `compare` takes it, by default the point of the first registered selector,
-    where it has several that without reranking and of the first scorer. The means are over the queries on which all
+    points: of one split; baseline: as `compare` takes it, by default the cell of the first registered selector, of
+    several the one without reranking and with the first scorer. The means are over the queries on which all
     have the metric, which the caption counts. Raises ParamError or DataError.
     """
-    cells = list({p.label: p for p in cells_at(points, k)}.values())
+    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
-    first = meant(cells, usual_baseline(cells) if baseline is None else baseline, k)
-    cells = [first, *(p for p in cells if p.label != first.label)]
+    baseline_cell = resolve_baseline(cells, find_default_baseline(cells) if baseline is None else baseline, k)
+    cells = [baseline_cell, *(cell for cell in cells if cell.label != baseline_cell.label)]
     if len(cells) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
-    compared = {m: compare(cells, m, first, k, resamples=resamples, seed=seed) for m in metrics}
-    by_label = {m: {row.label: row for row in rows} for m, rows in compared.items()}
-    short = any(p.returned < p.k - 1e-9 for p in cells)
-    texts, marks, means = [], [], []
-    for p, name in zip(cells, names(cells), strict=True):
-        line, signs, numbers = [name], [0], {}
-        for m in metrics:
-            row = by_label[m].get(p.label)
-            value = compared[m][0].baseline_mean if p is first and compared[m] else row.mean if row else None
-            numbers[m] = value
-            line.append("–" if value is None else f"{value:.4f}".replace("-", MINUS))
-            signs.append(int(np.sign(row.difference)) if row and row.significant else 0)
-        texts.append((*line, f"{p.returned:.1f}") if short else tuple(line))
-        means.append(numbers)
-        marks.append((*signs, 0) if short else tuple(signs))
-    head = ("Setting", *(f"{title_of(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
-    counts = {m: rows[0].queries if rows else 0 for m, rows in compared.items()}
-    tests = max(map(len, compared.values()))
-    return Results(
-        head=head,
-        rows=tuple(texts),
-        marks=tuple(marks),
-        caption=_caption(first, texts[0][0], counts, tests, resamples),
+    comparisons = {}
+    by_label = {}
+    for metric in metrics:
+        comparisons[metric] = compare(cells, metric, baseline_cell, k, resamples=resamples, seed=seed)
+        by_label[metric] = {comparison.label: comparison for comparison in comparisons[metric]}
+    has_short_sets = any(cell.returned < cell.k - 1e-9 for cell in cells)
+    text_rows, mark_rows, means_by_row = [], [], []
+    for cell, name in zip(cells, short_names(cells), strict=True):
+        texts, marks, row_means = [name], [0], {}
+        for metric in metrics:
+            # The baseline has no comparison of its own, but its mean stands in every row of the metric.
+            comparison = by_label[metric].get(cell.label)
+            mean_value = comparison.mean if comparison else None
+            if cell is baseline_cell and comparisons[metric]:
+                mean_value = comparisons[metric][0].baseline_mean
+            row_means[metric] = mean_value
+            texts.append("–" if mean_value is None else f"{mean_value:.4f}".replace("-", MINUS))
+            marks.append(int(np.sign(comparison.difference)) if comparison and comparison.significant else 0)
+        text_rows.append((*texts, f"{cell.returned:.1f}") if has_short_sets else tuple(texts))
+        means_by_row.append(row_means)
+        mark_rows.append((*marks, 0) if has_short_sets else tuple(marks))
+    metric_titles = [f"{title_of(metric)}@{baseline_cell.k}" for metric in metrics]
+    titles = ("Setting", *metric_titles, *(["Returned"] if has_short_sets else []))
+    counts = {metric: rows[0].queries if rows else 0 for metric, rows in comparisons.items()}
+    n_tests = max(map(len, comparisons.values()))
+    return ResultsTable(
+        head=titles,
+        rows=tuple(text_rows),
+        marks=tuple(mark_rows),
+        caption=_write_caption(baseline_cell, text_rows[0][0], counts, n_tests, resamples),
         cells=tuple(cells),
-        means=tuple(means),
+        means=tuple(means_by_row),
     )
 
 
-def usual_baseline(points: Sequence[Cell]) -> Cell | str:
-    """What others are compared with where nobody says what: the point, or the method that there should be one of."""
-    first, scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
-    candidates = [p for p in points if p.method == first]
-    chains = [(bool(p.decoder["rerank"]), p.decoder["retrieve"]["name"] != scorer) for p in candidates]
-    usual = [p for p, chain in zip(candidates, chains, strict=True) if chain == min(chains)]
-    return usual[0] if len(usual) == 1 else first
+def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
+    """Return the default baseline: the cell of the first selector, or its method if there is no single such cell."""
+    first_selector, first_scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
+    candidates = [cell for cell in cells if cell.method == first_selector]
+    chains = [(bool(cell.decoder["rerank"]), cell.decoder["retrieve"]["name"] != first_scorer) for cell in candidates]
+    simplest = [cell for cell, chain in zip(candidates, chains, strict=True) if chain == min(chains)]
+    return simplest[0] if len(simplest) == 1 else first_selector
 
 
-def _caption(base: Cell, name: str, counts: dict[str, int], tests: int, resamples: int) -> str:
+def _write_caption(
+    baseline_cell: Cell, baseline_name: str, counts: dict[str, int], n_tests: int, resamples: int
+) -> str:
     if len(set(counts.values())) == 1:
-        over = f"{next(iter(counts.values())):,}"
+        count_text = f"{next(iter(counts.values())):,}"
     else:
-        over = ", ".join(f"{title_of(m)} {count:,}" for m, count in counts.items())
-    split = f", split {base.split}" if base.split else ""
-    holm = f" after Holm's correction over {tests} settings for each metric" if tests > 1 else ""
+        count_text = ", ".join(f"{title_of(metric)} {n_queries:,}" for metric, n_queries in counts.items())
+    split_text = f", split {baseline_cell.split}" if baseline_cell.split else ""
+    holm_text = f" after Holm's correction over {n_tests} settings for each metric" if n_tests > 1 else ""
     return (
-        f"Means at k = {base.k}{split}; queries on which all have the metric: {over} of {len(base.queries):,}. "
-        f"↑ ↓: significantly more or less than {name}: p < {SIGNIFICANCE_LEVEL:g} in a two-sided paired randomisation "
-        f"test ({resamples:,} resamples){holm}, and the {100 * LEVEL:g}% paired bootstrap CI of the difference "
-        "excludes 0."
+        f"Means at k = {baseline_cell.k}{split_text}; queries on which all have the metric: {count_text} of "
+        f"{len(baseline_cell.queries):,}. ↑ ↓: significantly more or less than {baseline_name}: p < "
+        f"{SIGNIFICANCE_LEVEL:g} in a two-sided paired randomisation test ({resamples:,} resamples){holm_text}, and "
+        f"the {100 * CONFIDENCE_LEVEL:g}% paired bootstrap CI of the difference excludes 0."
     )
 
 
-ARROWS = {0: "", 1: " ↑", -1: " ↓"}
+SIGNIFICANCE_ARROWS = {0: "", 1: " ↑", -1: " ↓"}
 
 
-def markdown(table: Results) -> str:
-    """The table in Markdown, its caption above."""
-    lines = [
-        "| " + " | ".join(map(_in_markdown, table.head)) + " |",
-        "| --- |" + " ---: |" * (len(table.head) - 1),
-    ]
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        cells = (_in_markdown(cell) + ARROWS[mark] for cell, mark in zip(row, marks, strict=True))
-        lines.append("| " + " | ".join(cells) + " |")
-    return f"{_in_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
+def format_markdown(table: ResultsTable) -> str:
+    """Format the table in Markdown, with its caption above."""
+    lines = ["| " + " | ".join(map(_escape_markdown, table.head)) + " |", "| --- |" + " ---: |" * (len(table.head) - 1)]
+    for texts, marks in zip(table.rows, table.marks, strict=True):
+        arrows = [SIGNIFICANCE_ARROWS[mark] for mark in marks]
+        lines.append(
+            "| " + " | ".join(_escape_markdown(t) + arrow for t, arrow in zip(texts, arrows, strict=True)) + " |"
+        )
+    return f"{_escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
 
 
-def latex(table: Results, label: str = "tab:frontier") -> str:
-    """The table in LaTeX, for the package booktabs."""
+def format_latex(table: ResultsTable, label: str = "tab:frontier") -> str:
+    """Format the table in LaTeX, for the package booktabs."""
     lines = [
         r"\begin{table}",
         r"  \centering",
-        f"  \\caption{{{_in_latex(table.caption)}}}",
+        f"  \\caption{{{_escape_latex(table.caption)}}}",
         f"  \\label{{{re.sub(r'[^A-Za-z0-9:._-]', '-', label)}}}",
         f"  \\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
         r"    \toprule",
-        f"    {' & '.join(map(_in_latex, table.head))} \\\\",
+        f"    {' & '.join(map(_escape_latex, table.head))} \\\\",
         r"    \midrule",
     ]
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        cells = (_in_latex(cell + ARROWS[mark].strip()) for cell, mark in zip(row, marks, strict=True))
-        lines.append(f"    {' & '.join(cells)} \\\\")
+    for texts, marks in zip(table.rows, table.marks, strict=True):
+        arrows = [SIGNIFICANCE_ARROWS[mark].strip() for mark in marks]
+        lines.append(f"    {' & '.join(_escape_latex(t + arrow) for t, arrow in zip(texts, arrows, strict=True))} \\\\")
     return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
 
 
-def _in_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>|~$&#])", r"\\\1", _line(text))
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|~$&#])", r"\\\1", _to_single_line(text))
 
 
-LATEX = {
+LATEX_ESCAPES = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{"→": r"$\rightarrow$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "−": "$-$", "–": "--", "…": r"\ldots{}"},
@@ -330,13 +347,15 @@ LATEX = {
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     **{"α": r"$\alpha$", "λ": r"$\lambda$", "θ": r"$\theta$", "κ": r"$\kappa$", "δ": r"$\delta$"},
 }
-"""What LaTeX has other ways to write, and the letters that metrics and parameters have."""
+"""Escapes of characters that LaTeX reserves or lacks, and of the letters of metrics and parameters."""
 
 
-def _in_latex(text: str) -> str:
-    return "".join(LATEX.get(c, c) for c in _line(text))
+def _escape_latex(text: str) -> str:
+    return "".join(LATEX_ESCAPES.get(character, character) for character in _to_single_line(text))
 
 
-def _line(text: str) -> str:
-    """As one line of characters that can be shown."""
-    return " ".join("".join(c if c.isprintable() else " " for c in replace_surrogates(text)).split())
+def _to_single_line(text: str) -> str:
+    """Return the text as one line of printable characters."""
+    # Line breaks and control characters would end the cell, so each becomes a space.
+    printable = [character if character.isprintable() else " " for character in replace_surrogates(text)]
+    return " ".join("".join(printable).split())

@@ -1,4 +1,4 @@
-"""Why each document was picked: its relevance, the nearest one already chosen, and its score at that moment."""
+"""Trace of a ranking: each pick's relevance, the nearest document listed before it, and its score."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from engine.matrix import Matrix
 from engine.space import Elsewhere, Space, here
 from engine.values import Ranking, real_tensor
 
-Column = str | int | float | None
+TraceValue = str | int | float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,56 +27,98 @@ class Trace:
     similarity: Tensor  # inner product with that one
     score: Tensor  # the ranking's gain, by which the method ranks
 
-    def rows(self, query: int = 0) -> list[Mapping[str, Column]]:
-        """One mapping a pick of one query, best first; nearest and similarity are None for the first."""
+    def rows(self, query: int = 0) -> list[Mapping[str, TraceValue]]:
+        """Return one mapping per pick of a query, best first; nearest and similarity are None for the first."""
         columns = (self.index, self.relevance, self.nearest, self.similarity, self.score)
-        picks: list[Mapping[str, Column]] = []
-        for row, relevance, near, similarity, score in zip(*(c[query].tolist() for c in columns), strict=True):
-            if row < 0:
+        pick_rows: list[Mapping[str, TraceValue]] = []
+        for document_row, relevance, nearest_row, similarity, score in zip(
+            *(column[query].tolist() for column in columns), strict=True
+        ):
+            if document_row < 0:
                 break
-            nearest = (
-                {"nearest": near, "similarity": similarity} if near >= 0 else {"nearest": None, "similarity": None}
+            nearest_columns = (
+                {"nearest": nearest_row, "similarity": similarity}
+                if nearest_row >= 0
+                else {"nearest": None, "similarity": None}
             )
-            picks.append({"rank": len(picks) + 1, "row": row, "relevance": relevance, **nearest, "score": score})
-        return picks
+            pick_rows.append(
+                {
+                    "rank": len(pick_rows) + 1,
+                    "row": document_row,
+                    "relevance": relevance,
+                    **nearest_columns,
+                    "score": score,
+                }
+            )
+        return pick_rows
 
 
 @without_autocast
 def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, relevance: Tensor | None = None) -> Trace:
-    """What each pick of a ranking was worth when it was made.
+    """Compute the relevance, nearest earlier document and score of each pick of a ranking, in float64.
 
-    ranking: (B, k), of any selector; space: a Space, or the (n, d) vectors that the ranking's rows are of; queries:
-    what was asked, as decode (with a Space) or select (with vectors) took it; relevance: (B, n) scores of all documents
-    where the selector's were not inner products: the queries are not read then, and may be text that nothing embeds.
-    Methods that do not pick one by one are traced in the order of their list. In float64. Raises DataError where the
-    shapes do not fit.
+    Methods that do not pick one by one are traced in the order of their list.
+
+    Parameters
+    ----------
+    ranking : (B, k), of any selector.
+    space : a Space, or the (n, d) vectors that the ranking's rows refer to.
+    queries : the queries, as `decode` (with a Space) or `select` (with vectors) took them.
+    relevance : (B, n) scores of all documents if the selector's were not inner products; the queries are then ignored.
+
+    Returns
+    -------
+    Trace : the numbers behind every pick.
+
+    Raises
+    ------
+    ParamError : if `ranking` is not a Ranking.
+    DataError : if the shapes do not fit.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> vectors, query = torch.eye(3, dtype=torch.float64), torch.tensor([[1.0, 0.5, 0.25]])
+    >>> ranking = engine.select(list(engine.methods("selector"))[0], vectors, query, k=2)
+    >>> [pick["relevance"] for pick in engine.trace(ranking, vectors, query).rows()]
+    [1.0, 0.5]
     """
     if not isinstance(ranking, Ranking):
         raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")
     space = here(space) if isinstance(space, Elsewhere) else space
     if relevance is None:
-        matrix, points = searched(space, queries)
+        matrix, query_vectors = searched(space, queries)
         vectors = matrix.vectors
-        if points.shape != (len(ranking), vectors.shape[1]):
+        if query_vectors.shape != (len(ranking), vectors.shape[1]):
             raise DataError(
                 f"queries must be those of the ranking: {len(ranking)} of dimension {vectors.shape[1]}; "
-                f"got shape {tuple(points.shape)}"
+                f"got shape {tuple(query_vectors.shape)}"
             )
     else:
         vectors = (space.matrix if isinstance(space, Space) else Matrix(real_tensor(space, "vectors"))).vectors
-    index = ranking.index.to(vectors.device)
-    if int(index.max()) >= len(vectors):
-        raise DataError(f"the ranking holds row {int(index.max())}, but there are {len(vectors):,} vectors")
+    row_index = ranking.index.to(vectors.device)
+    if int(row_index.max()) >= len(vectors):
+        raise DataError(f"the ranking holds row {int(row_index.max())}, but there are {len(vectors):,} vectors")
     if relevance is not None and relevance.shape != (len(ranking), len(vectors)):
         raise DataError(f"relevance must be {(len(ranking), len(vectors))} scores; got shape {tuple(relevance.shape)}")
-    picked = torch.zeros(index.shape, dtype=torch.float64, device=vectors.device)
-    similarity, nearest = torch.zeros_like(picked), torch.full_like(index, -1)
-    for b in range(len(ranking)):
-        picks = index[b, index[b] >= 0]
-        count, rows = len(picks), vectors[picks].double()
-        picked[b, :count] = rows @ points[b].to(rows) if relevance is None else relevance[b, picks].to(rows)
-        if count > 1:
-            before = torch.ones(count, count, dtype=torch.bool, device=rows.device).tril_(-1)
-            value, position = (rows @ rows.T).masked_fill_(~before, -torch.inf)[1:].max(1)
-            similarity[b, 1:count], nearest[b, 1:count] = value, picks[position]
-    return Trace(index, picked, nearest, similarity, ranking.gain.to(vectors.device))
+    pick_relevance = torch.zeros(row_index.shape, dtype=torch.float64, device=vectors.device)
+    similarity, nearest = torch.zeros_like(pick_relevance), torch.full_like(row_index, -1)
+    for query_index in range(len(ranking)):
+        picked_rows = row_index[query_index, row_index[query_index] >= 0]
+        n_picks, picked_vectors = len(picked_rows), vectors[picked_rows].double()
+        pick_relevance[query_index, :n_picks] = (
+            picked_vectors @ query_vectors[query_index].to(picked_vectors)
+            if relevance is None
+            else relevance[query_index, picked_rows].to(picked_vectors)
+        )
+        if n_picks > 1:
+            is_earlier = torch.ones(n_picks, n_picks, dtype=torch.bool, device=picked_vectors.device).tril_(-1)
+            # The first pick has no earlier document, so the maximum is taken from the second row on.
+            max_similarity, nearest_position = (
+                (picked_vectors @ picked_vectors.T).masked_fill_(~is_earlier, -torch.inf)[1:].max(1)
+            )
+            similarity[query_index, 1:n_picks], nearest[query_index, 1:n_picks] = (
+                max_similarity,
+                picked_rows[nearest_position],
+            )
+    return Trace(row_index, pick_relevance, nearest, similarity, ranking.gain.to(vectors.device))

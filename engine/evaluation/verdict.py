@@ -1,23 +1,30 @@
-"""The verdict on a frontier: the best setting within a budget, what it gains over the baseline and what that costs."""
+"""The verdict on a frontier: the best setting within a budget, its gain over the baseline and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each, floor_of
+from engine.evaluation.frontier import (
+    KEPT_SHARE,
+    TIME_AXIS,
+    Frontier,
+    FrontierPoint,
+    compute_floor,
+    select_best_per_method,
+)
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import SAME
+from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
 from engine.wording import percent, signed
 
-GAINS = {"ilad": ("more diverse", "diversity")}
-"""Metric → how more of it is said, where that is not "more" and its title; and what it is called beside its figure."""
-Rows = Mapping[str, Mapping[str, Comparison]]
+GAIN_WORDINGS = {"ilad": ("more diverse", "diversity")}
+"""Metric → the phrase for more of it, if not "more" and its title, and its name beside a figure."""
+ComparisonsByMetric = Mapping[str, Mapping[str, Comparison]]
 """Metric → label → that decoder against the baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a frontier says."""
+    """The recommended setting of a frontier, with its gain and cost."""
 
     base: FrontierPoint
     best: FrontierPoint | None  # the best x among all that keep the budget, None where none has more than the baseline
@@ -27,63 +34,66 @@ class Verdict:
     text: str
 
 
-def verdict(measured: Frontier, baseline: str, share: float, rows: Rows) -> Verdict:
-    """Which setting to take, in a sentence that says no more than the statistics allow.
+def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: ComparisonsByMetric) -> Verdict:
+    """Choose the best setting within a budget and describe it, claiming no more than the statistics allow.
 
-    baseline: the label of one of the points; share: of its y that must be kept; rows: as `compare` gives them for both
-    metrics. Raises ParamError.
+    baseline: the label of one of the points; share: of its y that must be kept; comparisons: as `compare` gives them
+    for both metrics. Raises ParamError.
     """
-    base, *others = best_of_each(measured, baseline, SHARE.check(share))
-    y = title_of(measured.y)
-    budget = f"{percent(share)} of {base.name}'s {y}"
-    kept = [p for p in others if p.y >= floor_of(base, share)]
-    if not kept:
-        nearest = max(others, key=lambda p: p.y, default=None)
-        text = f"No setting keeps {budget}."
-        if nearest is None:
-            text = f"There is nothing to compare {base.name} with."
+    base, *candidates = select_best_per_method(frontier, baseline, KEPT_SHARE.check(share))
+    y_title = title_of(frontier.y)
+    budget = f"{percent(share)} of {base.name}'s {y_title}"
+    feasible = [point for point in candidates if point.y >= compute_floor(base, share)]
+    if not feasible:
+        # Without a feasible setting the advice names the one that comes nearest.
+        nearest_point = max(candidates, key=lambda point: point.y, default=None)
+        sentence = f"No setting keeps {budget}."
+        if nearest_point is None:
+            sentence = f"There is nothing to compare {base.name} with."
         elif base.y > 0:
-            text += f" The nearest, {nearest.name}, keeps {_share(nearest.y / base.y)}."
-        return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=text)
-    best = max(kept, key=lambda p: (measured.direction * p.x, p.y))
-    gain, cost = (rows.get(metric, {}).get(best.point.label) for metric in (measured.x, measured.y))
-    if measured.x != TIME and best.x <= base.x + SAME:
-        alone = "On this query n" if measured.queries == 1 else "N"
-        text = f"{alone}o setting that keeps {budget} {_verb(measured.x)} {_more(measured.x)}."
-        return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=text)
-    if measured.x == TIME:
-        times = f"{best.x:.2g} ms a query, {base.name} {base.x:.2g} ms"
-        text = f"Of the settings that keep {budget}, {best.name} is the fastest: {times}."
+            sentence += f" The nearest, {nearest_point.name}, keeps {_format_share(nearest_point.y / base.y)}."
+        return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=sentence)
+    # Rounding allowed for, the best must gain something, or keeping the baseline is the advice.
+    best = max(feasible, key=lambda point: (frontier.direction * point.x, point.y))
+    gain, cost = (comparisons.get(metric, {}).get(best.point.label) for metric in (frontier.x, frontier.y))
+    if frontier.x != TIME_AXIS and best.x <= base.x + TIE_TOLERANCE:
+        subject = "On this query n" if frontier.queries == 1 else "N"
+        sentence = f"{subject}o setting that keeps {budget} {_verb_of(frontier.x)} {_more_of(frontier.x)}."
+        return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=sentence)
+    if frontier.x == TIME_AXIS:
+        times_text = f"{best.x:.2g} ms a query, {base.name} {base.x:.2g} ms"
+        sentence = f"Of the settings that keep {budget}, {best.name} is the fastest: {times_text}."
     else:
-        text = _said(best, base, gain, cost, budget)
-    return Verdict(base=base, best=best, share=share, gain=gain, cost=cost, text=text)
+        sentence = _describe_gain(best, base, gain, cost, budget)
+    return Verdict(base=base, best=best, share=share, gain=gain, cost=cost, text=sentence)
 
 
-def _more(metric: str) -> str:
-    return GAINS.get(metric, (f"more {title_of(metric)}", ""))[0]
+def _more_of(metric: str) -> str:
+    return GAIN_WORDINGS.get(metric, (f"more {title_of(metric)}", ""))[0]
 
 
-def _verb(metric: str) -> str:
-    return "is" if metric in GAINS else "has"
+def _verb_of(metric: str) -> str:
+    return "is" if metric in GAIN_WORDINGS else "has"
 
 
-def _said(
+def _describe_gain(
     best: FrontierPoint, base: FrontierPoint, gain: Comparison | None, cost: Comparison | None, budget: str
 ) -> str:
     if gain is None:
         return f"{best.name} has the most among the settings that keep {budget}."
-    alone, more, verb, size = gain.queries == 1, _more(gain.metric), _verb(gain.metric), _size(gain)
-    if not (alone or gain.significant):
-        nearest = f"The nearest: {best.name}, +{size} (n.s.)."
-        return f"No setting that keeps {budget} {verb} measurably {more}. {nearest}"
-    text = f"{best.name} {verb} {size} {more} than {base.name}{_cost(gain, cost)}."
-    if alone:
-        return f"On this query {text} One query says nothing of others."
-    return f"{text} {more[:1].upper()}{more[1:]} on {gain.wins.win:,} of {gain.queries:,} queries."
+    is_single, size_text = gain.queries == 1, _format_difference_size(gain)
+    verb_text, more_text = _verb_of(gain.metric), _more_of(gain.metric)
+    if not (is_single or gain.significant):
+        nearest_text = f"The nearest: {best.name}, +{size_text} (n.s.)."
+        return f"No setting that keeps {budget} {verb_text} measurably {more_text}. {nearest_text}"
+    sentence = f"{best.name} {verb_text} {size_text} {more_text} than {base.name}{_describe_cost(gain, cost)}."
+    if is_single:
+        return f"On this query {sentence} One query says nothing of others."
+    return f"{sentence} {more_text[:1].upper()}{more_text[1:]} on {gain.wins.win:,} of {gain.queries:,} queries."
 
 
-def _cost(gain: Comparison, cost: Comparison | None) -> str:
-    """What the gain costs, as the end of its sentence; nothing where both axes are one metric."""
+def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
+    """Return the cost of a gain as the end of its sentence; empty if both axes are one metric."""
     if cost is None or cost.metric == gain.metric:
         return ""
     title = title_of(cost.metric)
@@ -92,24 +102,25 @@ def _cost(gain: Comparison, cost: Comparison | None) -> str:
     if not (cost.measurable or cost.queries == 1):
         return f" and loses no measurable {title} ({signed(cost.difference)}, n.s.)"
     if cost.difference > 0:
-        return f" and has {_size(cost)} more {title} ({signed(cost.difference)})"
-    part = f"{_size(cost)} of its " if cost.baseline_mean > 0 else ""
-    return f" and loses {part}{title} ({signed(cost.difference)})"
+        return f" and has {_format_difference_size(cost)} more {title} ({signed(cost.difference)})"
+    share_text = f"{_format_difference_size(cost)} of its " if cost.baseline_mean > 0 else ""
+    return f" and loses {share_text}{title} ({signed(cost.difference)})"
 
 
-def change(row: Comparison) -> str:
-    """A difference to the baseline in a few words, "−4% Recall (n.s.)"."""
-    sign = "−" if row.difference < 0 else "+"
-    title = GAINS.get(row.metric, ("", title_of(row.metric)))[1]
-    return f"{sign}{_size(row)} {title}{'' if row.measurable or row.queries == 1 else ' (n.s.)'}"
+def change(comparison: Comparison) -> str:
+    """Format a difference to the baseline, "−4% Recall (n.s.)"."""
+    sign = "−" if comparison.difference < 0 else "+"
+    title = GAIN_WORDINGS.get(comparison.metric, ("", title_of(comparison.metric)))[1]
+    note = "" if comparison.measurable or comparison.queries == 1 else " (n.s.)"
+    return f"{sign}{_format_difference_size(comparison)} {title}{note}"
 
 
-def _size(row: Comparison) -> str:
-    """How large a difference is, as a share of the baseline's mean where that is above 0."""
-    if row.baseline_mean > 0:
-        return _share(abs(row.difference) / row.baseline_mean)
-    return signed(abs(row.difference)).lstrip("+")
+def _format_difference_size(comparison: Comparison) -> str:
+    """Format a difference without sign, as a share of the baseline's mean if that is above 0."""
+    if comparison.baseline_mean > 0:
+        return _format_share(abs(comparison.difference) / comparison.baseline_mean)
+    return signed(abs(comparison.difference)).lstrip("+")
 
 
-def _share(value: float) -> str:
+def _format_share(value: float) -> str:
     return percent(value, 0 if value >= 0.01 else 1)

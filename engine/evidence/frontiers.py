@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import engine
-from engine.evaluation.frontier import dominated
-from engine.evaluation.statistics import percentile_ends, resampled_means
+from engine.evaluation.frontier import find_dominated
+from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
 from engine.evidence.claim import Measurement, define_measure
@@ -107,7 +107,7 @@ def step_ratio(ilad: np.ndarray, other: np.ndarray) -> list[float | None]:
         shares: np.ndarray = one / np.maximum(two, 1e-12)
         return shares
 
-    drawn = ratio(resampled_means(columns, 1000, 0))
+    drawn = ratio(bootstrap_means(columns, 1000, 0))
     low, high = percentile_ends(drawn)
     return [float(ratio(columns.mean(0))), low, high]
 
@@ -115,7 +115,7 @@ def step_ratio(ilad: np.ndarray, other: np.ndarray) -> list[float | None]:
 def undominated(columns: Mapping[str, np.ndarray]) -> int:
     """How many places a method has on its own frontier of Recall over ILAD."""
     places = np.unique(np.round(np.stack(means(columns)[:2], axis=1), 9), axis=0)
-    return int((~dominated(places)).sum())
+    return int((~find_dominated(places)).sum())
 
 
 def correlations(table: Table) -> dict[str, list[float | None]]:

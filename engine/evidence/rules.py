@@ -12,17 +12,17 @@ from enum import StrEnum
 import numpy as np
 from scipy.stats import binomtest, spearmanr
 
-from engine.evaluation.frontier import hypervolume
+from engine.evaluation.frontier import compute_hypervolume
 from engine.evaluation.statistics import (
-    LEVEL,
-    PATTERNS_EACH,
+    CONFIDENCE_LEVEL,
+    MIN_SIGN_PATTERNS,
     SIGNIFICANCE_LEVEL,
-    holm,
-    intervals,
+    bootstrap_intervals,
+    bootstrap_means,
+    compute_sign_flip_p_values,
+    correct_holm,
+    estimate_queries_needed,
     percentile_ends,
-    queries_needed,
-    resampled_means,
-    sign_flips,
 )
 from engine.progress import counted
 from engine.wording import decimal, percent
@@ -190,7 +190,7 @@ def slope(sizes: Sequence[float], values: np.ndarray, name: str, axes: tuple[str
     fits = logs @ x / (x @ x)
     if len(x) < 4:
         raise ValueError(f"sizes must be at least 4, got {len(x)}")
-    ((low, high),) = intervals(fits[:, None], RESAMPLES, seed)
+    ((low, high),) = bootstrap_intervals(fits[:, None], RESAMPLES, seed)
     curve = curve_of(name, axes, sizes, np.exp(logs.mean(0)), log=True)
     title = f"{name}: exponent of {axes[1]}"
     return Effect(name=title, value=float(fits.mean()), low=low, high=high, curves=(curve,))
@@ -222,11 +222,11 @@ def rank_correlation(
     two exclude one another, as relevance and diversity do, nothing goes with both but at one value of the other
     """
     table = np.concatenate([a, b] if given is None else [a, b, given], axis=1)
-    drawn = resampled_means(table, resamples, seed)
+    drawn = bootstrap_means(table, resamples, seed)
     values = [_partial(*np.split(row, table.shape[1] // a.shape[1])) for row in (table.mean(0), *drawn)]
     if np.isnan(values).all():
         return Effect(name=name, value=math.nan)
-    low, high = np.nanpercentile(values, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    low, high = np.nanpercentile(values, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)])
     return Effect(name=name, value=values[0], low=float(low), high=float(high))
 
 
@@ -248,10 +248,10 @@ def dominance(
 
     def apart(means: np.ndarray) -> float:
         ours, theirs = np.split(means.reshape(2, -1).T, [widths[0]])
-        return hypervolume(ours, corner) - hypervolume(theirs, corner)
+        return compute_hypervolume(ours, corner) - compute_hypervolume(theirs, corner)
 
     means = table.mean(0)
-    values = np.array([apart(row) for row in resampled_means(table, resamples, seed)])
+    values = np.array([apart(row) for row in bootstrap_means(table, resamples, seed)])
     low, high = percentile_ends(values)
     x, y = np.split(means, 2)
     beaten = _dominated(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
@@ -277,7 +277,7 @@ def share(name: str, count: int, total: int) -> Effect:
     """A share with its Clopper–Pearson interval."""
     if not total:
         return Effect(name=name, value=math.nan, low=0.0, high=1.0)
-    low, high = binomtest(count, total).proportion_ci(LEVEL)
+    low, high = binomtest(count, total).proportion_ci(CONFIDENCE_LEVEL)
     return Effect(name=name, value=count / total, low=float(low), high=float(high))
 
 
@@ -286,7 +286,7 @@ def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) ->
 
     part, whole: (n,) paired
     """
-    drawn = resampled_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
+    drawn = bootstrap_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
     with np.errstate(divide="ignore"):
         low, high = percentile_ends(drawn[:, 0] / drawn[:, 1])
     return Effect(name=name, value=float(part.mean() / whole.mean()), low=float(low), high=float(high))
@@ -335,11 +335,11 @@ def together(rulings: Sequence[Ruling]) -> Ruling:
 
 def _signed(cells: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
     columns = [np.asarray(values, dtype=np.float64)[:, None] for values in cells.values()]
-    patterns = max(RESAMPLES, PATTERNS_EACH * len(columns))
-    corrected = holm([float(sign_flips(column, patterns, seed)[0]) for column in columns])
+    patterns = max(RESAMPLES, MIN_SIGN_PATTERNS * len(columns))
+    corrected = correct_holm([float(compute_sign_flip_p_values(column, patterns, seed)[0]) for column in columns])
     effects = []
     for name, column, p in zip(cells, columns, corrected, strict=True):
-        ((low, high),) = intervals(column, RESAMPLES, seed)
+        ((low, high),) = bootstrap_intervals(column, RESAMPLES, seed)
         sign: int | None = None
         if low is not None and high is not None:
             low, high = (round(end, DIGITS) + 0.0 for end in (low, high))  # sums that cancel leave rounding
@@ -379,7 +379,7 @@ def _needed(
     if verdict is not Finding.UNDECIDED:
         return None
     wanted = [
-        queries_needed(np.asarray(values, dtype=np.float64), difference)
+        estimate_queries_needed(np.asarray(values, dtype=np.float64), difference)
         for values, effect, difference in zip(cells.values(), effects, apart, strict=True)
         if effect.sign is None and difference > 0
     ]

@@ -8,7 +8,14 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, queries_needed, statement
+from engine.evaluation.statistics import (
+    RESAMPLES,
+    Comparison,
+    bootstrap_intervals,
+    build_comparisons,
+    describe_comparison,
+    estimate_queries_needed,
+)
 from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
@@ -58,7 +65,7 @@ class Standing:
         """A sentence or two on each difference: what it is, what it needs, whether unjudged documents decide."""
         said = []
         for one in self.differences:
-            parts = [statement(one.comparison)]
+            parts = [describe_comparison(one.comparison)]
             if one.needed is not None:
                 more = max(0, one.needed - self.queries)
                 rest = f"{counted(more, 'query', 'queries')} more" if more else "there are enough"
@@ -105,7 +112,7 @@ def standing(
     def score(ranking: Ranking, qrels: Qrels) -> np.ndarray:
         return measure(ranking, space, asked, qrels, k, (metric,)).values[metric]
 
-    rankings = [run.ranking(space, asked.ids, k) for run in runs]
+    rankings = [run.build_ranking(space, asked.ids, k) for run in runs]
     every = np.stack([score(ranking, qrels) for ranking in rankings], axis=1)
     values = every[np.isfinite(every).all(1)]
     ids = space.corpus.ids
@@ -116,7 +123,9 @@ def standing(
     )
     others = [number for number in range(len(runs)) if number != first and len(values)]
     labels = [(names[number], names[number], names[first]) for number in others]
-    rows = comparison_rows(labels, metric, k, values[:, others], values[:, [first]], resamples, seed) if others else ()
+    rows = (
+        build_comparisons(labels, metric, k, values[:, others], values[:, [first]], resamples, seed) if others else ()
+    )
     differences = []
     for number, row in zip(others, rows, strict=True):
         worst, best = (
@@ -126,7 +135,7 @@ def standing(
                 _with_unjudged(qrels, asked.ids, listed[number], listed[first]),
             )
         )
-        needed = queries_needed(values[:, number] - values[:, first], difference)
+        needed = estimate_queries_needed(values[:, number] - values[:, first], difference)
         differences.append(JudgedDifference(comparison=row, needed=needed, worst=float(worst), best=float(best)))
     return Standing(
         metric=metric, k=k, difference=difference, queries=len(values), without=len(every) - len(values),
@@ -142,7 +151,7 @@ def _means(values: np.ndarray, resamples: int, seed: int) -> list[tuple[float | 
     """Mean and interval of each column; none where there is no row."""
     if not len(values):
         return [(None, None, None)] * values.shape[1]
-    ends = intervals(values, resamples, seed)
+    ends = bootstrap_intervals(values, resamples, seed)
     return [(float(mean), *end) for mean, end in zip(values.mean(0), ends, strict=True)]
 
 

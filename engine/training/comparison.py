@@ -10,8 +10,8 @@ import numpy as np
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, statement
-from engine.evaluation.stratification import grouped
+from engine.evaluation.statistics import RESAMPLES, Comparison, build_comparisons, describe_comparison
+from engine.evaluation.stratification import merge_into_ranges
 from engine.progress import counted
 from engine.space import Space
 from engine.training.metrics import REPORTED, SIZES, Columns, Dev, mean_and_error, measured
@@ -84,7 +84,7 @@ class Table:
     def groups(self, most: int = GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
         groups = []
-        for least, top in grouped(self.relevant, most):
+        for least, top in merge_into_ranges(self.relevant, most):
             rows = (self.relevant >= least) & (self.relevant <= top)
             means = {name: mean_and_error(columns[DECIDES][rows]) for name, columns in self.values.items()}
             groups.append(Group(f"{least}" if least == top else f"{least}–{top}", int(rows.sum()), means))
@@ -97,7 +97,7 @@ class Table:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The significant findings on the last system beside the others."""
-        return tuple(statement(row) for row in self.told)
+        return tuple(describe_comparison(row) for row in self.told)
 
 
 def compare_systems(
@@ -126,7 +126,7 @@ def _compare_last(values: Values, seed: int) -> tuple[Comparison, ...]:
         return ()
     column, baselines = values[last][DECIDES][:, None], np.stack([values[name][DECIDES] for name in others], axis=1)
     labels = [(last, last, name) for name in others]
-    return comparison_rows(labels, metric, k, column, baselines, RESAMPLES.default, seed)
+    return build_comparisons(labels, metric, k, column, baselines, RESAMPLES.default, seed)
 
 
 def verdict(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.evaluation.metrics import REDUNDANT
+from engine.evaluation.metrics import REDUNDANT_COSINE
 from engine.space import Space
 from engine.values import Ranking, replace_surrogates
 from engine.views.decision import similarities
@@ -39,7 +39,7 @@ class Redundancy:
         return self.rows[i[most]], self.rows[j[most]]
 
 
-def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT) -> Redundancy:
+def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT_COSINE) -> Redundancy:
     """The similarities in one query's set; threshold: a pair as similar as this counts as close."""
     rows = ranking.rows()
     similarity = similarities(space, rows)

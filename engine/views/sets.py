@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from engine.evaluation.metrics import METRICS, available, measure
+from engine.evaluation.metrics import METRICS, available_metrics, measure
 from engine.evaluation.trace import trace
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
@@ -109,7 +109,7 @@ def diff(
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
     """The figures of one query's set; k: for Recall@k and ILAD@k."""
     judged = qrels is not None and bool(qrels.relevant(query_id))
-    names = ("ilad", *(m for m in available(qrels) if METRICS[m].needs)) if judged else ("ilad",)
+    names = ("ilad", *(m for m in available_metrics(qrels) if METRICS[m].needs)) if judged else ("ilad",)
     values, base = (
         measure(r, space, (query_id,), qrels if judged else None, k, names).per_query for r in (ranking, baseline)
     )

@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 
 import engine
 from engine.evaluation.metrics import measure, title_of
-from engine.evaluation.runs import runs_of
+from engine.evaluation.runs import decode_runs
 from engine.judging.pool import TOGETHER, order, pool
 from engine.wording import decimal
 
@@ -61,8 +61,8 @@ def study(given, name, say):
     qrels = judged.data.qrels[SETS[name]]
     queries = engine.embed(judged.data.judged(SETS[name]).sample(MOST), device="cpu")
     say(f"{name}: embedded")
-    runs = runs_of(decoders(), judged.space, queries, K)
-    rankings = [run.ranking(judged.space, queries.ids, K) for run in runs]
+    runs = decode_runs(decoders(), judged.space, queries, K)
+    rankings = [run.build_ranking(judged.space, queries.ids, K) for run in runs]
     say(f"{name}: decoded")
     full = ranked(rankings, judged.space, queries, qrels)
     taus = {(metric, label, spent): [] for metric in METRICS for label in ORDERS for spent in SPENT}

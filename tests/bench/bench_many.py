@@ -17,7 +17,7 @@ import engine
 from engine.data.encoders import truncated_count
 from engine.data.models.encoder_model import find
 from engine.decoder import query_batch
-from engine.evaluation.statistics import holm, sign_flips
+from engine.evaluation.statistics import compute_sign_flip_p_values, correct_holm
 from support.judged_sets import DATA
 
 SETS = ("multihop-rag-summ500", "cranfield")
@@ -49,8 +49,8 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     times = milliseconds(scorers, space, query_batch(space, queries), 101)
     base, *others = scorers
     values = {label: [measured[label].values[metric] for metric in METRICS] for label in scorers}
-    p = [sign_flips(np.subtract(values[other], values[base]).T, resamples, 0) for other in others]
-    tests = iter(holm(np.concatenate(p)))
+    p = [compute_sign_flip_p_values(np.subtract(values[other], values[base]).T, resamples, 0) for other in others]
+    tests = iter(correct_holm(np.concatenate(p)))
     lines = []
     for label, scorer in scorers.items():
         index = None if label == base else scorer.index(space)

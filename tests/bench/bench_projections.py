@@ -20,7 +20,7 @@ import torch
 from harness import Block, Judged, Say, arguments, join_blocks, machine, stopwatch, table
 
 import engine
-from engine.evaluation.statistics import RESAMPLES, intervals
+from engine.evaluation.statistics import RESAMPLES, bootstrap_intervals
 from engine.training.loop import generator_of
 from engine.training.projections import initial_heads
 from engine.training.trained import Trained
@@ -164,7 +164,9 @@ def measure(judged: Projected) -> dict:
         for what, other in base.items():
             if other in mean and other != (label, k, m):
                 gap = own - mean[other]
-                against[what] = np.column_stack([gap.mean(0), *intervals(gap, RESAMPLES.default, 0)]).round(6).tolist()
+                against[what] = (
+                    np.column_stack([gap.mean(0), *bootstrap_intervals(gap, RESAMPLES.default, 0)]).round(6).tolist()
+                )
         figures = {"label": label, "k": k, "m": float(m), "mean": own.mean(0).round(6).tolist(), "against": against}
         systems[f"{label}|{k}|{m}"] = figures
     counts = {split: len(own) for split, own in judged.data.qrels.items()}

@@ -19,7 +19,7 @@ from harness import Judged, arguments, machine, points_of, table, timed, write_p
 
 import engine
 from engine.evaluation.splits import split_in_half, subsample
-from engine.evaluation.statistics import holm, sign_flips
+from engine.evaluation.statistics import compute_sign_flip_p_values, correct_holm
 from engine.text.bag_of_words import count_terms
 from engine.text.bm25_index import Bm25Index
 from engine.text.tokenizer import terms
@@ -127,7 +127,9 @@ def quality(name, most):
     for metric in METRICS:
         parts = {title: cells[title] for title in ("dense", "bm25, words")}
         differences = np.stack([mine.values[metric] - other.values[metric] for other in parts.values()], axis=1)
-        for (title, other), corrected in zip(parts.items(), holm(sign_flips(differences, 10_000, 0)), strict=True):
+        for (title, other), corrected in zip(
+            parts.items(), correct_holm(compute_sign_flip_p_values(differences, 10_000, 0)), strict=True
+        ):
             gap = mine.mean[metric] - other.mean[metric]
             told = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
             tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", told))

@@ -15,7 +15,14 @@ from harness import arguments, machine, table, timed, write_page
 from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
-from engine.evaluation.statistics import ALPHA, RESAMPLES, compare, holm, intervals, sign_flips
+from engine.evaluation.statistics import (
+    ALPHA,
+    RESAMPLES,
+    bootstrap_intervals,
+    compare,
+    compute_sign_flip_p_values,
+    correct_holm,
+)
 from support.points import cell
 
 SIZES = (20, 50, 200)
@@ -74,7 +81,7 @@ def coverage(simulations):
             held, width = np.zeros(3), np.zeros(3)
             for seed in range(simulations):
                 values = with_difference(draw(np.random.default_rng([1, n, seed]), n, better))
-                low, high = np.transpose(intervals(values, BAND_RESAMPLES, seed))
+                low, high = np.transpose(bootstrap_intervals(values, BAND_RESAMPLES, seed))
                 held += (low <= truth) & (truth <= high)
                 width += high - low
             held, width = held / simulations, width / simulations
@@ -100,10 +107,10 @@ def alarms(simulations):
             single, any_, family, power = found = np.zeros((4, simulations))
             for seed in range(simulations):
                 values = draw(np.random.default_rng([2, n, seed]), n, NONE)
-                p = sign_flips(values[:, 1:] - values[:, :1], RESAMPLES.default, seed)
-                single[seed], any_[seed], family[seed] = p[0], p.min(), holm(p).min()
+                p = compute_sign_flip_p_values(values[:, 1:] - values[:, :1], RESAMPLES.default, seed)
+                single[seed], any_[seed], family[seed] = p[0], p.min(), correct_holm(p).min()
                 pair = draw(np.random.default_rng([3, n, seed]), n, np.array([0.0, BETTER]))
-                power[seed] = sign_flips(pair[:, 1:] - pair[:, :1], 2000, seed)[0]
+                power[seed] = compute_sign_flip_p_values(pair[:, 1:] - pair[:, :1], 2000, seed)[0]
             rates = (found < ALPHA).mean(1)
             good &= rates[0] <= FALSE and rates[2] <= FALSE
             lines.append((kind, n, *(f"{100 * r:.1f} %" for r in rates)))
@@ -118,8 +125,8 @@ def uneven(simulations):
         for seed in range(simulations):
             values = lopsided(np.random.default_rng([4, n, seed]), n, np.zeros(2))
             d = (values[:, 1] - values[:, 0])[:, None]
-            p[seed] = sign_flips(d, 2000, seed)[0]
-            ((low, high),) = intervals(d, BAND_RESAMPLES, seed)
+            p[seed] = compute_sign_flip_p_values(d, 2000, seed)[0]
+            ((low, high),) = bootstrap_intervals(d, BAND_RESAMPLES, seed)
             significant = p[seed] < ALPHA and not low <= 0 <= high
             missed, mean = missed + significant, mean + d.mean() / simulations
         rates = (f"{100 * rate:.1f} %" for rate in ((p < ALPHA).mean(), missed / simulations))
@@ -142,7 +149,7 @@ def times():
         f"compare 99 with a baseline, {RESAMPLES.default:,} resamples and patterns": lambda: compare(
             points, "recall", points[0]
         ),
-        "sign_flips of one pair, 10,000 patterns": lambda: sign_flips((a - b)[:, None], 10_000, 0),
+        "sign_flips of one pair, 10,000 patterns": lambda: compute_sign_flip_p_values((a - b)[:, None], 10_000, 0),
         "scipy.stats.permutation_test of one pair, 10,000 patterns": lambda: stats.permutation_test(
             (a, b), lambda x, y, axis: x.mean(axis) - y.mean(axis), permutation_type="samples", vectorized=True,
             n_resamples=10_000, batch=500,

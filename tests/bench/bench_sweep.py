@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import Judged, arguments, machine, table, timed, write_page
 
-from engine.evaluation.exact_frontier import exact_frontiers
+from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.sweep.sweep import grid, sweep
 from engine.stages import make
 from support.points import digest_of_all
@@ -44,7 +44,8 @@ def main() -> None:
         resumed, again = timed(run)
         asked = (space, queries, qrels, KS, METRICS)
         exact = [
-            (n, *timed(partial(exact_frontiers, make(n, **f), *asked, store=store))) for n, f in EVERY_VALUE.items()
+            (n, *timed(partial(compute_exact_frontiers, make(n, **f), *asked, store=store)))
+            for n, f in EVERY_VALUE.items()
         ]
     halt.set()
     if digest_of_all(points) != digest_of_all(again):

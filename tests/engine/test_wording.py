@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.statistics import p_value
+from engine.evaluation.statistics import format_p_value
 from engine.wording import STEERING, command_line, decimal, gain, in_json, percent, power, signed, visible
 
 
@@ -22,7 +22,7 @@ def test_numbers_have_one_style():
 
 
 def test_a_p_is_never_written_on_the_other_side_of_the_level():
-    assert [p_value(p) for p in (0.0123, 0.0004, 0.0496, 0.04996, 1.0, 0.05)] == [
+    assert [format_p_value(p) for p in (0.0123, 0.0004, 0.0496, 0.04996, 1.0, 0.05)] == [
         "p = 0.012",
         "p < 0.001",
         "p = 0.0496",

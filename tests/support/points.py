@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.evaluation.statistics import intervals, sign_flips
+from engine.evaluation.statistics import bootstrap_intervals, compute_sign_flip_p_values
 from engine.stages import make
 from engine.values import digest_of
 
@@ -42,12 +42,12 @@ def cell(
 
 def interval(a, b=0.0, resamples=10_000, seed=0):
     """The interval of the mean of a, or of the mean paired difference a − b."""
-    return intervals(np.subtract(a, b)[:, None], resamples, seed)[0]
+    return bootstrap_intervals(np.subtract(a, b)[:, None], resamples, seed)[0]
 
 
 def p_value(a, b, resamples=10_000, seed=0):
     """The test of a against b."""
-    return sign_flips(np.subtract(a, b)[:, None], resamples, seed)[0]
+    return compute_sign_flip_p_values(np.subtract(a, b)[:, None], resamples, seed)[0]
 
 
 def recalls(seed, n=200, shift=0.0):

@@ -12,7 +12,7 @@ import torch
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import Cancelled, DataError, ParamError
-from engine.evaluation.metrics import available, check_metrics, measure
+from engine.evaluation.metrics import available_metrics, check_metrics, measure
 from engine.evaluation.statistics import SEED
 from engine.evaluation.studies.ann_indexes import INDEXES, STOPPED, Exact, Index, faiss_module, one_thread, usual
 from engine.evaluation.sweep.cell import means, versions
@@ -130,7 +130,7 @@ def approximate(
     names = tuple(metrics) if metrics is not None else (JUDGED if qrels is not None else ())
     check_metrics(names)
     vectors = embedded(space, queries)
-    if lacking := [m for m in names if m not in available(qrels, None, vectors)]:
+    if lacking := [m for m in names if m not in available_metrics(qrels, None, vectors)]:
         raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
     task = _Task(
         space=space,

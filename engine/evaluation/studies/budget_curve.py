@@ -10,16 +10,24 @@ from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.frontier import BAND_RESAMPLES
-from engine.evaluation.metrics import BUDGET, RetrievedSets, answer_coverage, budget_recall, read_within
-from engine.evaluation.statistics import intervals
+from engine.evaluation.metrics import (
+    READING_BUDGET_WORDS,
+    RetrievedSets,
+    compute_answer_coverage,
+    compute_budget_recall,
+    find_documents_read,
+)
+from engine.evaluation.statistics import bootstrap_intervals
 from engine.evaluation.sweep.compute import embedded
 from engine.evaluation.sweep.sweep import several
 from engine.params import Whole
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Queries
 
-BUDGETS = (50, 100, 200, BUDGET, 800, 1600)
-WORDS = Whole(BUDGET, "words", 1, name="budgets", help="How many words a reader takes, best document first.")
+BUDGETS = (50, 100, 200, READING_BUDGET_WORDS, 800, 1600)
+WORDS = Whole(
+    READING_BUDGET_WORDS, "words", 1, name="budgets", help="How many words a reader takes, best document first."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +65,13 @@ def budget_curve(
     sizes = sorted({WORDS.check(budget) for budget in several(budgets, "budgets", "a list of whole numbers")})
     k, asked = min(SET_SIZE.check(k), len(space)), embedded(space, queries)
     compute = {
-        **({"budget_recall": budget_recall} if qrels is not None else {}),
-        **({"answer_coverage": answer_coverage} if answers is not None else {}),
+        **({"budget_recall": compute_budget_recall} if qrels is not None else {}),
+        **({"answer_coverage": compute_answer_coverage} if answers is not None else {}),
     }
     for decoder in chosen:
         sets = RetrievedSets(
             rows=decode(decoder, space, asked, k).index, space=space, ids=asked.ids, qrels=qrels, aspects=None,
-            points=torch.empty(0, 0), answers=answers,
+            query_vectors=torch.empty(0, 0), answers=answers,
         )  # fmt: skip
         for metric, measure in compute.items():
             for budget in sizes:
@@ -71,8 +79,8 @@ def budget_curve(
                 defined = ~np.isnan(values)
                 if not defined.any():
                     continue
-                ((low, high),) = intervals(values[defined, None], BAND_RESAMPLES, 0)
-                read = read_within(sets, budget).sum(1)[defined]
+                ((low, high),) = bootstrap_intervals(values[defined, None], BAND_RESAMPLES, 0)
+                read = find_documents_read(sets, budget).sum(1)[defined]
                 yield WithinBudget(
                     label=decoder.label, metric=metric, budget=budget, k=k, queries=int(defined.sum()),
                     mean=float(values[defined].mean()), low=low, high=high, documents=float(read.mean()),

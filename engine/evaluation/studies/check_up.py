@@ -12,13 +12,15 @@ from torch.nn.functional import normalize
 
 from engine.candidates import without_autocast
 from engine.decoder import Decoder, decode
-from engine.evaluation.metrics import METRICS, REDUNDANT, ilad, measure
+from engine.evaluation.metrics import METRICS, REDUNDANT_COSINE, compute_ilad, measure
 from engine.matrix import CHUNK_NUMBERS
 from engine.params import Real
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
-THRESHOLD = Real(REDUNDANT, "τ", 0, 1, name="threshold", help="The cosine from which on two documents are duplicates.")
+THRESHOLD = Real(
+    REDUNDANT_COSINE, "τ", 0, 1, name="threshold", help="The cosine from which on two documents are duplicates."
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,7 +69,7 @@ def check_up(
         similarity=similarity.astype(np.float32),
         pairs=close.sum((1, 2)),
         groups=_groups(close),
-        ilad=ilad(space.vectors, index).cpu().numpy(),
+        ilad=compute_ilad(space.vectors, index).cpu().numpy(),
         threshold=threshold,
     )
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import DataError, ParamError
-from engine.evaluation.metrics import available, defined_mean, measure
-from engine.evaluation.paired import names
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, comparison_rows
+from engine.evaluation.metrics import available_metrics, mean_of_defined, measure
+from engine.evaluation.paired import short_names
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, build_comparisons
 from engine.evaluation.sweep.cell import as_json
 from engine.progress import Progress, Stop, stoppable
 from engine.space import Space
@@ -44,11 +44,11 @@ class EncoderComparison:
 
     def mean(self, decoder: str, encoder: str, metric: str) -> float | None:
         """A metric's mean over the queries that have it; None where none has."""
-        return _defined(defined_mean(self.values[decoder, encoder][metric]))
+        return _defined(mean_of_defined(self.values[decoder, encoder][metric]))
 
     def agreement(self, decoder: str, encoder: str) -> float | None:
         """The mean overlap@k of an encoder's sets with the first encoder's; None where neither retrieved anything."""
-        return _defined(defined_mean(self.overlap[decoder, encoder]))
+        return _defined(mean_of_defined(self.overlap[decoder, encoder]))
 
 
 class Apart(NamedTuple):
@@ -83,9 +83,9 @@ def compare_encoders(
     k, resamples, seed = SET_SIZE.check(k), RESAMPLES.check(resamples), SEED.check(seed)
     decoders = list(dict.fromkeys(decoders))
     _check(variants, decoders)
-    metrics = tuple(m for m in MEASURED if m in available(qrels)) if metrics is None else tuple(metrics)
+    metrics = tuple(m for m in MEASURED if m in available_metrics(qrels)) if metrics is None else tuple(metrics)
     encoders, first = tuple(variants), next(iter(variants.values()))
-    called = names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
+    called = short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
     report = stoppable(progress, stop, "comparing encoders stopped at {done} of {total} answers")
     values, rankings = {}, {}
     total, done = len(decoders) * len(variants) * len(first.queries), 0
@@ -166,7 +166,7 @@ def _compared(
     first = np.stack([table[d, encoders[0]][both] for d, _ in pairs], axis=1)
     other = np.stack([table[pair][both] for pair in pairs], axis=1)
     labels = [(f"{decoder} with {encoder}", encoder, f"with {encoders[0]}") for decoder, encoder in pairs]
-    rows = comparison_rows(labels, metric, k, other, first, resamples, seed)
+    rows = build_comparisons(labels, metric, k, other, first, resamples, seed)
     return {d: tuple(row for row, (name, _) in zip(rows, pairs, strict=True) if name == d) for d in measured}
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.evaluation.paired import shared
-from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends, resampled_means
+from engine.evaluation.paired import align_on_common_queries
+from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_means, percentile_ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,22 +41,22 @@ def per_query_best(
     itself. Intervals draw the queries again and choose the best setting for all anew. Raises ParamError or DataError.
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
-    common = shared(points, (metric,), k)
+    common = align_on_common_queries(points, (metric,), k)
     values, rows = common.values[metric], []
-    for method in dict.fromkeys(point.method for point in common.points):
-        own = [at for at, point in enumerate(common.points) if point.method == method]
+    for method in dict.fromkeys(point.method for point in common.cells):
+        own = [at for at, point in enumerate(common.cells) if point.method == method]
         part = values[:, own]
         chosen, largest = int(part.mean(0).argmax()), part.max(1)
         low = high = None
         if len(part) > 1:
-            drawn = resampled_means(np.column_stack([part, largest]), resamples, seed)
+            drawn = bootstrap_means(np.column_stack([part, largest]), resamples, seed)
             gaps = drawn[:, -1] - drawn[:, :-1].max(1)
             low, high = percentile_ends(gaps)
         rows.append(
             Headroom(
                 method=method,
                 metric=metric,
-                k=common.points[0].k,
+                k=common.cells[0].k,
                 settings=len(own),
                 queries=len(part),
                 best=common.names[own[chosen]],

@@ -13,8 +13,8 @@ from engine.decoder import DEPTH, SET_SIZE, Decoder, ScoredCandidates, decode, q
 from engine.errors import ParamError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.metrics import Measures, measure
-from engine.evaluation.paired import shared
-from engine.evaluation.statistics import SEED, compare, intervals
+from engine.evaluation.paired import align_on_common_queries
+from engine.evaluation.statistics import SEED, bootstrap_intervals, compare
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import several, sweep
 from engine.params import Whole
@@ -127,9 +127,9 @@ def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
 
     points: of one chain, at different depths, and at most one without reranking. Raises ParamError or DataError.
     """
-    common = shared(points, (metric,), k)
+    common = align_on_common_queries(points, (metric,), k)
     values = common.values[metric]
-    columns = zip(common.points, values.T, intervals(values, BAND_RESAMPLES, 0), strict=True)
+    columns = zip(common.cells, values.T, bootstrap_intervals(values, BAND_RESAMPLES, 0), strict=True)
     rows = []
     for p, column, (low, high) in columns:
         depth = p.decoder["depth"] if p.decoder["rerank"] else None
@@ -139,7 +139,7 @@ def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
     if not reranked or len({row.depth for row, _ in rows}) < len(rows):
         raise ParamError("points must be of one decoder at different depths, and at most one without reranking")
     best, label = max(reranked, key=lambda row: row[0].mean)
-    compared = compare(common.points, metric, label, k)
+    compared = compare(common.cells, metric, label, k)
     signs = {label: 0} | {row.label: int(np.sign(row.difference)) if row.significant else 0 for row in compared}
     return ByDepth(
         metric=metric,

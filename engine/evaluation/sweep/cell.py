@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
-from engine.evaluation.metrics import defined_mean
+from engine.evaluation.metrics import mean_of_defined
 from engine.progress import counted
 from engine.stages import make
 from engine.values import digest_of
@@ -107,7 +107,7 @@ def make_cell(
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """The mean of each metric where it exists, NaN where it does nowhere."""
-    return {name: defined_mean(column) for name, column in values.items()}
+    return {name: mean_of_defined(column) for name, column in values.items()}
 
 
 def result_digest(key: str, values: Mapping[str, np.ndarray]) -> str:

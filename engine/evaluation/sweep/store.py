@@ -15,7 +15,7 @@ from engine.data import cache
 from engine.data.files import RATIO
 from engine.data.sqlite import code_of, connect, make_tables, write_ahead
 from engine.errors import DataError
-from engine.evaluation.curve import PLACES, Curve
+from engine.evaluation.curve import N_BANDS, Curve
 from engine.evaluation.sweep.cell import Cell, means, result_digest
 from engine.progress import counted
 from engine.values import digest_of
@@ -239,13 +239,13 @@ def _cell(row: Mapping[str, Any], lists: Mapping[str, str]) -> Cell:
 def _curve(key: str, facts: dict[str, Any], numbers: np.ndarray) -> Curve:
     """A row as a Curve; ValueError, KeyError or TypeError where it is not as it was written."""
     names = facts.pop("metrics")
-    size, rest = divmod(len(numbers) + 1 - 2 * PLACES * len(names), 1 + len(names))
+    size, rest = divmod(len(numbers) + 1 - 2 * N_BANDS * len(names), 1 + len(names))
     if rest or size < 1:
         raise ValueError
-    parts = np.split(numbers, np.cumsum([size - 1] + [size] * len(names) + [2 * PLACES] * (len(names) - 1)))
+    parts = np.split(numbers, np.cumsum([size - 1] + [size] * len(names) + [2 * N_BANDS] * (len(names) - 1)))
     low, high = facts["interval"] = tuple(facts["interval"])
     facts["queries"] = tuple(facts["queries"])
     means = dict(zip(names, parts[1 : len(names) + 1], strict=True))
     bands = {n: part.reshape(-1, 2) for n, part in zip(names, parts[len(names) + 1 :], strict=True)}
-    places = np.linspace(low, high, PLACES)
-    return Curve(key=key, breakpoints=parts[0], means=means, bands=bands, places=places, **facts)
+    places = np.linspace(low, high, N_BANDS)
+    return Curve(key=key, breakpoints=parts[0], means=means, bands=bands, band_positions=places, **facts)

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.paired import name_of
+from engine.evaluation.paired import format_decoder
 from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tuning.objectives import RELEVANT, relative
@@ -51,7 +51,9 @@ def remember(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) 
         finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         tuned=tuned,
         objective=f"{objective.text}, k = {result.k}",
-        chosen=name_of(decoder, scorers=result.decoder != Decoder(result.decoder.select, depth=result.decoder.depth)),
+        chosen=format_decoder(
+            decoder, with_scorers=result.decoder != Decoder(result.decoder.select, depth=result.decoder.depth)
+        ),
         decoder=decoder,
         kept=percent(own[RELEVANT] / base[RELEVANT], 1) if kept else "",
         won=f"{METRICS[last].title} {relative(own[last], base[last])}",

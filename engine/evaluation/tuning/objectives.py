@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from engine.evaluation.frontier import Frontier, FrontierPoint, dominated
+from engine.evaluation.frontier import Frontier, FrontierPoint, find_dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
-from engine.evaluation.paired import SAME
+from engine.evaluation.paired import TIE_TOLERANCE
 from engine.params import Choice, Declared, Real, declare
 from engine.wording import decimal, percent, signed
 
@@ -72,7 +72,7 @@ class Objective(Declared):
         values = np.asarray(means[self.metrics[0]])
         if not self.constrained:
             return np.ones(values.shape, dtype=bool)
-        return values - margin >= self.share * baseline[RELEVANT] - SAME
+        return values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
     def slack(self, values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
         """By how much each query has more than must be kept; baseline: its Recall, in the shape of the values' own."""
@@ -88,7 +88,7 @@ class Objective(Declared):
         if count < 2:
             return np.full(np.shape(mean), np.inf)
         spread = np.asarray(square) - np.square(mean)
-        error = np.sqrt(np.where(spread > SAME, spread, 0.0) / (count - 1))
+        error = np.sqrt(np.where(spread > TIE_TOLERANCE, spread, 0.0) / (count - 1))
         return float(stdtrit(count - 1, SURE)) * error
 
     def reached(self, means: Mapping[str, float], baseline: Mapping[str, float], against: str) -> str:
@@ -160,14 +160,14 @@ def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -
     """The position with the largest first key; among equals the largest second …; then the least in order."""
     alive = np.flatnonzero(among)
     for key in keys:
-        alive = alive[key[alive] >= key[alive].max() - SAME]
+        alive = alive[key[alive] >= key[alive].max() - TIE_TOLERANCE]
     return int(min(alive.tolist(), key=lambda i: order[i]))
 
 
 def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, _: Any) -> TunedChoice:
     values = means[o.metric]
     best = _most([values], order, np.ones(len(values), dtype=bool))
-    equal = int((values >= values[best] - SAME).sum())
+    equal = int((values >= values[best] - TIE_TOLERANCE).sum())
     tie = f"; {equal} settings tie, and this one is closest to the default" if equal > 1 else ""
     most = f"Highest {METRICS[o.metric].title}@{k}: {decimal(values[best])}"
     return TunedChoice(best, True, f"{most} ({against}: {decimal(baseline[o.metric])}){tie}.")
@@ -198,11 +198,11 @@ def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     points get −∞; below the chord it is negative; 0 for all of a frontier that is one point.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    front = ~dominated(np.stack([x, y], axis=1))
+    front = ~find_dominated(np.stack([x, y], axis=1))
     scaled = []
     for axis in (x, y):
         low, high = axis[front].min(), axis[front].max()
-        scaled.append((axis - low) / (high - low) if high - low > SAME else np.full(len(axis), 0.5))
+        scaled.append((axis - low) / (high - low) if high - low > TIE_TOLERANCE else np.full(len(axis), 0.5))
     return np.where(front, (scaled[0] + scaled[1] - 1) / np.sqrt(2), -np.inf)
 
 
@@ -224,7 +224,7 @@ def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: 
     if away[best] > BENDS:
         said = f"Of the {front} settings on the frontier it lies furthest, {decimal(away[best])}, beyond {scaled}"
         return TunedChoice(best, True, said)
-    if front >= 3 and away[best] > SAME:
+    if front >= 3 and away[best] > TIE_TOLERANCE:
         said = f"The frontier is almost straight: this setting lies only {decimal(away[best])} beyond {scaled}"
         return TunedChoice(best, False, said)
     why = {1: "is one point", 2: "is two points"}.get(front, "does not bend outwards")

@@ -10,11 +10,17 @@ import numpy as np
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.curve import Curve
-from engine.evaluation.exact_frontier import exact_frontiers
-from engine.evaluation.metrics import METRICS, defined_mean
-from engine.evaluation.paired import SAME, chain_of, name_of, names, shared
-from engine.evaluation.splits import judged_by
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, resampled_means
+from engine.evaluation.exact_frontier import compute_exact_frontiers
+from engine.evaluation.metrics import METRICS, mean_of_defined
+from engine.evaluation.paired import (
+    TIE_TOLERANCE,
+    align_on_common_queries,
+    format_decoder,
+    scorer_chain,
+    short_names,
+)
+from engine.evaluation.splits import select_judged_queries
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, bootstrap_means
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import TOGETHER, sweep
@@ -213,7 +219,7 @@ class _Study:
         objective = Objective(objective) if isinstance(objective, str) else objective
         if not isinstance(objective, Objective):
             raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
-        by_split, qrels = judged_by(*judged), judged[1]
+        by_split, qrels = select_judged_queries(*judged), judged[1]
         return cls(
             objective=objective,
             splits={name: {"queries": own, "qrels": qrels[name], "split": name} for name, own in by_split.items()},
@@ -261,7 +267,7 @@ class _Study:
                 gaps = tuple(_gap(row.metric, *pairs, self.resamples, self.seed) for row in rows)
         everything = [reference, *bests]
         if several:
-            written = names([one.dev for one in everything])
+            written = short_names([one.dev for one in everything])
             everything = [replace(one, name=name) for one, name in zip(everything, written, strict=True)]
         everything = [replace(one, test=on_test.get(one.decoder.label)) for one in everything]
         return Tuned(
@@ -289,8 +295,8 @@ class _Study:
             facts["searched"] = f"{'all' if family.settings.exhaustive else 'a search through'} {count:,} settings"
         else:
             options = {name: value for name, value in self.options.items() if name != "k"}
-            options |= {"ks": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
-            (curve,) = exact_frontiers(along, **self.splits[self.dev], **options, progress=self.report)
+            options |= {"set_sizes": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
+            (curve,) = compute_exact_frontiers(along, **self.splits[self.dev], **options, progress=self.report)
             stage, choice, facts = choose_value(self.objective, curve, base, self.seed)
             decoder = family.decoder(stage)
             label = self._progress(f"measuring the best {along.spec.title}")
@@ -302,7 +308,7 @@ class _Study:
     def _best_first(self, bests: list[Candidate], base: Cell) -> TunedChoice:
         """Move the best candidate to the front; return why it is the best."""
         objective, k = self.objective, self.options["k"]
-        common = shared([base, *(best.dev for best in bests)], objective.metrics, k)
+        common = align_on_common_queries([base, *(best.dev for best in bests)], objective.metrics, k)
         means = {metric: values.mean(0) for metric, values in common.values.items()}
         own, first = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
         margin = margin_of(objective, common.values)
@@ -389,7 +395,7 @@ def choose_setting(
     if not stages:
         what = " and ".join(METRICS[m].title for m in objective.metrics)
         raise DataError(f"no setting has {what} on enough of the queries of {base.split} to be compared")
-    common = shared([base, *(cells[stage] for stage in stages)], objective.metrics, k)
+    common = align_on_common_queries([base, *(cells[stage] for stage in stages)], objective.metrics, k)
     order = [(round(far(stage), 9), stage.label) for stage in stages]
 
     margin = margin_of(objective, common.values)
@@ -400,7 +406,7 @@ def choose_setting(
 
     choice = choose({m: values.mean(0) for m, values in common.values.items()})
     # One seed, so every metric sees the same queries.
-    means = {m: resampled_means(values, DRAWS, seed) for m, values in common.values.items()}
+    means = {m: bootstrap_means(values, DRAWS, seed) for m, values in common.values.items()}
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
     facts = {"stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
     return stages[choice.best], choice, facts
@@ -419,14 +425,14 @@ def choose_value(
     """The selector at the middle of the best interval of a curve, why, and what its `Candidate` says of that."""
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
-    first = {m: curve.steps.values[m][curve.steps.first] for m in metrics}
+    first = {m: curve.steps.values[m][curve.steps.first_steps] for m in metrics}
     common = np.all([np.isfinite(first[m]) & np.isfinite(base.values[m]) for m in metrics], axis=0)
     if not common.any():
         what = " and ".join(METRICS[m].title for m in metrics)
         raise DataError(f"no query of {base.split} has {what}, by which a value could be chosen")
     baseline = {m: float(base.values[m][common].mean()) for m in metrics}
-    steps = curve.steps.only(common)
-    found = {m: steps.means(m, curve.tolerance) for m in metrics}
+    steps = curve.steps.select_queries(common)
+    found = {m: steps.mean_pieces(m, curve.tolerance) for m in metrics}
     edges = np.append(found[metrics[0]][0], curve.interval[1])
 
     def choose(means: Any, baseline: Mapping[str, float], values: np.ndarray, margin: np.ndarray) -> TunedChoice:
@@ -434,30 +440,30 @@ def choose_value(
         order = list(zip(away.tolist(), values.tolist(), strict=True))
         return objective.choose(means, baseline, order, k, _named_cell(base, base), margin)
 
-    slack = objective.slack(steps.values, base.values[metrics[0]][steps.query])
+    slack = objective.slack(steps.values, base.values[metrics[0]][steps.query_index])
     moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
-    first_two = [moments.means(name, curve.tolerance)[1] for name in moments.values]
+    first_two = [moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values]
     margin = objective.margin(first_two[0], first_two[1], int(common.sum()))
     means = {m: column for m, (_, column) in found.items()}
     choice = choose(means, baseline, (edges[:-1] + edges[1:]) / 2, margin)
-    same = np.all([np.abs(column - column[choice.best]) <= SAME for column in means.values()], axis=0)
+    same = np.all([np.abs(column - column[choice.best]) <= TIE_TOLERANCE for column in means.values()], axis=0)
     differs = np.flatnonzero(~same)
     at = int(np.searchsorted(differs, choice.best))
     low = edges[differs[at - 1] + 1] if at else edges[0]
     high = edges[differs[at]] if at < len(differs) else edges[-1]
     value = _short(float(low), float(high))
-    at_places = steps.at(curve.places)
+    at_places = steps.evaluate_at(curve.band_positions)
     # One seed, so every metric sees the same queries; the baseline's column comes first.
     columns = {m: np.column_stack([base.values[m][common], at_places[m]]) for m in metrics}
-    drawn = {m: resampled_means(column, DRAWS, seed) for m, column in columns.items()}
+    drawn = {m: bootstrap_means(column, DRAWS, seed) for m, column in columns.items()}
     margin = margin_of(objective, columns)
     near, chosen = NEAR * (curve.interval[1] - curve.interval[0]), []
     for draw in range(DRAWS):
         drawn_base = {m: float(v[draw, 0]) for m, v in drawn.items()}
         drawn_means = {m: v[draw, 1:] for m, v in drawn.items()}
-        chosen.append(curve.places[choose(drawn_means, drawn_base, curve.places, margin).best])
+        chosen.append(curve.band_positions[choose(drawn_means, drawn_base, curve.band_positions, margin).best])
     return (
-        curve.stage(value),
+        curve.make_stage(value),
         choice,
         {
             "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
@@ -481,20 +487,20 @@ def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], res
     for cell, base in (on_dev, on_test):
         pairs = np.stack([cell.values[metric], base.values[metric]], axis=1)
         pairs = pairs[np.isfinite(pairs).all(1)]
-        means.append(defined_mean(pairs[:, 0]))
+        means.append(mean_of_defined(pairs[:, 0]))
         gains.append(pairs[:, :1] - pairs[:, 1:])
     low = high = None
     if min(map(len, gains)) > 1:
         # Two sets of queries, so two sequences of draws.
-        draws = [resampled_means(values, resamples, seed + split)[:, 0] for split, values in enumerate(gains)]
+        draws = [bootstrap_means(values, resamples, seed + split)[:, 0] for split, values in enumerate(gains)]
         low, high = np.percentile(draws[0] - draws[1], [2.5, 97.5]).tolist()
     return Gap(
         metric=metric,
         k=on_dev[0].k,
         dev=means[0],
         test=means[1],
-        gained_dev=defined_mean(gains[0][:, 0]),
-        gained_test=defined_mean(gains[1][:, 0]),
+        gained_dev=mean_of_defined(gains[0][:, 0]),
+        gained_test=mean_of_defined(gains[1][:, 0]),
         low=low,
         high=high,
     )
@@ -502,4 +508,4 @@ def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], res
 
 def _named_cell(point: Cell, base: Cell) -> str:
     """The scorers go without saying where they are the baseline's."""
-    return name_of(point.decoder, chain_of(point.decoder) != chain_of(base.decoder))
+    return format_decoder(point.decoder, scorer_chain(point.decoder) != scorer_chain(base.decoder))

@@ -10,8 +10,16 @@ import numpy as np
 from engine.decoder import Decoder
 from engine.evaluation.curve import Curve
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.paired import names, written_out
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, queries_needed, statement
+from engine.evaluation.paired import format_stage_call, short_names
+from engine.evaluation.statistics import (
+    RESAMPLES,
+    SEED,
+    Comparison,
+    compare,
+    correct_holm,
+    describe_comparison,
+    estimate_queries_needed,
+)
 from engine.evaluation.sweep.cell import Cell, as_json
 from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice
 from engine.progress import counted
@@ -178,7 +186,7 @@ class Tuned:
     @property
     def reported(self) -> tuple[str, ...]:
         """How it does on test, how far dev and test differ, and what to do where neither is sure."""
-        rows = [f"On {self.test}: {statement(row)}" for row in _rows_of_winner(self)]
+        rows = [f"On {self.test}: {describe_comparison(row)}" for row in _rows_of_winner(self)]
         return (*rows, *(gap.text for gap in self.gaps), *filter(None, [next_step(self)]))
 
     @property
@@ -239,7 +247,7 @@ def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
     written = {}
     if tuned.test is not None and tuned.chosen_test is not None and tuned.base_test is not None:
         splits[tuned.test] = (tuned.chosen_test, tuned.base_test)
-        written = dict(zip(("name", "baseline"), names(splits[tuned.test], written_out), strict=True))
+        written = dict(zip(("name", "baseline"), short_names(splits[tuned.test], format_stage_call), strict=True))
     plain = ["searched", "queries", "left_out", *(["interval"] if tuned.interval else [])]
     return {
         **{name: getattr(tuned, name) for name in plain},
@@ -277,7 +285,7 @@ def compare_cells(
     (cell,) = cells
     has = [m for m in metrics if (np.isfinite(cell.values[m]) & np.isfinite(base.values[m])).any()]
     rows = [compare([base, cell], m, base, base.k, resamples=resamples, seed=seed)[0] for m in has]
-    corrected = holm([row.p for row in rows])
+    corrected = correct_holm([row.p for row in rows])
     return tuple(replace(row, p_holm=float(p), comparisons=len(rows)) for row, p in zip(rows, corrected, strict=True))
 
 
@@ -302,7 +310,7 @@ def _to_be_sure(tuned: Tuned) -> list[str]:
         steps.append(f"ask for a share of {kept}, which {nearest.name} is sure to keep")
     slack = tuned.objective.slack(nearest.dev.values, tuned.base.values[RELEVANT])
     slack = slack[np.isfinite(slack)]
-    needed = queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
+    needed = estimate_queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
     if needed is not None and needed > len(slack):
         steps.append(f"judge {counted(needed - len(slack), 'more query', 'more queries')} for {tuned.dev}")
     return steps
@@ -323,7 +331,7 @@ def _to_be_confirmed(tuned: Tuned) -> list[str]:
     else:
         own_dev, base_dev = _means(tuned.chosen, tuned.base, tuned.objective)
         wanted = own_dev[metric] - base_dev[metric]
-    needed = queries_needed(pairs[0] - pairs[1], wanted) if wanted else None
+    needed = estimate_queries_needed(pairs[0] - pairs[1], wanted) if wanted else None
     if needed is not None and needed > pairs.shape[1]:
         more = counted(needed - pairs.shape[1], "more query", "more queries")
         what = f"a difference of {decimal(abs(wanted))} {METRICS[metric].title}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.evaluation.statistics import intervals
+from engine.evaluation.statistics import bootstrap_intervals
 from engine.evaluation.studies.brute_force import optimum_gap, pools
 from engine.evidence import frontiers, latencies
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
@@ -418,7 +418,7 @@ def judge_c16(measured: Measurement) -> Ruling:
     effects = []
     for name, (exact, lipschitz) in measured.items():
         ratios = np.log(np.array(lipschitz) / np.array(exact))
-        low, high = np.exp(np.array(intervals(ratios[:, None], RESAMPLES, 0), dtype=float))[0].tolist()
+        low, high = np.exp(np.array(bootstrap_intervals(ratios[:, None], RESAMPLES, 0), dtype=float))[0].tolist()
         effects.append(Effect(name=f"{name}: times the steps", value=float(np.exp(ratios.mean())), low=low, high=high))
     return bounded(sorted(effects, key=lambda effect: effect.value), low=1.1)
 

@@ -14,8 +14,8 @@ import engine
 from engine.data.sizes import sizes_of
 from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.statistics import percentile_ends, resampled_means
-from engine.evaluation.stratification import relevant_correlations
+from engine.evaluation.statistics import bootstrap_means, percentile_ends
+from engine.evaluation.stratification import measure_relevant_correlations
 from engine.evaluation.studies.latency import latencies
 from engine.evaluation.studies.per_query_best import per_query_best
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
@@ -409,7 +409,7 @@ def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[flo
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
 
-    drawn = [of(row) for row in resampled_means(both, 1000, seed)]
+    drawn = [of(row) for row in bootstrap_means(both, 1000, seed)]
     return [of(both.mean(0)), *percentile_ends(drawn)]
 
 
@@ -447,7 +447,7 @@ def measure_query_gains(sets: Sequence[JudgedSet], _: int) -> Measurement:
         of_set = measured.setdefault(judged.name, {"relevant": [], "correlations": [], "gains": []})
         for half in (judged, Exchanged(judged.name, judged.dataset, judged.encoder)):
             ids, qrels = half.queries("test").ids, half.splits["test"]
-            correlations = relevant_correlations(judged.space, qrels)
+            correlations = measure_relevant_correlations(judged.space, qrels)
             gains = tuned(half, ELASTIC_GRID, "comp", 5) - tuned(half, [DENSE], "comp", 5)
             of_set["relevant"] += [len(qrels.relevant(query)) for query in ids]
             of_set["correlations"] += map(correlations.get, ids)

@@ -9,7 +9,7 @@ from engine.evaluation.stratification import Stratum
 
 
 def stratum(group, queries, label, mean):
-    facts = {"least": 1, "most": 1, "name": label.upper(), "low": mean - 0.1, "high": mean + 0.1}
+    facts = {"lowest": 1, "highest": 1, "name": label.upper(), "low": mean - 0.1, "high": mean + 0.1}
     return Stratum(group=group, queries=queries, label=label, mean=mean, **facts)
 
 

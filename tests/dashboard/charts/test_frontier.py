@@ -11,7 +11,7 @@ from dashboard.charts.frontier import BUDGET, FADED, VEIL, FrontierChart, curve_
 from dashboard.charts.frontier_layout import CHARACTER, LINE, PLOT, Window, hull, overlap, place_labels, window
 from dashboard.charts.frontier_panels import panels_figure
 from dashboard.charts.palette import style_of, translucent
-from engine.evaluation.frontier import best_of_each, frontier
+from engine.evaluation.frontier import frontier, select_best_per_method
 from support.sweeps import toy
 
 METHODS = ("top_k", "mmr", "nnn", "vrsd")
@@ -94,7 +94,7 @@ def test_a_method_of_many_curves_is_an_outline_and_its_best_curve(found):
     lines = [t for t in own if t.mode == "lines"]
     places = [p for p in found.points if p.point.method == "nnn"]
     assert len(outline) == 1 and len(lines) == 1 and len({p.x for p in places}) > 3
-    best = next(p for p in best_of_each(found, found.points[0].point.label, 0.9) if p.point.method == "nnn")
+    best = next(p for p in select_best_per_method(found, found.points[0].point.label, 0.9) if p.point.method == "nnn")
     assert best.x in lines[0].x, "the line is the curve of the best setting"
     assert max(outline[0].x) == pytest.approx(max(p.x for p in places))
     others = [t for t in figure.data if t.fill == "toself" and t not in outline]
@@ -102,7 +102,7 @@ def test_a_method_of_many_curves_is_an_outline_and_its_best_curve(found):
 
 
 def test_labels_name_the_best_within_the_budget_and_cover_nothing(found):
-    best = best_of_each(found, found.points[0].point.label, 0.8)
+    best = select_best_per_method(found, found.points[0].point.label, 0.8)
     callouts = {best[1].point.label: "+9% diversity, −1% Recall"}
     chart = FrontierChart(frontier=found, dark=False, share=0.8, callouts=callouts)
     labels = frontier_figure(chart).layout.annotations

@@ -19,8 +19,8 @@ from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import DataError
-from engine.evaluation.export import TARGETS
-from engine.evaluation.tables import unguarded
+from engine.evaluation.export import EXPORT_TARGETS
+from engine.evaluation.tables import unguard_formula
 from engine.paths import home
 from engine.stages import make, methods
 from engine.values import digest_of
@@ -276,7 +276,7 @@ def test_export_dialog_shows_every_target_and_names_the_impossible():
     app = inside("export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
     app.selectbox(key="export.decoder").set_value("mmr")
     shown = " ".join(c.value for c in pages.run(app).code)
-    assert len(app.code) == len(TARGETS)
+    assert len(app.code) == len(EXPORT_TARGETS)
     assert '"lambda_mult": 0.25' in shown and "diversity=0.75" in shown and "k=5" in shown
     app.selectbox(key="export.decoder").set_value("nnn")
     assert "cannot express this decoder" in pages.texts(pages.run(app))
@@ -329,7 +329,7 @@ def test_no_cell_of_exported_sets_is_a_formula():
         cells = [cell for line in table for cell in line if cell]
         assert all(not cell.lstrip(' "').startswith(tuple("=+-@\t\r＝")) or float(cell) < 0 for cell in cells), cells
     lines = list(csv.DictReader(io.StringIO(sets_csv([result]).decode(), newline="")))
-    assert [unguarded(line["id"]) for line in lines] == evil and {line["gain"] for line in lines} == {"-1.5"}
+    assert [unguard_formula(line["id"]) for line in lines] == evil and {line["gain"] for line in lines} == {"-1.5"}
     told = json.loads(sets_json([result], {}))["decoders"][0]["documents"]
     assert [document["text"] for document in told] == evil
 

@@ -16,10 +16,10 @@ from dashboard.session.query import first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import embedded
-from engine.evaluation.frontier import best_of_each, frontier
-from engine.evaluation.paired import by_query
+from engine.evaluation.frontier import frontier, select_best_per_method
+from engine.evaluation.paired import rank_query_differences
 from engine.evaluation.runs import read_run
-from engine.evaluation.stratification import KINDS, stratify
+from engine.evaluation.stratification import QUERY_COUNT_TITLES, stratify
 from engine.evaluation.sweep.sweep import grid, stored_cells
 from support import pages
 from support.charts import figure, ids
@@ -206,7 +206,9 @@ def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path)
     trace = next(t for t in figure(app)["data"] if "run oracle" in t.get("customdata", ()))
     space, queries = loaded.space, loaded.dataset.judged(split)
     run_ = read_run(file, space.corpus.ids, queries.ids)
-    cell = run_.cell(space, query_vectors.known_vectors(loaded, queries), right, 10, ("ndcg", "cos_sum"), split=split)
+    cell = run_.build_cell(
+        space, query_vectors.known_vectors(loaded, queries), right, 10, ("ndcg", "cos_sum"), split=split
+    )
     both = np.isfinite(cell.values["ndcg"]) & np.isfinite(cell.values["cos_sum"])
     assert trace["x"] == pytest.approx([cell.values["cos_sum"][both].mean()]) and len(trace["x"]) == 1
     assert "✶ run oracle" in set(pages.first_table(app, "Best setting")["Best setting"])
@@ -378,7 +380,10 @@ def test_groups_of_queries_have_a_panel_each():
     for by in ("relevant", "length", "words"):
         pages.pick(app, "By", by)
         drawn = chart(app, 1)
-        assert KINDS[by] in json.dumps(drawn["layout"]) and list(drawn["layout"]["yaxis"]["ticktext"])[-1] == "★ VRSD"
+        assert (
+            QUERY_COUNT_TITLES[by] in json.dumps(drawn["layout"])
+            and list(drawn["layout"]["yaxis"]["ticktext"])[-1] == "★ VRSD"
+        )
 
 
 def test_all_settings_are_listed_against_the_baseline():
@@ -402,18 +407,18 @@ def test_many_queries_are_drawn_from():
 def test_the_best_of_each_stand_behind_the_baseline():
     found = frontier(swept(), "ilad", "recall", 5)
     base = next(p for p in found.points if p.point.method == "top_k")
-    best = best_of_each(found, base.point.label, 0.8)
+    best = select_best_per_method(found, base.point.label, 0.8)
     assert best[0] is base and [p.point.method for p in best] == ["top_k", "mmr", "vrsd"]
     with pytest.raises(engine.ParamError, match="baseline"):
-        best_of_each(found, "nothing", 0.9)
+        select_best_per_method(found, "nothing", 0.9)
     with pytest.raises(engine.ParamError, match="share"):
-        best_of_each(found, base.point.label, 2)
+        select_best_per_method(found, base.point.label, 2)
 
 
 def test_query_by_query_adds_up():
     points = swept()
     row = engine.compare(points, "recall", points[0], 5)[0]
-    rows = by_query(points[1], points[0], "recall", 5, among=points)
+    rows = rank_query_differences(points[1], points[0], "recall", 5, other_cells=points)
     assert len(rows) == row.queries and np.mean([r.difference for r in rows]) == pytest.approx(row.difference)
     assert tuple(row.wins) == tuple(
         sum(r.difference > 0 if s > 0 else r.difference < 0 if s < 0 else r.difference == 0 for r in rows)

@@ -19,7 +19,7 @@ from dashboard.session import address, decoders
 from dashboard.session.parameters import key_of
 from dashboard.session.query import TYPED
 from dashboard.training.page import AT, MINE, OUTCOMES
-from engine.evaluation.export import ExportContext, exports
+from engine.evaluation.export import ExportContext, export_all
 from engine.evaluation.splits import three_way
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
@@ -276,7 +276,7 @@ def test_code_for_elsewhere_loads_the_checkpoint(used):
     there = pages.load(used)
     use = ExportContext(corpus=used.path, **kept.export_fields(there), query="a violin")
     decoder = engine.Decoder(engine.make("top_k"))
-    snippets = {snippet.target: snippet for snippet in exports(decoder, use)}
+    snippets = {snippet.target: snippet for snippet in export_all(decoder, use)}
     printed = []
     exec(snippets["python"].text, {"print": printed.append})
     ranking = engine.decode(decoder, there.space, ["a violin"], 10)

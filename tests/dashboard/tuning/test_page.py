@@ -11,7 +11,7 @@ import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import decoders
-from engine.evaluation.export import TARGETS
+from engine.evaluation.export import EXPORT_TARGETS
 from engine.evaluation.splits import split_in_half, subsample
 from engine.evaluation.sweep.cell import from_json
 from support import pages
@@ -191,7 +191,9 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
 def test_one_target_after_the_other_and_the_files(outcomes):
     app = shown(outcomes)
     result = outcome(app).tuned
-    assert "engine.make(" in app.code[0].value and len(app.button_group(key="tune.target").options) == len(TARGETS)
+    assert "engine.make(" in app.code[0].value and len(app.button_group(key="tune.target").options) == len(
+        EXPORT_TARGETS
+    )
     pages.pick(app, "For", "JSON")
     assert from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
 

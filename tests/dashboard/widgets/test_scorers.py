@@ -13,7 +13,7 @@ from dashboard.session.answers import Answer
 from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
 from dashboard.session.view_names import RESULTS, TABLE
 from engine.decoder import Decoder, decode, scored, select_from
-from engine.evaluation.frontier import best_of_each, frontier
+from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.views import decision
 from engine.views import sets as set_views
 from support import pages
@@ -276,7 +276,7 @@ def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     assert dense["lines"].line.color == other["lines"].line.color
     assert dense["lines"].line.dash != other["lines"].line.dash
     assert other["markers"].marker.symbol == f"{dense['markers'].marker.symbol}-open"
-    best = best_of_each(curves, several[0].label, 0.5)
+    best = select_best_per_method(curves, several[0].label, 0.5)
     assert len(best) == 4, "a method behind another scorer is another one"
 
 

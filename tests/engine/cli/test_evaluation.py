@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 import engine
-from engine.evaluation.runs import runs_of
+from engine.evaluation.runs import decode_runs
 from engine.evaluation.sweep.store import Store
 from support.cli import run
 from support.demo import demo_counts
@@ -57,7 +57,7 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
     dataset = engine.load_dataset("numpy-api")
     space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
     queries = engine.embed_queries(space, dataset.judged("test"))
-    (listed,) = runs_of([engine.Decoder(engine.make("top_k"))], space, queries, 5)
+    (listed,) = decode_runs([engine.Decoder(engine.make("top_k"))], space, queries, 5)
     rows = [(q, doc, rank) for q, docs in listed.documents.items() for rank, doc in enumerate(docs, 1)]
     run_file, same = tmp_path / "lucene.trec", tmp_path / "same.jsonl"
     run_file.write_text(

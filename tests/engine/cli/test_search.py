@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.evaluation.stratification import KINDS, kinds
+from engine.evaluation.stratification import QUERY_COUNT_TITLES, count_by_query
 from support.cli import run
 from support.datafiles import beir, beir_of_things
 from support.demo import demo_counts
@@ -64,10 +64,10 @@ def test_ann_without_faiss_names_the_extra(monkeypatch):
 def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_path):
     asked = ("compare", store, "-k", "5", "--y", "budget_recall", "--by", "length", "--corpus", "numpy-api")
     output = run(*asked)
-    assert f"Recall in 400 words@5 by {KINDS['length']}, each method's best setting" in output
+    assert f"Recall in 400 words@5 by {QUERY_COUNT_TITLES['length']}, each method's best setting" in output
     result = json.loads(run(*asked, "--json"))["by"]
     dataset, _ = demo
-    own = kinds(dataset.corpus, dataset.judged("test"), dataset.qrels["test"])["length"]
+    own = count_by_query(dataset.corpus, dataset.judged("test"), dataset.qrels["test"])["length"]
     groups = {(row["least"], row["most"]): row["queries"] for row in result["groups"]}
     assert len(groups) > 1
     for (least, most), count in groups.items():
@@ -76,7 +76,7 @@ def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_p
     assert all(row["mean"] == 0 for row in result["differences"] if row["label"] == result["baseline"])
     file = tmp_path / "report.html"
     run("report", store, "--by", "length", "--corpus", "numpy-api", "--out", str(file))
-    assert f"Recall@5 by {KINDS['length']}" in file.read_text(encoding="utf-8")
+    assert f"Recall@5 by {QUERY_COUNT_TITLES['length']}" in file.read_text(encoding="utf-8")
 
 
 def test_strata_by_a_column_that_the_corpus_keeps(tmp_path):
@@ -123,16 +123,16 @@ def test_kinds_leave_out_what_no_query_has():
     corpus = engine.Corpus(("a", "b"), ("one two", "three"))
     queries = engine.Queries(("q",), ("what is it",))
     counts = {"relevant": {"q": 1}, "length": {"q": 2}, "words": {"q": 3}}
-    assert kinds(corpus, queries, engine.Qrels({"q": {"a": 1}})) == counts
-    assert list(kinds(corpus, queries, engine.Qrels({"other": {"a": 1}}))) == ["words"]
+    assert count_by_query(corpus, queries, engine.Qrels({"q": {"a": 1}})) == counts
+    assert list(count_by_query(corpus, queries, engine.Qrels({"other": {"a": 1}}))) == ["words"]
 
 
 def test_recall_by_how_like_others_the_relevant_documents_are(store, demo):
     asked = ("compare", store, "-k", "5", "--by", "correlation", "--corpus", "numpy-api")
-    assert f"Recall@5 by {KINDS['correlation']}, each method's best setting" in run(*asked)
+    assert f"Recall@5 by {QUERY_COUNT_TITLES['correlation']}, each method's best setting" in run(*asked)
     dataset, _ = demo
     qrels, space = dataset.qrels["test"], engine.Space(dataset.corpus, engine.embed(dataset.corpus))
-    own = kinds(dataset.corpus, dataset.judged("test"), qrels, space=space)["correlation"]
+    own = count_by_query(dataset.corpus, dataset.judged("test"), qrels, space=space)["correlation"]
     cosines = space.vectors.double() @ space.vectors.double().T
     for query in dataset.judged("test").ids:
         rows = [space.corpus.position[doc] for doc in qrels.relevant(query)]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.evaluation.curve import PLACES, Steps
-from engine.evaluation.exact_frontier import exact_frontiers
+from engine.evaluation.curve import N_BANDS, Steps
+from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep
 from support.instances import clustered_rows, few_or_all, unit
@@ -48,7 +48,7 @@ def test_means_are_those_of_decoding_at_any_value(name, seeds):
         space, queries, qrels, aspects = case
         asked = ((1, 4, 9), METRICS)
         stage = engine.make(name, **SELECTORS[name])
-        curves = exact_frontiers(stage, space, queries, qrels, *asked, aspects=aspects, keep_steps=True)
+        curves = compute_exact_frontiers(stage, space, queries, qrels, *asked, aspects=aspects, keep_steps=True)
         for curve, k in zip(curves, (1, 4, 9), strict=True):
             assert curve.k == k and curve.left_out == 2 and curve.interval == (0, 1) and curve.method == name
             assert (np.diff(curve.breakpoints) > 0).all() and set(curve.means) == set(METRICS)
@@ -56,7 +56,7 @@ def test_means_are_those_of_decoding_at_any_value(name, seeds):
             apart = np.abs(values[:, None] - curve.breakpoints).min(1, initial=1) > 2e-6
             for value in values[apart]:
                 assert curve.at(value) == pytest.approx(at(case, name, value, k), abs=1e-12, nan_ok=True)
-            for metric, column in curve.steps.at(values).items():
+            for metric, column in curve.steps.evaluate_at(values).items():
                 expected = [curve.at(v)[metric] for v in values]
                 means = [np.nanmean(c) if np.isfinite(c).any() else np.nan for c in column.T]
                 assert np.array(means)[apart] == pytest.approx(np.array(expected)[apart], abs=1e-12, nan_ok=True)
@@ -73,12 +73,12 @@ def test_bands_are_those_of_the_frontier():
     )
     curve = engine.exact_frontier("mmr", space, queries, qrels, 5)
     for point in engine.frontier(cells, k=5).points:
-        place = round(point.value * (PLACES - 1))
+        place = round(point.value * (N_BANDS - 1))
         assert curve.bands["ilad"][place] == pytest.approx((point.x_low, point.x_high), abs=1e-9)
         assert curve.bands["recall"][place] == pytest.approx((point.y_low, point.y_high), abs=1e-9)
-    low, high = curve.best("recall")
+    low, high = curve.find_best_interval("recall")
     assert curve.at((low + high) / 2)["recall"] == max(curve.means["recall"])
-    assert curve.stage(0.25) == engine.make("mmr", relevance_weight=0.25)
+    assert curve.make_stage(0.25) == engine.make("mmr", relevance_weight=0.25)
     with pytest.raises(engine.ParamError, match=r"value must be in \[0, 1\]; got 1.5"):
         curve.at(1.5)
 
@@ -89,7 +89,7 @@ def test_a_part_of_the_interval_is_a_part_of_the_curve():
     part = engine.exact_frontier("dpp", space, queries, qrels, 6, interval=(0.5, 0.9))
     inside = (whole.breakpoints > 0.5) & (whole.breakpoints < 0.9)
     assert part.breakpoints == pytest.approx(whole.breakpoints[inside], abs=1e-12) and part.interval == (0.5, 0.9)
-    assert part.places[0] == 0.5 and part.places[-1] == 0.9
+    assert part.band_positions[0] == 0.5 and part.band_positions[-1] == 0.9
     rough = engine.exact_frontier("dpp", space, queries, qrels, 6, tolerance=0.05)
     assert len(rough) < 25 and rough.at(1.0) == pytest.approx(whole.at(1.0))
 
@@ -134,8 +134,8 @@ def test_what_has_no_path_says_so_and_a_stop_is_heard():
 
 def test_many_close_breakpoints_are_merged_a_few_at_a_time():
     start = np.linspace(0, 1, 3001)[:-1]
-    steps = Steps(query=np.zeros(3000, int), start=start, values={"recall": start})
-    begins, means = steps.means("recall", 1e-3)
+    steps = Steps(query_index=np.zeros(3000, int), step_starts=start, values={"recall": start})
+    begins, means = steps.mean_pieces("recall", 1e-3)
     assert 900 < len(begins) < 1100 and np.abs(means - begins).max() < 1.1e-3
-    begins, means = steps.means("recall", 0.0)
+    begins, means = steps.mean_pieces("recall", 0.0)
     assert np.allclose(begins, start, atol=0) and np.allclose(means, start, atol=1e-12)

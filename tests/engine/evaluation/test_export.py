@@ -11,7 +11,7 @@ import engine
 from dashboard.serve import main
 from engine.cli.decode import decoder_from_flags
 from engine.evaluation import export as exporting
-from engine.evaluation.export import TARGETS, ExportContext, export, exports, read_setting, short_code
+from engine.evaluation.export import EXPORT_TARGETS, ExportContext, export, export_all, read_setting, write_short_code
 from engine.evaluation.studies.pool_depth import PoolDepth
 from engine.evaluation.sweep.cell import from_json
 from support.instances import random_rows, unit
@@ -79,13 +79,13 @@ def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, cap
 
 @EVERY
 def test_the_short_form_is_few_lines_and_makes_the_same_decoder(decoder, table):
-    lines = short_code(decoder, ExportContext(k=3, corpus=str(table)))
+    lines = write_short_code(decoder, ExportContext(k=3, corpus=str(table)))
     assert len(lines) == 4 and "decoder = " in lines[2]
     scope = {"engine": engine}
     exec("\n".join(lines[:3]), scope)
     assert scope["decoder"] == decoder and len(scope["space"]) == len(scope["dataset"].corpus)
     assert lines[3] == "ranking = engine.decode(decoder, space, dataset.queries, k=3)"
-    own = short_code(decoder, ExportContext(encoder=None, trained="kept.safetensors"))
+    own = write_short_code(decoder, ExportContext(encoder=None, trained="kept.safetensors"))
     assert [line for line in lines if "Decoder" in line] == [line for line in own if "Decoder" in line]
     assert "dataset.vectors" in own[1] and "kept.safetensors" in own[2] and "queries.npy" in own[4]
 
@@ -249,7 +249,7 @@ def test_what_a_store_has_no_words_for_is_said_not_faked():
     kinds = {name: engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items()}
     for name, decoder in kinds.items():
         found = export(decoder, "opensearch")
-        assert found.possible == (name in exporting.FORMS), found.text
+        assert found.possible == (name in exporting.STORE_SEARCHES), found.text
         if not found.possible:
             assert "cannot express" in found.text and decoder.select.spec.title in found.text
             assert found.language == "text" and not re.search(r"client|store\.|POST", found.text)
@@ -312,7 +312,9 @@ def test_what_a_framework_has_no_words_for_goes_through_the_engine(target):
     space, query = toy()
     make, ids = INTEGRATED[target]
     others = [
-        engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items() if name not in exporting.FORMS
+        engine.Decoder(spec.cls())
+        for name, spec in engine.methods("selector").items()
+        if name not in exporting.STORE_SEARCHES
     ]
     reranked = engine.Decoder(engine.make("ssd"), rerank=engine.make("truncated", dimension=3), depth=20)
     scope = make(space, query)
@@ -370,7 +372,9 @@ def test_settings_are_read_back_with_their_use(tmp_path):
         read_setting({"decoder": {"select": "mmr"}})
 
 
-@pytest.mark.parametrize("target,most", [("qdrant", exporting.QDRANT_MOST), ("opensearch", exporting.OPENSEARCH_MOST)])
+@pytest.mark.parametrize(
+    "target,most", [("qdrant", exporting.MAX_QDRANT_POOL), ("opensearch", exporting.MAX_OPENSEARCH_POOL)]
+)
 def test_a_pool_beyond_what_a_store_looks_at(target, most):
     assert export(mmr(0.5, depth=most), target).possible
     beyond = export(mmr(0.5, depth=most + 1), target)
@@ -382,11 +386,11 @@ def test_qdrants_limit_is_the_clients():
     pytest.importorskip("qdrant_client")
     from qdrant_client.local.qdrant_local import QdrantLocal
 
-    assert getattr(QdrantLocal, "MMR_CANDIDATES_LIMIT_MAX", exporting.QDRANT_MOST) == exporting.QDRANT_MOST
+    assert getattr(QdrantLocal, "MMR_CANDIDATES_LIMIT_MAX", exporting.MAX_QDRANT_POOL) == exporting.MAX_QDRANT_POOL
 
 
 def test_forms_are_of_registered_selectors_and_their_weights():
-    for name, form in exporting.FORMS.items():
+    for name, form in exporting.STORE_SEARCHES.items():
         params = {p.name: p for p in engine.methods("selector")[name].params}
         assert form.weight is None or (params[form.weight].low, params[form.weight].high) == (0, 1)
         assert (form.search == "mmr") == (form.weight is not None)
@@ -403,7 +407,7 @@ def test_an_index_is_quoted_in_an_address():
 
 
 def test_all_targets_at_once_and_unknown_ones():
-    assert [s.target for s in exports(mmr(0.5))] == list(TARGETS)
+    assert [s.target for s in export_all(mmr(0.5))] == list(EXPORT_TARGETS)
     with pytest.raises(engine.ParamError, match="target must be one of python, json"):
         export(mmr(0.5), "nosuch")
     with pytest.raises(engine.ParamError, match="k must be a whole number"):

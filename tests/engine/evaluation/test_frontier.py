@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError, ParamError
-from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
-from engine.evaluation.stratification import grouped, kinds, stratify, values_by_query
+from engine.evaluation.frontier import compute_hypervolume, find_dominated, frontier, select_best_per_method
+from engine.evaluation.stratification import collect_query_values, count_by_query, merge_into_ranges, stratify
 from engine.values import Corpus, Qrels, Queries
 from support.points import cell, interval, recalls
 
@@ -27,7 +27,7 @@ def brute(where):
 @given(PLACES)
 def test_dominated_by_definition(where):
     """Integers up to 6: ties in one number and points at one place are frequent."""
-    assert dominated(np.array(where)).tolist() == brute(where)
+    assert find_dominated(np.array(where)).tolist() == brute(where)
 
 
 @settings(deadline=None)
@@ -35,12 +35,12 @@ def test_dominated_by_definition(where):
 def test_the_area_is_the_cells_that_are_dominated(where, reference):
     # Each the unit square above and right of (i, j).
     cells = {(i, j) for x, y in where for i in range(reference[0], x) for j in range(reference[1], y)}
-    assert hypervolume(np.array(where), reference) == len(cells)
+    assert compute_hypervolume(np.array(where), reference) == len(cells)
 
 
 def test_rounding_neither_beats_nor_is_beaten():
-    assert not dominated(np.array([[0.5, 0.5], [0.5 + 1e-15, 0.5], [0.5, 0.5 - 1e-14]])).any()
-    assert dominated(np.array([[0.5, 0.5], [0.5 + 1e-6, 0.5]])).tolist() == [True, False]
+    assert not find_dominated(np.array([[0.5, 0.5], [0.5 + 1e-15, 0.5], [0.5, 0.5 - 1e-14]])).any()
+    assert find_dominated(np.array([[0.5, 0.5], [0.5 + 1e-6, 0.5]])).tolist() == [True, False]
 
 
 def sweep(n=60, seed=0):
@@ -74,7 +74,7 @@ def test_of_time_less_is_better(where):
         assert (p.x, p.y, p.dominated, p.x_low, p.x_high) == (t, y, beaten[i], None, None)
     longest, least = max(t for t, _ in where), min(y for _, y in where)
     assert found.reference == (longest, least) and (found.metrics, found.untimed, found.remark) == (("recall",), 0, "")
-    assert found.hypervolume == hypervolume(np.array([(-t, y) for t, y in where]), (-longest, least))
+    assert found.hypervolume == compute_hypervolume(np.array([(-t, y) for t, y in where]), (-longest, least))
 
 
 def test_points_without_a_time_are_left_out_of_its_axis_and_counted():
@@ -86,7 +86,7 @@ def test_points_without_a_time_are_left_out_of_its_axis_and_counted():
     whole = frontier(timed(points, times))
     assert whole.untimed == 0 and values(whole) == values(frontier(points)), "other axes have all of them"
     base = found.curves["Top-k"][0].point.label
-    best = best_of_each(found, base, 0.2)
+    best = select_best_per_method(found, base, 0.2)
     quickest = min((p for p in found.curves["MMR"] if p.y >= 0.2 * best[0].y), key=lambda p: p.x)
     assert best[0].point.label == base and next(p for p in best if p.point.method == "mmr") is quickest
     with pytest.raises(DataError, match="no point at k = 10 has a time"):
@@ -183,7 +183,7 @@ def test_the_front_is_what_nothing_beats():
     assert [p.x for p in found.front] == sorted(p.x for p in found.front)
     assert [p.y for p in found.front] == sorted((p.y for p in found.front), reverse=True)
     assert found.reference == (min(p.x for p in found.points), min(p.y for p in found.points))
-    assert found.hypervolume == hypervolume([(p.x, p.y) for p in found.points], found.reference)
+    assert found.hypervolume == compute_hypervolume([(p.x, p.y) for p in found.points], found.reference)
 
 
 def test_equal_points_stand_together_and_a_repeated_one_counts_once():
@@ -211,7 +211,7 @@ def best_weight(baseline, share, **settings):
     cells = [cell("top_k", {"ilad": [baseline[0]], "recall": [baseline[1]]})]
     for i, (x, y) in enumerate(settings.values()):
         cells.append(cell("mmr", {"ilad": [x], "recall": [y]}, relevance_weight=i / 10))
-    _, best = best_of_each(frontier(cells), cells[0].label, share)
+    _, best = select_best_per_method(frontier(cells), cells[0].label, share)
     return list(settings)[round(10 * best.value)]
 
 
@@ -265,7 +265,7 @@ def test_bad_arguments_are_named():
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 6))
 def test_groups_part_all_numbers_and_split_none(numbers, most):
-    found = grouped(np.array(numbers), most)
+    found = merge_into_ranges(np.array(numbers), most)
     assert 1 <= len(found) <= min(most, len(set(numbers)))
     assert len(found) == min(most, len(set(numbers)))
     assert [least for least, _ in found] == sorted(least for least, _ in found)
@@ -276,8 +276,8 @@ def test_groups_part_all_numbers_and_split_none(numbers, most):
 def test_small_groups_join_their_smaller_neighbour():
     """The sizes of a set of tool queries by number of relevant tools."""
     numbers = np.repeat([1, 2, 3, 4, 5, 6, 7], [190, 563, 186, 50, 9, 1, 1])
-    assert grouped(numbers, 5) == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 7)]
-    assert grouped(numbers, 3) == [(1, 1), (2, 2), (3, 7)]
+    assert merge_into_ranges(numbers, 5) == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 7)]
+    assert merge_into_ranges(numbers, 3) == [(1, 1), (2, 2), (3, 7)]
 
 
 def test_strata_are_the_means_of_their_queries():
@@ -290,7 +290,7 @@ def test_strata_are_the_means_of_their_queries():
     assert [(r.group, r.name) for r in rows[:2]] == [("1", "Top-k"), ("1", "MMR · λ 0.5")]
     assert [r.queries for r in rows[::2]] == [10, 19, 9]
     for row in rows:
-        kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.least]
+        kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.lowest]
         value = points[[p.label for p in points].index(row.label)].values["recall"][kept]
         assert row.mean == pytest.approx(value.mean())
         assert (row.low, row.high) == pytest.approx(interval(value, resamples=1000))
@@ -308,7 +308,7 @@ def test_strata_of_a_column_are_its_largest_values():
     names = ["law", "sales", "sales", "it", "it", "it", "hr", "press"]
     values = {query: names[i] for i, query in enumerate(points[0].queries) if i < len(names)}
     rows = stratify(points, "recall", values, groups=3)[::2]
-    assert [(r.group, r.queries, r.least, r.most) for r in rows] == [
+    assert [(r.group, r.queries, r.lowest, r.highest) for r in rows] == [
         ("it", 3, None, None), ("sales", 2, None, None), ("other", 3, None, None),
     ]  # fmt: skip
     assert rows[0].mean == pytest.approx(points[0].values["recall"][3:6].mean())
@@ -327,9 +327,11 @@ def test_a_querys_value_is_its_own_or_that_of_most_of_what_is_relevant_to_it():
         "most": {"a": 1, "b": 1, "c": 2, "e": 0}, "tie": {"b": 1, "a": 1, "gone": 1}, "none": {"d": 1}, "own": {"a": 1}
     })  # fmt: skip
     queries = Queries(("most", "tie", "none", "own"), ("q",) * 4)
-    assert values_by_query(corpus, queries, qrels) == {"department": {"most": "law", "tie": "sales", "own": "sales"}}
+    assert collect_query_values(corpus, queries, qrels) == {
+        "department": {"most": "law", "tie": "sales", "own": "sales"}
+    }
     named = Queries(queries.ids, queries.texts, {"department": ("", "", "", "hr"), "region": ("n", "", "", "s")})
-    assert values_by_query(corpus, named, qrels) == {
+    assert collect_query_values(corpus, named, qrels) == {
         "department": {"most": "law", "tie": "sales", "own": "hr"}, "region": {"most": "n", "own": "s"}
     }  # fmt: skip
 
@@ -338,10 +340,10 @@ def test_what_queries_are_grouped_by():
     qrels = Qrels({"a": {"d": 1, "e": 2, "f": 0}, "b": {"d": 0}, "c": {"e": 1}})
     queries = Queries(("a", "b"), ("the  sum of two", "sum"))
     aspects = {"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}
-    assert kinds(Corpus(("d", "f"), ("one two three", "one")), queries, qrels, aspects) == {
+    assert count_by_query(Corpus(("d", "f"), ("one two three", "one")), queries, qrels, aspects) == {
         "relevant": {"a": 2, "c": 1},
         "length": {"a": 3},
         "words": {"a": 4, "b": 1},
         "aspects": {"a": 2},
     }
-    assert list(kinds(Corpus(("z",), ("",)), queries, Qrels({}))) == ["words"]
+    assert list(count_by_query(Corpus(("z",), ("",)), queries, Qrels({}))) == ["words"]

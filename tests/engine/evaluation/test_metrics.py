@@ -9,7 +9,7 @@ import torch
 
 import engine
 from engine.evaluation import aspects as arrays
-from engine.evaluation.metrics import METRICS, REDUNDANT, available
+from engine.evaluation.metrics import METRICS, REDUNDANT_COSINE, available_metrics
 from support.instances import FAMILIES, problem
 from support.judged_sets import DATA, SETS
 from support.rankings import queries_of, ranking_of, space_of
@@ -124,19 +124,19 @@ def test_no_queries_at_all():
 
 def test_available_names_what_can_be_measured():
     qrels, aspects, asked = engine.Qrels({"a": {"d0": 1}}), {"a": {"x": frozenset({"d0"})}}, embedded([[1.0, 0.0, 0.0]])
-    assert available() == ("ilad", "redundancy")
-    assert set(available(qrels)) == {*ALL, "budget_recall", "redundancy"}
-    assert set(available(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
-    assert set(available(vectors=asked)) == {"ilad", "redundancy", "cos_sum"}
-    assert available(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
+    assert available_metrics() == ("ilad", "redundancy")
+    assert set(available_metrics(qrels)) == {*ALL, "budget_recall", "redundancy"}
+    assert set(available_metrics(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
+    assert set(available_metrics(vectors=asked)) == {"ilad", "redundancy", "cos_sum"}
+    assert available_metrics(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
     by_default = tuple(name for name in METRICS if name not in ("holes", "answer_coverage"))
-    assert available(qrels, aspects, asked) == by_default
+    assert available_metrics(qrels, aspects, asked) == by_default
     for given in ((None, None, None), (qrels, None, asked), (None, aspects, asked), (qrels, aspects, asked)):
         queries = ["a"] if given[2] is None else asked
         got = engine.measure(
-            ranking_of([[0, 1]]), space_of(np.eye(3)), queries, given[0], 2, available(*given), given[1]
+            ranking_of([[0, 1]]), space_of(np.eye(3)), queries, given[0], 2, available_metrics(*given), given[1]
         )
-        assert set(got.mean) == set(available(*given)) and not any(got.undefined.values())
+        assert set(got.mean) == set(available_metrics(*given)) and not any(got.undefined.values())
 
 
 def test_holes_are_what_nobody_judged():
@@ -162,30 +162,30 @@ def test_answers_count_where_a_document_that_is_read_contains_them():
 
 def test_judgements_become_arrays_once_for_equal_contents():
     space, ids = space_of(np.eye(3)), ("a", "b")
-    first = arrays.judgements(space, ids, engine.Qrels({"a": {"d0": 1}}))
-    assert arrays.judgements(space_of(np.eye(3)), list(ids), engine.Qrels({"a": {"d0": 1}})) is first
+    first = arrays.load_judgements(space, ids, engine.Qrels({"a": {"d0": 1}}))
+    assert arrays.load_judgements(space_of(np.eye(3)), list(ids), engine.Qrels({"a": {"d0": 1}})) is first
     for other in (
-        arrays.judgements(space, ids, engine.Qrels({"a": {"d0": 2}})),
-        arrays.judgements(space, ids[::-1], engine.Qrels({"a": {"d0": 1}})),
-        arrays.judgements(space_of(np.eye(4)), ids, engine.Qrels({"a": {"d0": 1}})),
+        arrays.load_judgements(space, ids, engine.Qrels({"a": {"d0": 2}})),
+        arrays.load_judgements(space, ids[::-1], engine.Qrels({"a": {"d0": 1}})),
+        arrays.load_judgements(space_of(np.eye(4)), ids, engine.Qrels({"a": {"d0": 1}})),
     ):
         assert other is not first
-    for i in range(3 * arrays.MOST_KEPT):
-        arrays.judgements(space, (f"q{i}",), engine.Qrels({}))
-    assert len(arrays._kept) == arrays.MOST_KEPT
-    assert arrays.judgements(space, ids, engine.Qrels({"a": {"d0": 1}})) is not first
+    for i in range(3 * arrays.MAX_CACHED_ARRAYS):
+        arrays.load_judgements(space, (f"q{i}",), engine.Qrels({}))
+    assert len(arrays._array_cache) == arrays.MAX_CACHED_ARRAYS
+    assert arrays.load_judgements(space, ids, engine.Qrels({"a": {"d0": 1}})) is not first
 
 
 def test_aspects_that_change_are_read_again():
     space, ids, aspects = space_of(np.eye(3)), ("a",), {"a": {"x": frozenset({"d0"})}}
-    first = arrays.coverage(space, ids, aspects, 2)
-    assert arrays.coverage(space, ids, {"a": {"x": frozenset({"d0"})}, "other": {}}, 2) is first
-    assert arrays.coverage(space, ids, aspects, 1) is not first
+    first = arrays.load_coverage(space, ids, aspects, 2)
+    assert arrays.load_coverage(space, ids, {"a": {"x": frozenset({"d0"})}, "other": {}}, 2) is first
+    assert arrays.load_coverage(space, ids, aspects, 1) is not first
     changing = {"a": {"x": {"d0"}}}
-    assert arrays.coverage(space, ids, changing, 2) is first
+    assert arrays.load_coverage(space, ids, changing, 2) is first
     changing["a"]["x"].add("d1")
     changing["a"]["y"] = {"d2"}
-    assert arrays.coverage(space, ids, changing, 2).s_recall(np.array([[1, 0]])) == pytest.approx([0.5])
+    assert arrays.load_coverage(space, ids, changing, 2).s_recall(np.array([[1, 0]])) == pytest.approx([0.5])
 
 
 def test_recall_in_a_budget_of_words():
@@ -307,7 +307,7 @@ def defined(found, vectors, query):
         return float(x @ y / lengths) if lengths else 0.0
 
     pairs = [1 - cosine(x, y) for i, x in enumerate(chosen) for y in chosen[:i]]
-    again = [max((cosine(x, y) for y in chosen[:i]), default=-1.0) >= REDUNDANT for i, x in enumerate(chosen)]
+    again = [max((cosine(x, y) for y in chosen[:i]), default=-1.0) >= REDUNDANT_COSINE for i, x in enumerate(chosen)]
     return {
         "ilad": np.mean(pairs) if pairs else math.nan,
         "redundancy": np.mean(again) if again else math.nan,
@@ -357,7 +357,7 @@ def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
     one = [measured([b]) for b in range(40)]
     whole = measured(list(range(40)))
     monkeypatch.setattr("engine.evaluation.metrics.CHUNK_NUMBERS", 7 * 8 * 6)
-    monkeypatch.setattr("engine.evaluation.metrics.CACHED_NUMBERS", 4 * 3 * 6)
+    monkeypatch.setattr("engine.evaluation.metrics.MAX_CACHED_NUMBERS", 4 * 3 * 6)
     blocks = measured(list(range(40)))
     for name in METRICS:
         apart = np.concatenate([values[name] for values in one])

@@ -9,8 +9,8 @@ import torch
 
 import engine
 from engine.errors import DataError
-from engine.evaluation.paired import names
-from engine.evaluation.runs import RankedRun, read_run, runs_of
+from engine.evaluation.paired import short_names
+from engine.evaluation.runs import RankedRun, decode_runs, read_run
 from engine.evaluation.sweep.cell import from_json
 from support.rankings import queries_of, space_of
 
@@ -109,7 +109,7 @@ def test_a_run_measures_as_trec_eval_has_it(setting):
     space, queries, qrels = setting
     rng = np.random.default_rng(4)
     run = RankedRun("x", {q: tuple(f"d{d}" for d in rng.permutation(30)[:7]) for q in queries.ids[:-1]})
-    cell = run.cell(space, queries, qrels, 5, ("recall", "ndcg"))
+    cell = run.build_cell(space, queries, qrels, 5, ("recall", "ndcg"))
     scores = {q: {d: float(-place) for place, d in enumerate(docs)} for q, docs in run.documents.items()}
     judge = pytrec_eval.RelevanceEvaluator(qrels.grades, {"recall.5", "ndcg_cut.5"})
     theirs = judge.evaluate(scores)
@@ -125,9 +125,11 @@ def test_a_decoders_list_measures_as_the_decoder(setting):
     decoders = [engine.Decoder(engine.make("mmr", relevance_weight=w)) for w in (0.3, 1.0)]
     metrics = ("recall", "ndcg", "ilad", "cos_sum")
     points = {p.label: p for p in engine.sweep(decoders, space, queries, qrels, 6, metrics)}
-    for decoder, run in zip(decoders, runs_of(decoders, space, queries, 6), strict=True):
-        mine, theirs = run.cell(space, queries, qrels, 6, metrics), points[decoder.label]
-        assert torch.equal(run.ranking(space, queries.ids, 6).index, engine.decode(decoder, space, queries, 6).index)
+    for decoder, run in zip(decoders, decode_runs(decoders, space, queries, 6), strict=True):
+        mine, theirs = run.build_cell(space, queries, qrels, 6, metrics), points[decoder.label]
+        assert torch.equal(
+            run.build_ranking(space, queries.ids, 6).index, engine.decode(decoder, space, queries, 6).index
+        )
         for metric in metrics:
             np.testing.assert_array_equal(mine.values[metric], theirs.values[metric])
 
@@ -136,9 +138,9 @@ def test_a_run_stands_beside_decoders(setting):
     space, queries, qrels = setting
     decoders = [engine.Decoder(engine.make("mmr", relevance_weight=w)) for w in (0.3, 1.0)]
     points = list(engine.sweep(decoders, space, queries, qrels, 5, ("recall", "ilad")))
-    ours = RankedRun("ours", runs_of(decoders[:1], space, queries, 5)[0].documents)
-    points.append(ours.cell(space, queries, qrels, 5, ("recall", "ilad")))
-    assert names(points) == ("MMR · λ 0.3", "MMR · λ 1", "run ours"), "scorers still go without saying"
+    ours = RankedRun("ours", decode_runs(decoders[:1], space, queries, 5)[0].documents)
+    points.append(ours.build_cell(space, queries, qrels, 5, ("recall", "ilad")))
+    assert short_names(points) == ("MMR · λ 0.3", "MMR · λ 1", "run ours"), "scorers still go without saying"
     (row,) = [r for r in engine.compare(points, "recall", "MMR · λ 0.3", 5) if r.name == "run ours"]
     assert row.difference == 0 and row.wins.tie == 12
     assert "run ours" in {p.name for p in engine.frontier(points, k=5).points}
@@ -149,7 +151,7 @@ def test_a_run_stands_beside_decoders(setting):
 def test_equal_runs_have_one_key_and_others_have_not(setting):
     space, queries, qrels = setting
     one, same, other = (RankedRun(n, {"q0": d}) for n, d in (("a", ("d1",)), ("a", ("d1",)), ("a", ("d2",))))
-    keys = [run.cell(space, queries, qrels, 5, ("recall",)).key for run in (one, same, other)]
+    keys = [run.build_cell(space, queries, qrels, 5, ("recall",)).key for run in (one, same, other)]
     assert keys[0] == keys[1] != keys[2]
 
 

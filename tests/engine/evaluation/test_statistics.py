@@ -14,8 +14,21 @@ from scipy import stats
 from engine.errors import DataError, ParamError
 from engine.evaluation import frontier, statistics, stratification
 from engine.evaluation import paired as pairing
-from engine.evaluation.paired import display, names, promise, shared, written_out
-from engine.evaluation.statistics import Wins, compare, holm, queries_needed, statement, summary
+from engine.evaluation.paired import (
+    align_on_common_queries,
+    describe_guarantee,
+    format_stage,
+    format_stage_call,
+    short_names,
+)
+from engine.evaluation.statistics import (
+    WinCounts,
+    compare,
+    correct_holm,
+    describe_comparison,
+    estimate_queries_needed,
+    summarize_comparisons,
+)
 from engine.stages import methods
 from support.points import cell, interval, p_value, recalls
 
@@ -24,12 +37,12 @@ FEW = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_
 
 def test_holm_by_hand():
     """Four tests: .005 × 4, .01 × 3, .03 × 2, and .04 × 1 pulled up to the one before."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.4, 0.6]) == pytest.approx([0.8, 0.8])
-    assert holm([]).shape == (0,)
+    assert correct_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert correct_holm([0.4, 0.6]) == pytest.approx([0.8, 0.8])
+    assert correct_holm([]).shape == (0,)
     for bad in ([0.1, np.nan], [1.2], [[0.1]]):
         with pytest.raises(DataError, match="pvalues"):
-            holm(bad)
+            correct_holm(bad)
 
 
 @settings(deadline=None)
@@ -40,7 +53,7 @@ def test_holm_rejects_what_its_steps_reject(p, alpha):
         if p[i] * (len(p) - step) > alpha:
             break
         rejected.add(i)
-    assert {i for i, corrected in enumerate(holm(p)) if corrected <= alpha} == rejected
+    assert {i for i, corrected in enumerate(correct_holm(p)) if corrected <= alpha} == rejected
 
 
 def mean_difference(a, b, axis):
@@ -90,7 +103,7 @@ def test_rounding_is_no_difference():
     """Every query a trifle apart, all the same way: a tie, not a discovery."""
     a = recalls(6)
     (row,) = compare([cell("top_k", {"recall": a}), cell("mmr", {"recall": a + 1e-13})], "recall", "top_k")
-    assert row.p == 1 and row.wins == Wins(0, len(a), 0)
+    assert row.p == 1 and row.wins == WinCounts(0, len(a), 0)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12, 40])
@@ -134,7 +147,7 @@ def test_blocks_do_not_matter(monkeypatch):
 
 def test_blocks_of_an_odd_width_draw_what_they_always_drew():
     d = np.random.default_rng(1).normal(0.02, 0.3, size=(301, 3))
-    assert statistics.sign_flips(d, 10_000, 0) == pytest.approx([0.07719228, 0.26467353, 0.03189681])
+    assert statistics.compute_sign_flip_p_values(d, 10_000, 0) == pytest.approx([0.07719228, 0.26467353, 0.03189681])
 
 
 def test_bad_arguments_are_named():
@@ -166,7 +179,7 @@ def test_rows_say_what_the_arrays_say():
         assert row.mean - row.baseline_mean == pytest.approx(row.difference)
         assert (row.low, row.high) == pytest.approx(tuple(interval(got, base)))
         assert row.wins == ((got > base).sum(), (got == base).sum(), (got < base).sum())
-    assert [row.p_holm for row in rows] == pytest.approx(holm([row.p for row in rows]))
+    assert [row.p_holm for row in rows] == pytest.approx(correct_holm([row.p for row in rows]))
     assert [row.significant for row in rows] == [True, False, True]
     assert rows[1].p == pytest.approx(1)
     alone = compare(points[:2], "recall", "top_k")[0]
@@ -179,10 +192,10 @@ def test_wins_and_largest_differences_by_hand():
     a, b = [0.9, 0.5, 0.7, 0.4], [0.6, 0.5, 0.8, 0.3]
     points = [cell("vrsd", {"cos_sum": a}), cell("mmr", {"cos_sum": b}, relevance_weight=0.5)]
     (row,) = compare(points, "cos_sum", "mmr")
-    assert row.wins == Wins(2, 1, 1)
+    assert row.wins == WinCounts(2, 1, 1)
     assert (row.most, row.least) == pytest.approx((0.3, -0.1)) and row.mean == pytest.approx(0.625)
     (other,) = compare(points, "cos_sum", "vrsd")
-    assert (other.most, other.least) == pytest.approx((0.1, -0.3)) and other.wins == Wins(1, 1, 2)
+    assert (other.most, other.least) == pytest.approx((0.1, -0.3)) and other.wins == WinCounts(1, 1, 2)
 
 
 def test_a_baseline_is_found_by_label_name_or_method():
@@ -216,14 +229,14 @@ def test_only_queries_that_all_have_are_compared():
     c = cell("vrsd", {"ilad": [np.nan] * 4})
     (row,) = compare([a, b, c], "ilad", a)
     assert (row.queries, row.mean, row.baseline_mean) == (2, pytest.approx(0.25), pytest.approx(0.15))
-    found = shared([b, a, c], ("ilad",), 10)
-    assert (found.queries, found.asked, found.left_out) == (("q0000", "q0001"), 3, (c,))
+    found = align_on_common_queries([b, a, c], ("ilad",), 10)
+    assert (found.queries, found.n_common, found.left_out) == (("q0000", "q0001"), 3, (c,))
     with pytest.raises(DataError, match="nothing can be compared"):
         compare([a, b, c], "ilad", c)
     with pytest.raises(DataError, match="for the fewest, 1 of 4: leave it out"):
         compare([a, cell("vrsd", {"ilad": [np.nan, np.nan, 1, np.nan]})], "ilad", a)
     with pytest.raises(DataError, match="on any query"):
-        shared([c], ("ilad",), 10)
+        align_on_common_queries([c], ("ilad",), 10)
 
 
 def test_points_that_do_not_belong_together_are_refused():
@@ -241,18 +254,18 @@ def test_points_that_do_not_belong_together_are_refused():
 
 def test_names_tell_decoders_apart_in_few_words():
     v = {"recall": [1]}
-    assert names([cell("top_k", v), cell("mmr", v, window=3), cell("mmr", v, depth=100)]) == (
+    assert short_names([cell("top_k", v), cell("mmr", v, window=3), cell("mmr", v, depth=100)]) == (
         "Top-k",
         "MMR · λ 0.8 w 3",
         "MMR · λ 0.8 [pool 100]",
     )
     other = {"name": "not_registered", "weight": 0.5}
-    assert names([cell("top_k", v, retrieve=other)]) == ("Top-k",)
-    two = names([cell("top_k", v, retrieve=other), cell("top_k", v)])
+    assert short_names([cell("top_k", v, retrieve=other)]) == ("Top-k",)
+    two = short_names([cell("top_k", v, retrieve=other), cell("top_k", v)])
     assert two == ("not_registered · weight 0.5 → Top-k", "Dense → Top-k")
     later = {"name": "not_registered", "depth": 3}
-    assert names([cell("top_k", v, rerank=later)]) == ("Dense → not_registered · depth 3 → Top-k",)
-    old = names([cell("mmr", v, window=3, rerank=later), cell("mmr", v, depth=100)], written_out)
+    assert short_names([cell("top_k", v, rerank=later)]) == ("Dense → not_registered · depth 3 → Top-k",)
+    old = short_names([cell("mmr", v, window=3, rerank=later), cell("mmr", v, depth=100)], format_stage_call)
     assert old == (
         "dense → not_registered(depth=3) → mmr(relevance_weight=0.8, window=3)",
         "dense → mmr(relevance_weight=0.8) [pool 100]",
@@ -261,14 +274,18 @@ def test_names_tell_decoders_apart_in_few_words():
 
 def test_parameters_that_are_no_numbers_are_shown_as_words():
     v = {"recall": [1]}
-    assert names([cell("max_sum", v, polish=False), cell("nnn", v, scale="support", l1=10.0), cell("vrsd", v)]) == (
+    assert short_names(
+        [cell("max_sum", v, polish=False), cell("nnn", v, scale="support", l1=10.0), cell("vrsd", v)]
+    ) == (
         "Max-sum · θ 0.8 · no polish",
         "NNN · m 10 λ₂ 0.1 · support · at most k",
         "VRSD",
     )
-    assert promise({"name": "nnn", "fill": "fill"}) == "filled to k" and not promise({"name": "mmr"})
+    assert describe_guarantee({"name": "nnn", "fill": "fill"}) == "filled to k" and not describe_guarantee(
+        {"name": "mmr"}
+    )
     rrf = {"name": "hybrid", "dense_weight": 1.0, "combination": "rrf", "normalisation": "min-max", "ngrams": "1-2"}
-    assert names([cell("top_k", v, retrieve=rrf), cell("top_k", v)])[0] == (
+    assert short_names([cell("top_k", v, retrieve=rrf), cell("top_k", v)])[0] == (
         "Hybrid · λ 1 ngrams 1-2 · rrf · min-max → Top-k"
     )
 
@@ -278,7 +295,7 @@ def test_no_two_settings_of_a_method_have_one_name(spec):
     grids = ([p.default, *(v for v in p.grid(3) if v != p.default)] for p in spec.params)
     settings = islice(product(*grids), 3000)
     shown = [
-        display(spec.name, {p.name: p.text(value) for p, value in zip(spec.params, values, strict=True)})
+        format_stage(spec.name, {p.name: p.text(value) for p, value in zip(spec.params, values, strict=True)})
         for values in settings
     ]
     assert len(shown) == len(set(shown))
@@ -286,7 +303,7 @@ def test_no_two_settings_of_a_method_have_one_name(spec):
 
 def test_sentences_by_hand():
     rows = compare(sweep(), "recall", "top_k")
-    told, same, less = map(statement, rows)
+    told, same, less = map(describe_comparison, rows)
     assert re.fullmatch(
         r"MMR · λ 0\.9: \+0\.\d{3} Recall@10 vs Top-k \(95% CI 0\.\d{3} to 0\.\d{3}, p < 0\.001, Holm over 3\); "
         r"better on \d+ queries, worse on 0 queries, the same on \d+\.",
@@ -294,22 +311,25 @@ def test_sentences_by_hand():
     )
     assert same == "MMR · λ 0.5 and Top-k have the same Recall@10 on all 120 queries."
     assert re.match(r"MMR · λ 0\.1: −0\.\d{3} Recall@10 vs Top-k \(95% CI −0\.\d{3} to −0\.\d{3}, p", less)
-    assert summary(rows) == "3 settings vs Top-k, Recall@10: 1 better · 1 no significant difference · 1 worse"
-    assert summary([]) == "Nothing was compared."
+    assert (
+        summarize_comparisons(rows)
+        == "3 settings vs Top-k, Recall@10: 1 better · 1 no significant difference · 1 worse"
+    )
+    assert summarize_comparisons([]) == "Nothing was compared."
 
 
 def test_the_sentence_claims_no_more_than_the_numbers():
     a = cell("top_k", {"recall": [0, 1, 0, 1]})
     few = compare([a, cell("mmr", {"recall": [1, 1, 0, 1]})], "recall", a)[0]
-    assert statement(few) == (
+    assert describe_comparison(few) == (
         "No significant difference. MMR · λ 0.8: +0.250 Recall@10 vs Top-k (95% CI 0.000 to 1.000, p > 0.99); "
         "better on 1 query, worse on 0 queries, the same on 3."
     )
     one = compare([cell("top_k", {"recall": [0]}), cell("mmr", {"recall": [0.5]})], "recall", "top_k")[0]
     assert (one.low, one.high, one.significant) == (None, None, False)
-    assert statement(one) == "MMR · λ 0.8: +0.500 Recall@10 vs Top-k; one query says nothing of others."
+    assert describe_comparison(one) == "MMR · λ 0.8: +0.500 Recall@10 vs Top-k; one query says nothing of others."
     again = compare([cell("top_k", {"x": [0]}), cell("mmr", {"x": [0]})], "x", "top_k")[0]
-    assert statement(again) == "MMR · λ 0.8 and Top-k have the same x@10 on the one query asked."
+    assert describe_comparison(again) == "MMR · λ 0.8 and Top-k have the same x@10 on the one query asked."
 
 
 @settings(max_examples=40, deadline=None)
@@ -321,9 +341,9 @@ def test_a_claim_needs_the_test_and_the_interval(seed, shift, n):
     sure = row.p < 0.05 and (row.low > 0 or row.high < 0)
     assert row.significant == sure
     if list(a) == list(b):
-        assert "have the same Recall@10" in statement(row) and not sure
+        assert "have the same Recall@10" in describe_comparison(row) and not sure
     else:
-        assert statement(row).startswith("No significant difference. ") == (not sure)
+        assert describe_comparison(row).startswith("No significant difference. ") == (not sure)
 
 
 def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():
@@ -337,13 +357,13 @@ def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():
 def test_numbers_are_short_and_never_round_a_claim_away():
     row = compare(sweep(), "recall", "top_k")[0]
     small = {"difference": 0.0003, "low": 0.00004, "high": 0.0006, "p_holm": 0.04996}
-    assert statement(replace(row, **small)).startswith(
+    assert describe_comparison(replace(row, **small)).startswith(
         "MMR · λ 0.9: +0.0003 Recall@10 vs Top-k (95% CI 0.00004 to 0.001, p = 0.04996, Holm over 3); "
     )
     less = {"difference": -0.0003, "low": -0.0006, "high": -0.00004}
-    assert "−0.0003 Recall@10 vs Top-k (95% CI −0.001 to −0.00004, " in statement(replace(row, **less))
+    assert "−0.0003 Recall@10 vs Top-k (95% CI −0.001 to −0.00004, " in describe_comparison(replace(row, **less))
     noise = {"difference": 1e-17, "low": -2e-17, "high": 3e-17, "p_holm": 1.0}
-    assert "±0 Recall@10 vs Top-k (95% CI 0.000 to 0.000, p > 0.99, " in statement(replace(row, **noise))
+    assert "±0 Recall@10 vs Top-k (95% CI 0.000 to 0.000, p > 0.99, " in describe_comparison(replace(row, **noise))
 
 
 def test_no_method_is_named_in_the_code():
@@ -362,7 +382,7 @@ def simulated(count, effect, times=40_000):
 @pytest.mark.parametrize("effect", [1.5, 0.8, 0.5, 0.3])
 def test_the_number_is_the_least_with_that_power(effect):
     seen = np.array([-1.0, 1.0]) / np.sqrt(2)  # a standard deviation of 1
-    count = queries_needed(seen, -effect)
+    count = estimate_queries_needed(seen, -effect)
     noise = 4 * np.sqrt(0.8 * 0.2 / 40_000)
     assert simulated(count, effect) > 0.8 - noise
     assert simulated(count - 1, effect) < 0.8 + noise
@@ -371,23 +391,27 @@ def test_the_number_is_the_least_with_that_power(effect):
 def test_known_numbers():
     """Cohen 1988: d = 0.5 needs 34 pairs, d = 0.2 needs 199."""
     seen = np.array([-1.0, 1.0]) / np.sqrt(2)
-    assert [queries_needed(seen, d) for d in (0.5, 0.2)] == [34, 199]
-    assert queries_needed(seen, 0.5, power=0.9) == 44
+    assert [estimate_queries_needed(seen, d) for d in (0.5, 0.2)] == [34, 199]
+    assert estimate_queries_needed(seen, 0.5, power=0.9) == 44
 
 
 def test_the_spread_alone_matters():
     seen = np.random.default_rng(0).normal(size=50)
-    assert queries_needed(seen, 0.1) == queries_needed(seen + 5, 0.1) == queries_needed(-3 * seen, 0.3)
+    assert (
+        estimate_queries_needed(seen, 0.1)
+        == estimate_queries_needed(seen + 5, 0.1)
+        == estimate_queries_needed(-3 * seen, 0.3)
+    )
 
 
 @pytest.mark.parametrize("seen", [[], [0.3], [0.0, 0.0, 0.0], [0.2, 0.2]])
 def test_nothing_is_told_of_what_does_not_vary(seen):
-    assert queries_needed(np.array(seen), 0.1) is None
+    assert estimate_queries_needed(np.array(seen), 0.1) is None
 
 
 def test_no_number_beyond_a_million_and_bad_arguments():
     seen = np.array([-1.0, 1.0])
-    assert queries_needed(seen, 1e-4) is None
+    assert estimate_queries_needed(seen, 1e-4) is None
     for bad in ((0.0, 0.8), (float("nan"), 0.8), (0.1, 1.0)):
         with pytest.raises(ParamError, match="must be a number"):
-            queries_needed(seen, *bad)
+            estimate_queries_needed(seen, *bad)

@@ -15,9 +15,20 @@ from hypothesis import strategies as st
 
 import engine
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.paired import display
+from engine.evaluation.paired import format_stage
 from engine.evaluation.sweep.cell import make_cell
-from engine.evaluation.tables import as_csv, frame, guarded, latex, markdown, per_query, read, results, unguarded, write
+from engine.evaluation.tables import (
+    build_frame,
+    build_per_query_frame,
+    build_results,
+    format_csv,
+    format_latex,
+    format_markdown,
+    guard_formula,
+    read_table,
+    unguard_formula,
+    write_table,
+)
 from support.datafiles import TEXT
 
 DATA = {"corpus": "c" * 64, "embeddings": "0" * 64, "queries": "1e5", "qrels": "=1+1"}
@@ -53,7 +64,7 @@ def sample(n=40, seed=0):
 
 def test_a_frame_has_a_row_a_cell_with_everything():
     points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, left_out=1)]
-    table = frame(points)
+    table = build_frame(points)
     assert list(table["method"]) == ["top_k", "mmr", "nnn", "max_sum", "top_k"]
     assert list(table["name"][:2]) == ["dense → top_k", "dense → mmr(relevance_weight=0.7, window=3)"]
     assert list(table["label"]) == [p.label for p in points] and list(table["k"]) == [10, 10, 10, 10, 3]
@@ -62,20 +73,20 @@ def test_a_frame_has_a_row_a_cell_with_everything():
         for role, name, value in stages:
             got = table[f"{role}.{name}" if name != "name" else role.replace("select", "method")][at]
             assert (pd.isna(got) and value is None) or got == value, (role, name, got, value)
-    old = frame([cell(decoders()[0], {"recall": [1.0]}, calls=0), points[0]])
+    old = build_frame([cell(decoders()[0], {"recall": [1.0]}, calls=0), points[0]])
     assert np.isnan(old["milliseconds"][0]) and old["milliseconds"][1] == table["milliseconds"][0] == 1.25
     assert table["depth"].tolist()[2] == 50 and table["depth"].isna().tolist() == [True, True, False, True, True]
     assert table["recall"].tolist() == [p.mean["recall"] for p in points] and np.isnan(table["ilad"][4])
     assert table["left_out"].tolist()[4] == 1 and table["queries"].tolist() == [40, 40, 40, 40, 2]
     assert table["digest"].is_unique and table["provenance.qrels"][0] == "=1+1"
-    assert list(frame([]).columns) == []
+    assert list(build_frame([]).columns) == []
     # Files of several sweeps go together: a column is text though nothing reranks in one of them.
-    assert frame(points[:1])["rerank"].dtype == table["rerank"].dtype == "string"
+    assert build_frame(points[:1])["rerank"].dtype == table["rerank"].dtype == "string"
 
 
 def test_a_long_frame_has_a_row_a_query():
     points = [*sample(5), cell(decoders()[0], {"recall": [0.5, np.nan]}, k=3, queries=("007", "NA"))]
-    table = per_query(points)
+    table = build_per_query_frame(points)
     assert len(table) == sum(len(p.queries) * len(p.values) for p in points)
     for p in points:
         own = table[table["key"] == p.key]
@@ -83,7 +94,7 @@ def test_a_long_frame_has_a_row_a_query():
             rows = own[own["metric"] == metric]
             assert list(rows["query"]) == list(p.queries)
             np.testing.assert_array_equal(rows["value"], values)
-    assert set(table["k"]) == {3, 10} and set(table.columns) == set(per_query([]).columns)
+    assert set(table["k"]) == {3, 10} and set(table.columns) == set(build_per_query_frame([]).columns)
     means = table.groupby("key", observed=True)["value"].mean()
     assert means[points[-1].key] == 0.5
 
@@ -91,7 +102,7 @@ def test_a_long_frame_has_a_row_a_query():
 def test_the_long_frame_of_a_whole_sweep_is_small_and_fast():
     points = list(sample(2000)) * 25
     points = [replace(p, key=f"{p.key}{i}") for i, p in enumerate(points)]
-    table = per_query(points)
+    table = build_per_query_frame(points)
     assert len(table) == 400_000 and table.memory_usage(deep=True).sum() < 40e6
 
 
@@ -103,12 +114,16 @@ def plain(table):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
 def test_what_is_written_is_read_back(suffix, tmp_path):
     points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, split="-dev")]
-    for table in (frame(points), frame(points[:1]), per_query(points).astype({"query": "string"})):
-        path = write(table, tmp_path / f"cells{suffix}")
-        again = read(path)
+    for table in (
+        build_frame(points),
+        build_frame(points[:1]),
+        build_per_query_frame(points).astype({"query": "string"}),
+    ):
+        path = write_table(table, tmp_path / f"cells{suffix}")
+        again = read_table(path)
         assert plain(again) == plain(table)
     # Again from what was read: nothing drifts.
-    assert as_csv(again) == as_csv(table)
+    assert format_csv(again) == format_csv(table)
 
 
 QUERIES = st.lists(TEXT, min_size=1, max_size=6, unique=True)
@@ -118,10 +133,10 @@ QUERIES = st.lists(TEXT, min_size=1, max_size=6, unique=True)
 @given(queries=QUERIES, split=TEXT)
 def test_ids_come_back_whatever_they_look_like(queries, split):
     made = cell(decoders()[0], {"recall": np.arange(len(queries)) / 7}, queries=queries, split=split)
-    table = per_query([made])
+    table = build_per_query_frame([made])
     with tempfile.TemporaryDirectory() as folder:
         for suffix in (".csv", ".parquet"):
-            again = read(write(table, Path(folder) / f"t{suffix}"))
+            again = read_table(write_table(table, Path(folder) / f"t{suffix}"))
             assert list(again["query"]) == queries and set(again["split"]) == {split}
             np.testing.assert_array_equal(again["value"], table["value"])
 
@@ -129,22 +144,22 @@ def test_ids_come_back_whatever_they_look_like(queries, split):
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet=st.sampled_from("'=+-@\t\rab1 \"＝"), max_size=8))
 def test_guarding_is_undone_and_leaves_no_formula(text):
-    assert unguarded(guarded(text)) == text
-    assert not guarded(text).lstrip(' "').startswith((*DANGER, "＝"))
+    assert unguard_formula(guard_formula(text)) == text
+    assert not guard_formula(text).lstrip(' "').startswith((*DANGER, "＝"))
     if text.lstrip(' "')[:1] not in {*DANGER, "＝", "'"}:
-        assert guarded(text) == text
+        assert guard_formula(text) == text
 
 
 def test_no_cell_of_text_is_a_formula_and_numbers_stay_numbers():
     attacks = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", ' "=1', "＝1", "plain", "a=1"]
     rng = np.random.default_rng(0)
     made = cell(decoders()[1], {"ilad": -rng.uniform(size=len(attacks))}, queries=attacks, split="=split")
-    for table in (frame([made]), per_query([made]), pd.DataFrame({"=name": ["x"], "n": [-1.5]})):
-        rows = list(csv.reader(io.StringIO(as_csv(table), newline="")))
+    for table in (build_frame([made]), build_per_query_frame([made]), pd.DataFrame({"=name": ["x"], "n": [-1.5]})):
+        rows = list(csv.reader(io.StringIO(format_csv(table), newline="")))
         for row in rows:
             for text in row:
                 assert not text.startswith(tuple(DANGER)) or float(text) < 0, text
-    head, *rows = csv.reader(io.StringIO(as_csv(per_query([made])), newline=""))
+    head, *rows = csv.reader(io.StringIO(format_csv(build_per_query_frame([made])), newline=""))
     shown = [row[head.index("query")] for row in rows]
     assert shown == [f"'{a}" if a not in ("plain", "a=1") else a for a in attacks]
     assert all(float(row[head.index("value")]) < 0 for row in rows)
@@ -156,16 +171,16 @@ def test_files_that_are_no_tables_say_so(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
     for name in ("ragged.csv", "bad.parquet", "bytes.csv", "missing.csv"):
         with pytest.raises(engine.DataError, match=name):
-            read(tmp_path / name)
+            read_table(tmp_path / name)
     with pytest.raises(engine.ParamError, match=r"written as \.parquet or \.csv"):
-        write(frame(list(sample())), tmp_path / "cells.xlsx")
+        write_table(build_frame(list(sample())), tmp_path / "cells.xlsx")
     with pytest.raises(engine.FrontierError, match="cannot write"):
-        write(frame(list(sample())), tmp_path / "ragged.csv" / "cells.csv")
+        write_table(build_frame(list(sample())), tmp_path / "ragged.csv" / "cells.csv")
 
 
 def test_marks_are_those_of_the_comparison():
     points = list(sample(60, seed=2))
-    table = results(points, ("recall", "ilad"), resamples=2000)
+    table = build_results(points, ("recall", "ilad"), resamples=2000)
     assert table.head == ("Setting", "Recall@10", "ILAD@10")
     expected = {}
     for at, metric in enumerate(("recall", "ilad"), 1):
@@ -185,19 +200,19 @@ def test_marks_are_those_of_the_comparison():
 
 def test_the_caption_states_what_was_tested():
     points = list(sample(30))
-    caption = results(points, ("recall", "ilad"), resamples=1500).caption
+    caption = build_results(points, ("recall", "ilad"), resamples=1500).caption
     for part in ("k = 10", "split test", "30 of 30", "more or less than Top-k", "1,500 resamples", "p < 0.05"):
         assert part in caption.replace("Dense → Top-k", "Top-k"), part
     assert "Holm's correction over 3 settings for each metric" in caption and "95% paired bootstrap" in caption
-    assert "Holm" not in results(points[:2], ("recall",), resamples=200).caption
+    assert "Holm" not in build_results(points[:2], ("recall",), resamples=200).caption
     gaps = [*points[:3], replace(points[3], values={**points[3].values, "ilad": np.r_[[np.nan] * 12, np.ones(18)]})]
-    assert "Recall 30, ILAD 18 of 30" in results(gaps, ("recall", "ilad"), resamples=200).caption
+    assert "Recall 30, ILAD 18 of 30" in build_results(gaps, ("recall", "ilad"), resamples=200).caption
 
 
 def test_a_decoder_without_the_metric_or_with_short_answers_shows_it():
     points = list(sample(30))
     points[1] = replace(points[1], returned=3.26, values={**points[1].values, "ilad": np.full(30, np.nan)})
-    table = results(points, ("recall", "ilad"), resamples=200)
+    table = build_results(points, ("recall", "ilad"), resamples=200)
     assert table.head[-1] == "Returned" and [row[-1] for row in table.rows] == ["10.0", "3.3", "10.0", "10.0"]
     assert table.rows[1][2] == "–" and table.marks[1][2] == 0
     assert len({len(row) for row in (table.head, *table.rows, *table.marks)}) == 1
@@ -206,10 +221,10 @@ def test_a_decoder_without_the_metric_or_with_short_answers_shows_it():
 def test_the_baseline_may_be_named_or_given():
     points = list(sample(30))
     for baseline in (points[1], points[1].label, "mmr"):
-        table = results(points, ("recall",), baseline, resamples=200)
+        table = build_results(points, ("recall",), baseline, resamples=200)
         assert "MMR" in table.rows[0][0] and len(table.rows) == 4
         assert "more or less than " + table.rows[0][0] in table.caption
-    outside = results(points[1:], ("recall",), points[0], resamples=200)
+    outside = build_results(points[1:], ("recall",), points[0], resamples=200)
     assert len(outside.rows) == 4 and "Top-k" in outside.rows[0][0]
     twice = [*points, cell(engine.Decoder(engine.make("mmr")), points[1].values)]
     for cells, baseline, k, error, message in (
@@ -219,7 +234,7 @@ def test_the_baseline_may_be_named_or_given():
         (twice, "mmr", 10, engine.ParamError, "'mmr' means 2 points"),
     ):
         with pytest.raises(error, match=message):
-            results(cells, ("recall",), baseline, k)
+            build_results(cells, ("recall",), baseline, k)
 
 
 HOSTILE = 'a|b*c_d`e`[x](http://y)<img src=z>\\ \n# $&\x1b[31m{}%~^"'
@@ -230,14 +245,14 @@ def hostile():
 
 
 def test_markdown_holds_its_shape():
-    text = markdown(results(hostile(), ("recall", "ilad"), resamples=200))
+    text = format_markdown(build_results(hostile(), ("recall", "ilad"), resamples=200))
     caption, head, rule, *rows = [line for line in text.split("\n") if line]
     assert len(rows) == 4 and rule == "| --- | ---: | ---: |"
     for line in (head, *rows):
         assert len(re.findall(r"(?<!\\)\|", line)) == 4
     assert "\x1b" not in text and not re.search(r"(?<!\\)[<`*\[]", text)
     assert "↑" in caption and "| Dense → MMR · λ 0.7 w 3 |" in text
-    marked = markdown(results(list(sample(60, seed=2)), ("recall",), resamples=2000))
+    marked = format_markdown(build_results(list(sample(60, seed=2)), ("recall",), resamples=2000))
     assert re.search(r"MMR[^|]*\| \d\.\d{4} ↑ \|", marked) and re.search(r"NNN[^|]*\| \d\.\d{4} ↓ \|", marked)
 
 
@@ -250,7 +265,7 @@ def balanced(text):
 
 
 def test_latex_holds_its_shape():
-    text = latex(results(hostile(), ("recall", "ilad"), resamples=200), label="tab:a}b\\c")
+    text = format_latex(build_results(hostile(), ("recall", "ilad"), resamples=200), label="tab:a}b\\c")
     assert balanced(text) and "\\label{tab:a-b-c}" in text
     body = text.split("\\midrule\n")[1].split("    \\bottomrule")[0]
     rows = body.strip().split("\n")
@@ -262,15 +277,15 @@ def test_latex_holds_its_shape():
     left = re.sub(r"\\[{}$&#_%]|\\text\w+\{\}|\$[^$]*\\?\w*[^$]*\$", "", caption)
     assert not re.search(r"[{}$&#_%~^\\<>|]", left), left
     assert text.isascii()
-    assert "$^{\\uparrow}$" in latex(results(list(sample(60, seed=2)), ("recall",), resamples=2000))
+    assert "$^{\\uparrow}$" in format_latex(build_results(list(sample(60, seed=2)), ("recall",), resamples=2000))
 
 
 def test_every_metric_and_parameter_can_be_set_in_plain_latex():
-    from engine.evaluation.tables import _in_latex
+    from engine.evaluation.tables import _escape_latex
 
     titles = [m.title for m in METRICS.values()]
     labels = [engine.Decoder(spec.cls()).label for spec in engine.methods("selector").values()]
     every = [s for kind in ("selector", "scorer") for s in engine.methods(kind).values()]
-    shown = [display(s.name, {p.name: p.text(p.default) for p in s.params}) for s in every]
+    shown = [format_stage(s.name, {p.name: p.text(p.default) for p in s.params}) for s in every]
     for text in (*titles, *labels, *shown):
-        assert _in_latex(text).isascii(), text
+        assert _escape_latex(text).isascii(), text

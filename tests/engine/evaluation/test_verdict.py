@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine.errors import ParamError
-from engine.evaluation.frontier import best_of_each, floor_of, frontier
+from engine.evaluation.frontier import compute_floor, frontier, select_best_per_method
 from engine.evaluation.statistics import compare
-from engine.evaluation.verdict import change, verdict
+from engine.evaluation.verdict import change, find_verdict
 from support.points import cell
 
 N = 40
@@ -26,7 +26,7 @@ def found(*cells, share=0.95, x="ilad", y="recall"):
     points = [cell("top_k", BASE), *cells]
     curves = frontier(points, x, y, points[0].k, resamples=200)
     rows = {m: {r.label: r for r in compare(points, m, points[0])} for m in curves.metrics}
-    return verdict(curves, points[0].label, share, rows), rows
+    return find_verdict(curves, points[0].label, share, rows), rows
 
 
 def text(*cells, **asked):
@@ -57,7 +57,7 @@ def test_a_loss_does_not_hide_behind_the_correction():
     assert [row.measurable for row in kept] == [True, False] and not any(row.significant for row in kept)
     points = [cell("top_k", BASE), cell("vrsd", shifted(0.1, -0.02))]
     rows["recall"][said.best.point.label] = kept[0]
-    again = verdict(frontier(points, "ilad", "recall", points[0].k, resamples=200), points[0].label, 0.95, rows)
+    again = find_verdict(frontier(points, "ilad", "recall", points[0].k, resamples=200), points[0].label, 0.95, rows)
     assert "and loses 4% of its Recall (−0.020)." in again.text and change(kept[0]) == "−4% Recall"
 
 
@@ -97,13 +97,13 @@ def test_an_unjudged_query_has_no_statistics():
     points = [cell("top_k", one), cell("vrsd", other)]
     curves = frontier(points, "ilad", "cos_sum", points[0].k)
     rows = {m: {r.label: r for r in compare(points, m, points[0])} for m in curves.metrics}
-    said = verdict(curves, points[0].label, 0.95, rows)
+    said = find_verdict(curves, points[0].label, 0.95, rows)
     assert said.text == (
         "On this query VRSD is 25% more diverse than Top-k and loses 3% of its cos(sum, query) (−0.020). "
         "One query says nothing of others."
     )
     assert change(said.cost) == "−3% cos(sum, query)"
-    assert verdict(curves, points[0].label, 0.99, rows).text.startswith("No setting keeps 99% of")
+    assert find_verdict(curves, points[0].label, 0.99, rows).text.startswith("No setting keeps 99% of")
 
 
 def test_other_axes_and_the_time():
@@ -112,12 +112,12 @@ def test_other_axes_and_the_time():
     )
     timed = [cell("top_k", BASE, latency=0.5), cell("vrsd", BASE, latency=2.0)]
     curves = frontier(timed, "milliseconds", "recall", timed[0].k)
-    assert verdict(curves, timed[0].label, 0.95, {}).text == (
+    assert find_verdict(curves, timed[0].label, 0.95, {}).text == (
         "Of the settings that keep 95% of Top-k's Recall, VRSD is the fastest: 2 ms a query, Top-k 0.5 ms."
     )
 
 
 def test_the_floor_is_below_a_negative_baseline_too():
     curves = frontier([cell("top_k", {"recall": -ONES, "ilad": ONES})], k=10)
-    base = best_of_each(curves, curves.points[0].point.label, 0.9)[0]
-    assert floor_of(base, 0.9) == pytest.approx(-1.1) and floor_of(base, 1.0) == pytest.approx(-1.0)
+    base = select_best_per_method(curves, curves.points[0].point.label, 0.9)[0]
+    assert compute_floor(base, 0.9) == pytest.approx(-1.1) and compute_floor(base, 1.0) == pytest.approx(-1.0)

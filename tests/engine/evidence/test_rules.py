@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 
-from engine.evaluation.statistics import queries_needed
+from engine.evaluation.statistics import estimate_queries_needed
 from engine.evidence import rules
 from engine.evidence.rules import Effect, Finding, Scope
 from support.paths import ROOT
@@ -117,7 +117,7 @@ def test_equivalence_needs_the_queries_that_tell_its_mean_from_the_margin():
     values = 0.7 + 14 * np.tile([-1.0, 1.0], 950)
     ruling = rules.equivalence({"level": values.tolist()}, margin=1.0)
     assert ruling.verdict == Finding.UNDECIDED
-    assert ruling.needed == queries_needed(values, 1 - abs(values.mean())) > len(values)
+    assert ruling.needed == estimate_queries_needed(values, 1 - abs(values.mean())) > len(values)
 
 
 def test_slope_needs_four_sizes():

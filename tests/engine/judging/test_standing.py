@@ -9,7 +9,7 @@ import torch
 import engine
 from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import queries_needed
+from engine.evaluation.statistics import estimate_queries_needed
 from engine.judging.standing import standing
 from support.points import interval, p_value
 from support.rankings import queries_of, space_of
@@ -59,7 +59,7 @@ def test_means_intervals_and_tests_are_those_of_the_judged_queries():
         assert (row.name, row.baseline, row.queries, row.k) == (name, "base", 4, 4)
         assert row.difference == pytest.approx(np.mean(own) - np.mean(values[0]))
         assert row.p == pytest.approx(p_value(own, values[0], resamples=2000, seed=5))
-        assert one.needed == queries_needed(np.subtract(own, values[0]), 0.05)
+        assert one.needed == estimate_queries_needed(np.subtract(own, values[0]), 0.05)
 
 
 def test_another_baseline_turns_the_difference_round():

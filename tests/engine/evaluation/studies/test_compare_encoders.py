@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import engine
-from engine.evaluation.statistics import statement
+from engine.evaluation.statistics import describe_comparison
 from engine.evaluation.studies.compare_encoders import Variant, apart, compare_encoders, overlap
 from engine.values import Corpus, Qrels
 from support.instances import random_rows
@@ -110,7 +110,7 @@ def test_an_encoder_beside_itself_differs_nowhere(made):
         for metric in found.metrics:
             (row,) = found.rows[metric][name]
             assert row.difference == 0 and row.p == row.p_holm == 1 and not row.significant
-    assert "have the same Recall@5" in statement(found.rows["recall"][found.decoders[0]][0])
+    assert "have the same Recall@5" in describe_comparison(found.rows["recall"][found.decoders[0]][0])
 
 
 def test_without_judgements_overlap_and_diversity_remain(made):
@@ -143,7 +143,7 @@ def test_three_encoders_are_each_compared_with_the_first(made):
     more = {**variants, "third": variant(3, 8)}
     found = compare_encoders(more, [TOP], qrels, K)
     assert [row.label for row in found.rows["recall"][found.decoders[0]]] == ["new", "third"]
-    assert "with third" in statement(found.rows["recall"][found.decoders[0]][1])
+    assert "with third" in describe_comparison(found.rows["recall"][found.decoders[0]][1])
 
 
 def test_progress_is_told_and_a_stop_heard(made):
@@ -187,7 +187,7 @@ def test_two_arithmetics_of_the_bundled_encoder(demo):
     found = compare_encoders(variants, [TOP], qrels)
     assert 0.9 < found.agreement(found.decoders[0], "bfloat16") <= 1
     (row,) = found.rows["recall"][found.decoders[0]]
-    assert row.queries == 12 and abs(row.difference) < 0.1 and statement(row)
+    assert row.queries == 12 and abs(row.difference) < 0.1 and describe_comparison(row)
 
 
 def test_queries_with_texts_are_compared_block_by_block(made, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import engine
-from engine.evaluation.stratification import relevant_lengths, stratify
+from engine.evaluation.stratification import count_relevant_lengths, stratify
 from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth, rerank_mixed
 from support.rankings import backwards, queries_of, space_of
 
@@ -95,16 +95,16 @@ def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
 
 def test_quality_by_the_length_of_the_relevant_documents(data):
     space, queries, qrels = data
-    lengths = relevant_lengths(space.corpus, qrels)
+    lengths = count_relevant_lengths(space.corpus, qrels)
     assert lengths == {f"q{b}": 3 * b + 1 for b in range(5)}
     points = list(engine.sweep([engine.Decoder(engine.make("top_k"))], space, queries, qrels, 10, "mrr"))
     rows = stratify(points, "mrr", lengths, groups=2)
-    assert [(r.least, r.most, r.queries) for r in rows] == [(1, 4, 2), (7, 13, 3)]
+    assert [(r.lowest, r.highest, r.queries) for r in rows] == [(1, 4, 2), (7, 13, 3)]
     assert rows[0].mean > rows[-1].mean
     odd = engine.Qrels(
         MappingProxyType({"q": {"d0": 1, "d3": 1, "gone": 1, "d9": 0}, "r": {"gone": 1}, "s": {"d1": 0}})
     )
-    assert relevant_lengths(space.corpus, odd) == {"q": 2}
+    assert count_relevant_lengths(space.corpus, odd) == {"q": 2}
 
 
 def test_what_can_be_told_by_depth(backwards, data):

@@ -13,8 +13,8 @@ import torch
 from scipy.stats import ttest_1samp
 
 import engine
-from engine.evaluation.heat_map import heat_map, importance, slices
-from engine.evaluation.statistics import holm
+from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
+from engine.evaluation.statistics import correct_holm
 from engine.evaluation.sweep.cell import from_json
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid, sweep
@@ -87,7 +87,7 @@ def test_the_best_of_the_grid_on_dev_is_reported_on_test(judged):
         assert row.mean == pytest.approx(own[metric].mean()) and row.baseline_mean == pytest.approx(top[metric].mean())
         assert (row.low, row.high) == pytest.approx(interval(own[metric], top[metric], 2000)) and row.comparisons == 4
         assert row.p == pytest.approx(p_value(own[metric], top[metric], 2000))
-    assert [row.p_holm for row in rows.values()] == pytest.approx(holm([row.p for row in rows.values()]))
+    assert [row.p_holm for row in rows.values()] == pytest.approx(correct_holm([row.p for row in rows.values()]))
 
 
 @pytest.mark.parametrize("aim", ["recall", "ndcg", "ilad", "diverse", "knee"])
@@ -481,40 +481,44 @@ def test_which_parameter_moves_a_metric(judged):
         p.decoder["select"]["l1"], p.decoder["select"]["l2"]))]).reshape(7, 7)  # fmt: skip
     total = ((table - table.mean()) ** 2).sum()
     rows, columns = (7 * ((table.mean(axis) - table.mean()) ** 2).sum() / total for axis in (1, 0))
-    assert importance(cells, "ilad", 5) == {"λ₁": pytest.approx(rows), "λ₂": pytest.approx(columns)}
+    assert compute_importance(cells, "ilad", 5) == {"λ₁": pytest.approx(rows), "λ₂": pytest.approx(columns)}
     assert rows > 0.02 and columns > 0.02 and rows + columns < 1
     line = [p for p in cells if p.decoder["select"]["l2"] == 0.1]
-    assert importance(cells[1:], "ilad", 5) == {} == importance(line, "ilad", 5)
+    assert compute_importance(cells[1:], "ilad", 5) == {} == compute_importance(line, "ilad", 5)
 
 
 class TestSlices:
     def test_a_slice_holds_the_settings_that_differ_in_one_parameter(self, judged):
         found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
-        drawn_ = slices(found.points, found.base, ("recall", "ilad"), 5, through=found.chosen)
+        drawn_ = build_slices(found.points, found.base, ("recall", "ilad"), 5, chosen_cell=found.chosen)
         assert [s.name for s in drawn_.slices] == ["l1", "l2"] and drawn_.split == "dev"
         assert drawn_.base == {m: found.base.mean[m] for m in ("recall", "ilad")}
         chosen = found.decoder.select
         for line, other in zip(drawn_.slices, ("l2", "l1"), strict=True):
-            assert len(line.values) == 49 and list(line.values) == sorted(line.values) and line.log
-            on = [from_json(p.decoder).select for p in found.points if p.key in np.array(line.keys)[list(line.on)]]
+            assert len(line.values) == 49 and list(line.values) == sorted(line.values) and line.is_log
+            on = [
+                from_json(p.decoder).select
+                for p in found.points
+                if p.key in np.array(line.keys)[list(line.is_on_slice)]
+            ]
             assert len(on) == 7 and {getattr(s, other) for s in on} == {getattr(chosen, other)}
             assert line.keys[line.chosen] == found.chosen.key and line.values[line.chosen] == getattr(chosen, line.name)
             assert line.means["recall"][line.chosen] == found.chosen.mean["recall"]
 
     def test_without_a_choice_a_slice_needs_one_parameter(self, judged):
         found = tune("mmr", *judged, k=5, points=3, free=("relevance_weight", "window"), test=None)
-        assert not any(any(s.on) for s in slices(found.points, found.base, ("recall",), 5).slices)
-        window = slices(found.points, found.base, ("recall",), 5, through=found.chosen).slices[1]
+        assert not any(any(s.is_on_slice) for s in build_slices(found.points, found.base, ("recall",), 5).slices)
+        window = build_slices(found.points, found.base, ("recall",), 5, chosen_cell=found.chosen).slices[1]
         assert window.texts[-3:] == ("none",) * 3 and window.values[-1] is None, "what is unset comes last"
         line = [p for p in found.points if p.decoder["select"]["window"] is None]
-        (one,) = slices(line, found.base, ("recall",), 5).slices
-        assert all(one.on) and one.chosen is None and one.texts == ("0", "0.5", "1")
+        (one,) = build_slices(line, found.base, ("recall",), 5).slices
+        assert all(one.is_on_slice) and one.chosen is None and one.texts == ("0", "0.5", "1")
 
     def test_mistakes_are_explained(self, judged):
         space, queries, qrels = judged
         asked = only(queries, list(qrels["dev"].grades))
         two = list(sweep([engine.Decoder(engine.make(n)) for n in ("top_k", "mmr")], space, asked, qrels["dev"], 5))
         with pytest.raises(engine.ParamError, match="one selector; got mmr, top_k"):
-            slices(two, two[0], ("recall",), 5)
+            build_slices(two, two[0], ("recall",), 5)
         with pytest.raises(engine.ParamError, match="mrr: not all were measured"):
-            slices(two[1:], two[0], ("mrr",), 5)
+            build_slices(two[1:], two[0], ("mrr",), 5)
