@@ -26,7 +26,7 @@ from engine.matrix import Matrix, products
 from engine.params import Real, values_of
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 from engine.space import Space
 from engine.stages import Selector, make, make_selector, spec_of
 from engine.values import Ranking
@@ -199,7 +199,9 @@ def path_of(
     if rows is None:
         if pool is None or pool >= c.count:
             return selector.weights_path(c, lowest)
-        rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
+        rows = (
+            rank_exactly(c.relevance, pool, c.relevance_error, c.exact_relevance, rescore_all=False)[0][0].sort().values
+        )
     part = Matrix(matrix.vectors[rows])
     path = selector.weights_path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
     if path is None:
