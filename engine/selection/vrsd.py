@@ -52,6 +52,7 @@ class VRSD(Selector):
         picked_ids = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
         gains = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
         close_calls = torch.zeros(c.batch, dtype=torch.int64, device=c.relevance.device)
+        # A large corpus: picks by bounded float32 cosines, float64 only where their errors overlap.
         sum_race = _SumRace(c)
         for rank in range(k):
             if rank:

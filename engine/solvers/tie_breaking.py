@@ -14,7 +14,7 @@ ExactScorer = Callable[[Tensor, Tensor], Tensor]
 MAX_CONTENDERS = 64
 """With more contenders than this a problem, exact duplicates are looked for before anything is scored again."""
 N_RUNNERS_UP = 16
-"""How many runners-up `ranked` fetches at first: enough unless near-ties abound."""
+"""How many runners-up `rank_exactly` fetches at first: enough unless near-ties abound."""
 
 
 def find_best(

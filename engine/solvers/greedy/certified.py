@@ -2,7 +2,8 @@
 
 A pass over the vectors bounds every gain from above. The best by bound become a pool in float64, where picks are made
 for as long as the best beats every bound outside. As the gains of mmr, dpp and ssd only fall, a bound stays true;
-those of max_sum move by no more than `beyond` says. Then the bounds are renewed with all picks and a new pool is drawn.
+those of max_sum move by no more than `bound_outside_gain` says. Then the bounds are renewed with all picks and a new
+pool is drawn.
 """
 
 import math
@@ -93,7 +94,7 @@ class Problem:
     n_passes: int = 0
     close_calls: int = 0
     state: np.ndarray = field(default_factory=lambda: np.empty(0))
-    """Upper bounds on the states of all candidates after the first `fresh` picks."""
+    """Upper bounds on the states of all candidates after the first `n_folded` picks."""
     n_folded: int = 0
     refresh_all: bool = True
     """Whether the next renewal is one of all bounds."""
