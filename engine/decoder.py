@@ -14,7 +14,7 @@ from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
 from engine.progress import Progress, Stop
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 from engine.space import Elsewhere, QueryBatch, Space, probe_of
 from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
 from engine.values import Embeddings, Queries, Ranking, real_tensor
@@ -325,7 +325,11 @@ def pooled(whole: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tens
     pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
     if depth < whole.count:
         # Ascending rows, so that ties go to the lower row inside a pool too.
-        pool = ranked(relevance, depth, whole.relevance_error, whole.exact_relevance, all_=False)[0].sort(dim=1).values
+        pool = (
+            rank_exactly(relevance, depth, whole.relevance_error, whole.exact_relevance, rescore_all=False)[0]
+            .sort(dim=1)
+            .values
+        )
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)

@@ -105,7 +105,7 @@ class PartialAnswer:
         if length > 0:
             self.cuts.append((point / length, floor / length, result.exact))
         if question is not None and question.value is not None:
-            given = frozenset(self.order[row] for row in question.given)
+            given = frozenset(self.order[row] for row in question.required_picks)
             self.bounds.append(Bound(given, question.value - question.limit + floor, result.exact))
 
     def sorted(self) -> list[str]:
@@ -165,10 +165,10 @@ class PartialAnswer:
             if own.point.any() and self._most(own.point, exact) < own.limit:  # a tie may go to what did not come back
                 return True
             if own.value is not None:
-                given = {self.order[row] for row in own.given}
+                given = {self.order[row] for row in own.required_picks}
                 if any(b.given <= given and b.most < own.value and (b.exact or not exact) for b in self.bounds):
                     return True
-            own = own.other
+            own = own.alternative
         return False
 
     def _most(self, point: np.ndarray, exact: bool) -> float:

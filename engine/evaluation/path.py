@@ -26,7 +26,7 @@ from engine.matrix import Matrix, products
 from engine.params import Real, values_of
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 from engine.space import Space
 from engine.stages import Selector, make, make_selector, spec_of
 from engine.values import Ranking
@@ -255,7 +255,9 @@ def compute_weight_path(
         if pool is None or pool >= candidates.count:
             return selector.weights_path(candidates, lowest)
         pool_rows = (
-            ranked(candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance, all_=False)[0][0]
+            rank_exactly(
+                candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance, rescore_all=False
+            )[0][0]
             .sort()
             .values
         )

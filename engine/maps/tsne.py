@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.matrix import Matrix, blocks, products
 from engine.progress import Progress
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 
 SEARCHING, ARRANGING = "finding neighbours", "arranging the map"
 BLOCK = 256
@@ -84,7 +84,7 @@ def projected(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
 def nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(B, k) rows with the largest float64 inner products with points (B, d), equals by row, and these products."""
     found = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    index, product = ranked(found.relevance, k, found.relevance_error, found.exact_relevance)
+    index, product = rank_exactly(found.relevance, k, found.relevance_error, found.exact_relevance)
     return index.numpy(), product.numpy()
 
 

@@ -11,7 +11,7 @@ from engine.matrix import steady_products
 from engine.params import Choice, Real, Whole, declare
 from engine.scoring.bm25 import BM25
 from engine.scoring.dense import Dense
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 from engine.text.bm25_index import K1, NGRAMS, B, Bm25Index
@@ -128,7 +128,7 @@ class Hybrid(Scorer):
 def _best(scored: Candidates, count: int) -> Tensor:
     """(B, n) bool: the `count` most relevant of each query, the lower rows of equals."""
     count = min(count, scored.count)
-    rows = ranked(scored.relevance, count, scored.relevance_error, scored.exact_relevance, all_=False)[0]
+    rows = rank_exactly(scored.relevance, count, scored.relevance_error, scored.exact_relevance, rescore_all=False)[0]
     return torch.zeros_like(scored.relevance, dtype=torch.bool).scatter_(1, rows, True)
 
 

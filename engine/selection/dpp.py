@@ -9,7 +9,7 @@ from engine.selection.greedy import GreedySelector
 from engine.solvers.greedy.steps import LOG_RESIDUAL
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, register
 
-NOISE = {torch.float32: 1e-6, torch.float64: 1e-10}
+NOISE_FLOORS = {torch.float32: 1e-6, torch.float64: 1e-10}
 """A squared residual under this share of a row's squared length is the noise of vectors of that precision."""
 
 
@@ -27,7 +27,7 @@ class DPP(GreedySelector):
 
     Greedily the largest λ·Σ relevance + (1−λ)·log det of the chosen rows' inner products; λ = 1 is top_k. A document
     whose squared distance to the span of the chosen is noise comes after all that add something; among such, relevance
-    decides. gain: the growth of the objective, past the rank the relevance. info: see `certified.greedy`.
+    decides. gain: the growth of the objective, past the rank the relevance. info: see `certified.select_greedily`.
     """
 
     gain_kind = LOG_RESIDUAL
@@ -43,4 +43,4 @@ class DPP(GreedySelector):
 
     @classmethod
     def noise_floor(cls, dtype: torch.dtype) -> float:
-        return NOISE[dtype]
+        return NOISE_FLOORS[dtype]

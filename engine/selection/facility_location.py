@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from engine.candidates import Candidates
 from engine.params import Whole, declare
-from engine.solvers.coverage import KEPT_ROWS, covering_sets, warm
-from engine.solvers.gram import ranking
+from engine.solvers.coverage import MAX_CACHED_GROUND, select_covering_sets, warm
+from engine.solvers.gram import build_ranking
 from engine.solvers.greedy.lambda_path import coverage_paths
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, of_most_relevant
+from engine.solvers.questions import LinearQuestion, ask_most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -37,37 +37,41 @@ class FacilityLocation(Selector):
 
     @classmethod
     def select_grid(cls, stages: "Sequence[FacilityLocation]", candidates: Candidates, k: int) -> list[Ranking]:
-        """Greedy: one document of P at a time, whichever adds most to the objective; of k = 1, the most relevant.
+        """Pick one document of P at a time, whichever adds most to the objective; for k = 1, the most relevant.
 
         P: the `ground_set` most relevant candidates, but no fewer than k. gain: what the pick added. info: pool = |P|,
-        whole = P is every candidate, objective = the sum of the gains, evaluations = how many gains were computed.
+        whole = P is every candidate, objective = the sum of the gains, evaluations = number of gains computed.
         Similarities are computed once for all stages with the same ground set.
         """
         c, answers = candidates, dict[int, Ranking]()
-        sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]
-        for size in dict.fromkeys(sizes):
-            alike = [at for at, other in enumerate(sizes) if other == size]
-            index, gain, evaluations = covering_sets(c, k, size, [stages[at].relevance_weight for at in alike])
-            for place, at in enumerate(alike):
-                values = zip(gain[:, place].sum(1).tolist(), evaluations[:, place].tolist(), strict=True)
-                told = {"candidates": c.count, "pool": size, "whole": size == c.count}
-                info = tuple({**told, "objective": value, "evaluations": computed} for value, computed in values)
-                answers[at] = ranking(c, index[:, place], gain[:, place], info)
-        return [answers[at] for at in range(len(stages))]
+        ground_sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]
+        for size in dict.fromkeys(ground_sizes):
+            same_size = [stage_index for stage_index, stage_size in enumerate(ground_sizes) if stage_size == size]
+            picks, gains, evaluations = select_covering_sets(
+                c, k, size, [stages[stage_index].relevance_weight for stage_index in same_size]
+            )
+            for weight_id, stage_index in enumerate(same_size):
+                figures = zip(gains[:, weight_id].sum(1).tolist(), evaluations[:, weight_id].tolist(), strict=True)
+                common_info = {"candidates": c.count, "pool": size, "whole": size == c.count}
+                info = tuple(
+                    {**common_info, "objective": goal, "evaluations": n_computed} for goal, n_computed in figures
+                )
+                answers[stage_index] = build_ranking(c, picks[:, weight_id], gains[:, weight_id], info)
+        return [answers[stage_index] for stage_index in range(len(stages))]
 
     @property
     def no_path(self) -> str | None:
-        if self.ground_set is not None and self.ground_set <= KEPT_ROWS:
+        if self.ground_set is not None and self.ground_set <= MAX_CACHED_GROUND:
             return None
         return (
-            f"facility_location has a path for ground sets of up to {KEPT_ROWS} documents; got "
-            f"{self.ground_set or 'the whole corpus'}: pass ground_set={KEPT_ROWS} or fewer"
+            f"facility_location has a path for ground sets of up to {MAX_CACHED_GROUND} documents; got "
+            f"{self.ground_set or 'the whole corpus'}: pass ground_set={MAX_CACHED_GROUND} or fewer"
         )
 
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """The same at every λ, for a ground set whose similarities are kept."""
+        """Return the rankings at every λ, for a ground set whose similarities are cached."""
         return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
 
     @property
@@ -75,10 +79,11 @@ class FacilityLocation(Selector):
         return self.ground_set or 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Whether the ground set is that of the whole corpus."""
+        """Ask if the ground set is that of the full corpus."""
         if self.ground_set is None:
             return None
-        return of_most_relevant(candidates, ranking, max(ranking.index.shape[1], self.ground_set))
+        # All picks come from the ground set, so the answer is the corpus's if the ground set is.
+        return ask_most_relevant(candidates, ranking, max(ranking.index.shape[1], self.ground_set))
 
     @classmethod
     def warm(cls) -> None:

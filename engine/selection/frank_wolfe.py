@@ -6,8 +6,8 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
-from engine.solvers.quadratic.solve import SetSearch, rankings, warm
-from engine.solvers.questions import LinearQuestion, of_sums
+from engine.solvers.quadratic.solve import SetSearch, rank_sets, warm
+from engine.solvers.questions import LinearQuestion, ask_set_objective
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -36,7 +36,9 @@ class FrankWolfe(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Frank–Wolfe from x = k/n, then (polish) swaps; the first alone, at loading 1, is the paper's algorithm.
+        """Run Frank–Wolfe from x = k/n, then (polish) swaps.
+
+        Without swaps, at loading 1, it is the paper's algorithm.
 
         The polished set starts from that one, from max_sum's greedy and from Frank–Wolfe at δ = 0 (these two on a
         shortlist where the corpus is large), and the best objective wins. Order, gain and k = 1: see `max_sum`. info:
@@ -46,14 +48,18 @@ class FrankWolfe(Selector):
         ascent stops where its gap is at most 1e-9, so relative, of what a swap can gain: the paper's Algorithm 1 says
         nothing of rounding, and the authors' implementation waits for a gap of exactly 0, or 200 steps.
         """
-        settings = [SetSearch(s.relevance_weight, s.loading, 3 if s.polish else 0) for s in stages]
-        return rankings(candidates, k, settings)
+        settings = [SetSearch(stage.relevance_weight, stage.loading, 3 if stage.polish else 0) for stage in stages]
+        return rank_sets(candidates, k, settings)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Whether a document outside would better the set in place of a member: known of polished sets."""
+        """Ask if a document outside would improve the set in place of a member.
+
+        None unless the set is swap-optimal.
+        """
         if not self.polish or not ranking.info[0].get("swap_optimal", True):
             return None
-        return of_sums(candidates, ranking, self.relevance_weight, swaps=True)
+        # Optimality over all swaps within the candidates leaves only swaps with documents outside to ask about.
+        return ask_set_objective(candidates, ranking, self.relevance_weight, swaps=True)
 
     @classmethod
     def warm(cls) -> None:

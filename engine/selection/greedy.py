@@ -6,16 +6,16 @@ from typing import ClassVar, Self
 import torch
 
 from engine.candidates import Candidates
-from engine.solvers.greedy.certified import greedy, is_warm, warm
+from engine.solvers.greedy.certified import is_warm, select_greedily, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, of_greedy
+from engine.solvers.questions import LinearQuestion, ask_greedy_picks
 from engine.stages import Selector
 from engine.values import Ranking
 
 
 class GreedySelector(Selector):
-    """Picks one document at a time by a gain of `engine.solvers.greedy.steps` that only falls."""
+    """Base of selectors that pick one document at a time by a gain that only falls."""
 
     nested = True
 
@@ -34,15 +34,16 @@ class GreedySelector(Selector):
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
         floor = cls.noise_floor(candidates.vectors.dtype)
         answers: dict[tuple[int | None, float], Ranking] = {}
+        # Settings with one window share pools and passes; equal settings are solved once.
         for window in dict.fromkeys(stage.window for stage in stages):
             weights = list(dict.fromkeys(stage.relevance_weight for stage in stages if stage.window == window))
-            rankings = greedy(candidates, k, cls.gain_kind, weights, window, floor)
+            rankings = select_greedily(candidates, k, cls.gain_kind, weights, window, floor)
             answers |= {(window, weight): ranking for weight, ranking in zip(weights, rankings, strict=True)}
         return [answers[stage.window, stage.relevance_weight] for stage in stages]
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
-        """Whether any document outside has a larger gain than a pick had."""
-        return of_greedy(self.gain_kind, candidates, ranking, self.relevance_weight, self.window)
+        """Ask if any document outside has a larger gain than a pick had."""
+        return ask_greedy_picks(self.gain_kind, candidates, ranking, self.relevance_weight, self.window)
 
     @classmethod
     def warm(cls) -> None:
@@ -51,12 +52,12 @@ class GreedySelector(Selector):
 
     @classmethod
     def is_warm(cls) -> bool:
-        """Whether the loops are compiled: until then a single query runs as Python."""
+        """Return True if the loops are compiled: until then a single query runs as Python."""
         return is_warm()
 
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """The same at every λ."""
+        """Return the rankings at every λ of the interval."""
         floor = self.noise_floor(candidates.vectors.dtype)
         return lambda_paths(self.gain_kind, candidates, k, interval, marks, floor=floor, window=self.window)

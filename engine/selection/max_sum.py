@@ -9,8 +9,8 @@ from engine.params import Flag, declare
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import SUM
 from engine.solvers.lines import LambdaPath
-from engine.solvers.quadratic.solve import SetSearch, rankings, warm
-from engine.solvers.questions import LinearQuestion, of_sums
+from engine.solvers.quadratic.solve import SetSearch, rank_sets, warm
+from engine.solvers.questions import LinearQuestion, ask_set_objective
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -34,19 +34,22 @@ class MaxSum(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """First the most relevant, then greedily by the marginal contribution to the objective; then (polish) swaps.
+        """Pick the most relevant, then greedily by the marginal contribution to the objective; then (polish) swap.
 
-        Order and gain: the marginal contribution to the whole set, θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i} s_il, ties by lower
+        Order and gain: the marginal contribution to the full set, θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i} s_il, ties by lower
         row; k = 1: relevance. info: objective (CCBQP eq. 2), and where polished swaps and swap_optimal: no swap with
         any candidate improves the set.
         """
-        return rankings(candidates, k, [SetSearch(s.relevance_weight, None, int(s.polish)) for s in stages])
+        return rank_sets(
+            candidates, k, [SetSearch(stage.relevance_weight, None, int(stage.polish)) for stage in stages]
+        )
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Whether a document outside would better the set in place of a member; without swaps, at a step of greed."""
+        """Ask if a document outside would improve the set in place of a member; without swaps, at a step of greed."""
+        # A set that is not swap-optimal among the candidates has no certificate to extend to the corpus.
         if self.polish and not ranking.info[0].get("swap_optimal", True):
             return None
-        return of_sums(candidates, ranking, self.relevance_weight, self.polish)
+        return ask_set_objective(candidates, ranking, self.relevance_weight, self.polish)
 
     @property
     def no_path(self) -> str | None:
@@ -57,7 +60,7 @@ class MaxSum(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """The same at every θ, without swaps."""
+        """Return the greedy rankings at every θ, without swaps."""
         return lambda_paths(SUM, candidates, k, interval, marks)
 
     @classmethod

@@ -21,7 +21,7 @@ class MMR(GreedySelector):
     """One document at a time: relevant, and unlike the nearest already chosen.
 
     First the most relevant, then the best of λ·relevance − (1−λ)·(similarity to the nearest chosen). gain: that score
-    at the moment of the pick (the first: λ·relevance). info: see `certified.greedy`.
+    at the moment of the pick (the first: λ·relevance). info: see `certified.select_greedily`.
     """
 
     gain_kind = NEAREST

@@ -8,24 +8,19 @@ from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, of_most_relevant, of_residual
+from engine.solvers.questions import LinearQuestion, ask_elastic_net, ask_most_relevant
 from engine.stages import Selector, register
 from engine.values import Ranking
 
-PAPER = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
+PAPER_PENALTIES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
 """The grid of λ₁ and of λ₂ in the paper, §4.1."""
-PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1", swept=PAPER)
-FEWER = "What a document must add to get a weight: more of it, fewer documents."
-SHARE = replace(
-    PENALTY,
-    default=0.3,
-    comfortable=(0.01, 1.0),
-    symbol="κ",
-    name="l1",
-    help="λ₁ as a share of the query's best score.",
-    swept=None,
-)
-SIZE = Whole(10, "m", 1, comfortable=(1, 50), name="l1", help="How many documents get a weight.")
+PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1", swept=PAPER_PENALTIES)
+L1_HELP = "What a document must add to get a weight: more of it, fewer documents."
+L1_SHARE = replace(
+    PENALTY, default=0.3, comfortable=(0.01, 1.0), symbol="κ", name="l1",
+    help="λ₁ as a share of the query's best score.", swept=None,
+)  # fmt: skip
+SUPPORT_SIZE = Whole(10, "m", 1, comfortable=(1, 50), name="l1", help="How many documents get a weight.")
 
 
 @register(
@@ -46,7 +41,7 @@ class NNN(Selector):
     path_parameter = "l1"
 
     l1: float = declare(
-        PENALTY, FEWER, symbol="λ₁", variants=(("scale", "relative", SHARE), ("scale", "support", SIZE))
+        PENALTY, L1_HELP, symbol="λ₁", variants=(("scale", "relative", L1_SHARE), ("scale", "support", SUPPORT_SIZE))
     )
     l2: float = declare(PENALTY, "Spreads weight over similar documents: more of it, more alike are kept.", symbol="λ₂")
     solver: str = declare(
@@ -76,12 +71,12 @@ class NNN(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence["NNN"], candidates: Candidates, k: int) -> list[Ranking]:
-        """What rebuilds each query at every setting; the settings share their products and start from one another.
+        """Rebuild each query at every setting; the settings share their products and start from one another.
 
         The query is rebuilt from the vectors, whatever scorer chose the candidates. gain: the weight w; of documents
-        filled in, u·(v − Uᵀw) − λ₁, at most 0: what they miss. info: l1, λ₁ as used; support, how many have a weight;
+        filled in, u·(v − Uᵀw) − λ₁, at most 0: what they miss. info: l1, λ₁ as used; support, number of weights;
         residual, no violation of the optimality conditions is larger; gap, nor is the duality gap; bound on |w − w*|;
-        ordered: how many leading weights are in certified order (these three count float64's own rounding, and are None
+        ordered: number of leading weights in certified order (these three count float64's own rounding, and are None
         at λ₂ = 0 and where it leaves nothing to say of any weight); certified: the residual is at most 1e-6 of the best
         score; tied: row → its exact duplicates, which could stand for it (λ₂ = 0; else each has the same weight);
         passes over the candidates; iterations, of fista; messages.
@@ -89,36 +84,45 @@ class NNN(Selector):
         return reconstruct(stages, candidates, k)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Whether a document outside would get a weight: known of the exact solver, where l1 is λ₁ or its share."""
+        """Return queries which certify that no unseen document gets a weight.
+
+        None unless solver="exact" and l1 is λ₁ or κ.
+        """
         info = ranking.info[0]
         if self.solver != "exact" or self.scale == "support" or not info["certified"]:
             return None
-        weights = ranking
+        # The certificate needs every member, also those beyond the k that were returned.
+        weight_ranking = ranking
         if info["support"] > ranking.index.shape[1]:
-            weights = self.select(candidates, info["support"])
-        questions = of_residual(candidates, weights, ranking, self.fill == "fill")
+            weight_ranking = self.select(candidates, info["support"])
+        questions = ask_elastic_net(candidates, weight_ranking, ranking, self.fill == "fill")
         # What λ₁ is may hang on the best score.
-        return questions + (of_most_relevant(candidates, ranking, 1) if info["l1"] != self.l1 else [])
+        return questions + (ask_most_relevant(candidates, ranking, 1) if info["l1"] != self.l1 else [])
 
     @classmethod
     def warm(cls) -> None:
-        """Compile the solvers, or load what was compiled: which takes ten to twenty seconds once a machine."""
+        """Compile the solvers, or load what was compiled: ten to twenty seconds once a machine."""
         warm()
 
     @property
     def no_path(self) -> str | None:
-        needed = {"solver": "exact", "scale": "absolute", "fill": "strict"}
-        other = [f'{name}="{value}"' for name, value in needed.items() if getattr(self, name) != value]
-        if not other:
+        # The path holds minimisers at λ₁ itself: shares of a best score, support sizes and fills bend its lines.
+        required_values = {"solver": "exact", "scale": "absolute", "fill": "strict"}
+        other_values = [
+            f'{name}="{required}"' for name, required in required_values.items() if getattr(self, name) != required
+        ]
+        if not other_values:
             return None
-        return f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other)}"
+        return f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other_values)}"
 
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """The k largest weights of the exact minimisers at every λ₁."""
-        return [ranking_path(problem(candidates, b), k, self.l2, interval) for b in range(candidates.batch)]
+        """Return the k largest weights of the exact minimisers at every λ₁."""
+        return [
+            ranking_path(problem(candidates, query_id), k, self.l2, interval) for query_id in range(candidates.batch)
+        ]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
-        """The exact minimisers of one query at this λ₂ and every λ₁."""
+        """Return the exact minimisers of one query at this λ₂ and every λ₁."""
         return regularization_path(candidates, self.l2, lowest)

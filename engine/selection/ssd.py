@@ -9,7 +9,7 @@ from engine.selection.greedy import GreedySelector
 from engine.solvers.greedy.steps import ROOT_RESIDUAL
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, register
 
-SPENT = 1e-12
+DISTANCE_NOISE = 1e-12
 """A squared residual under this share of a row's squared length is rounding, even in float64."""
 
 
@@ -26,7 +26,7 @@ class SSD(GreedySelector):
     """One document at a time: relevant, and far from the span of the last few chosen.
 
     Greedily the best of λ·relevance + (1−λ)·(distance to the span of the last `window` picks). gain: that score at the
-    moment of the pick. info: see `certified.greedy`.
+    moment of the pick. info: see `certified.select_greedily`.
     """
 
     gain_kind = ROOT_RESIDUAL
@@ -36,4 +36,4 @@ class SSD(GreedySelector):
 
     @classmethod
     def noise_floor(cls, dtype: torch.dtype) -> float:
-        return SPENT
+        return DISTANCE_NOISE

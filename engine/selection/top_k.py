@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from engine.candidates import Candidates
-from engine.solvers.questions import LinearQuestion, by_relevance
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.questions import LinearQuestion, ask_relevance_order
+from engine.solvers.tie_breaking import rank_exactly
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -17,11 +17,11 @@ class TopK(Selector):
     nested = True
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The k largest relevances; gain is the relevance, in float64 where near-ties needed it."""
+        """Return the k largest relevances; gain is the relevance, in float64 where near-ties needed it."""
         c = candidates
-        index, gain = ranked(c.relevance, k, c.relevance_error, c.exact_relevance, all_=False)
-        return Ranking(index, gain, tuple({"candidates": c.count} for _ in range(c.batch)))
+        row_ids, scores = rank_exactly(c.relevance, k, c.relevance_error, c.exact_relevance, rescore_all=False)
+        return Ranking(row_ids, scores, tuple({"candidates": c.count} for _ in range(c.batch)))
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
-        """Whether any document outside is more relevant."""
-        return by_relevance(candidates, ranking)
+        """Ask if any document outside is more relevant."""
+        return ask_relevance_order(candidates, ranking)

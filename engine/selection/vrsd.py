@@ -8,9 +8,9 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, blocks
-from engine.solvers.gram import ranking
-from engine.solvers.resultant import nearest_sums, warm
-from engine.solvers.tie_breaking import best
+from engine.solvers.gram import build_ranking
+from engine.solvers.resultant import select_nearest_sums, warm
+from engine.solvers.tie_breaking import find_best
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -25,46 +25,51 @@ from engine.values import Ranking
 )
 @dataclass(frozen=True)
 class VRSD(Selector):
-    """One document at a time: the sum of all chosen points where the query points."""
+    """Greedily maximise the cosine between the query and the sum of the selected vectors."""
 
     nested = True
     first_by_scores = True
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """First the most relevant, then whatever brings the chosen documents' sum closest to the query's direction.
+        """Pick the most relevant, then whatever brings the sum of the picks closest to the query's direction.
 
         The paper's Algorithm 1 says that the set's cosine "is maximized"; it is a greedy choice, and need not be:
         `engine.optimum("vrsd", …, fix_first=True)` is the set that Definition 2 asks for, with the same first
         document, and without fix_first the best of all sets. No parameter: one point on every frontier.
 
-        gain: the cosine of sum and query that the pick reached; 0 where the sum, or the query, has length 0.
-        info: objective is the cosine of the whole sum, close_calls how many picks the vectors' precision left
-        open (none where all is computed in float64: small corpora and pools).
+        gain: the cosine of sum and query that the pick reached; 0 where the sum, or the query, has length 0. info:
+        objective is the cosine of the sum of all picks, close_calls the number of picks that the vectors' precision
+        left open (none where all is computed in float64: small corpora and pools).
         """
         c = candidates
         if c.count <= GRAM_ROWS:
-            index, cosine = nearest_sums(c, k)
+            picks, cosines = select_nearest_sums(c, k)
             info = tuple(
-                {"candidates": c.count, "objective": value, "close_calls": 0} for value in cosine[:, -1].tolist()
+                {"candidates": c.count, "objective": goal, "close_calls": 0} for goal in cosines[:, -1].tolist()
             )
-            return ranking(c, index, cosine, info)
+            return build_ranking(c, picks, cosines, info)
         every = torch.arange(c.batch, device=c.relevance.device)
-        chosen = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
-        gain = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
+        picked_ids = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
+        gains = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
         close_calls = torch.zeros(c.batch, dtype=torch.int64, device=c.relevance.device)
-        race = _Race(c)
-        for step in range(k):
-            if step:
-                score, error = race.cosines()
-                pick, close = best(score, error, race.exact, lambda: c.matrix.duplicate_of if c.shared else None)
+        # A large corpus: picks by bounded float32 cosines, float64 only where their errors overlap.
+        sum_race = _SumRace(c)
+        for rank in range(k):
+            if rank:
+                cosine_scores, error = sum_race.compute_cosines()
+                pick, is_close = find_best(
+                    cosine_scores, error, sum_race.exact_cosines, lambda: c.matrix.duplicate_of if c.shared else None
+                )
             else:
-                pick, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)
-            chosen[:, step], gain[:, step] = pick, race.exact(every, pick)
-            close_calls += close
-            race.add(every, pick)
-        ends = zip(gain[:, -1].tolist(), close_calls.tolist(), strict=True)
-        info = tuple({"candidates": c.count, "objective": value, "close_calls": n} for value, n in ends)
-        return Ranking(chosen, gain, info)
+                pick, is_close = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)
+            picked_ids[:, rank], gains[:, rank] = pick, sum_race.exact_cosines(every, pick)
+            close_calls += is_close
+            sum_race.add_picks(every, pick)
+        final_figures = zip(gains[:, -1].tolist(), close_calls.tolist(), strict=True)
+        info = tuple(
+            {"candidates": c.count, "objective": goal, "close_calls": n_close} for goal, n_close in final_figures
+        )
+        return Ranking(picked_ids, gains, info)
 
     @classmethod
     def warm(cls) -> None:
@@ -72,7 +77,7 @@ class VRSD(Selector):
         warm()
 
 
-class _Race:
+class _SumRace:
     """The sum of each problem's chosen rows, and the cosine to the query that each candidate would give it.
 
     Queries count as unit vectors, and rows are taken times `scale`, the power of two (so that nothing is rounded) that
@@ -80,81 +85,94 @@ class _Race:
     """
 
     def __init__(self, c: Candidates) -> None:
-        kind = torch.finfo(c.vectors.dtype)
+        dtype_info = torch.finfo(c.vectors.dtype)
         self.c = c
         self.scale = math.ldexp(1.0, -math.frexp(max(c.max_norm, 2.0**-100))[1])
-        self.sum = c.queries.new_zeros(c.queries.shape, dtype=torch.float64)
-        self.travelled = self.sum.new_zeros(c.batch)
+        self.vector_sum = c.queries.new_zeros(c.queries.shape, dtype=torch.float64)
+        self.reach = self.vector_sum.new_zeros(c.batch)
 
-        points = c.queries.double()
-        largest = points.abs().amax(1).clamp_min(torch.finfo(torch.float64).tiny)
-        points = points / largest.unsqueeze(1)
-        length = torch.linalg.vector_norm(points, dim=1)
-        self.dead = length == 0
-        self.query = points / torch.where(self.dead, 1, length).unsqueeze(1)
-        length = (largest * length).clamp_min(kind.tiny)
+        unit_queries = c.queries.double()
+        max_entries = unit_queries.abs().amax(1).clamp_min(torch.finfo(torch.float64).tiny)
+        unit_queries = unit_queries / max_entries.unsqueeze(1)
+        query_lengths = torch.linalg.vector_norm(unit_queries, dim=1)
+        self.is_zero_query = query_lengths == 0
+        self.unit_queries = unit_queries / torch.where(self.is_zero_query, 1, query_lengths).unsqueeze(1)
+        query_lengths = (max_entries * query_lengths).clamp_min(dtype_info.tiny)
 
         # Where another scorer gave the relevance, the cosine still is the vectors'.
-        inner = c if c.inner_product else replace(c, relevance=c.products(c.queries), inner_product=True)
-        self.along = (inner.relevance * self.scale).mul_((1 / length).to(c.vectors.dtype).unsqueeze(1))
-        self.score = torch.empty_like(self.along)  # one buffer: fresh memory costs as much as what is written to it
-        self.along_error = inner.relevance_error.double() * self.scale / length
+        by_vectors = c if c.inner_product else replace(c, relevance=c.products(c.queries), inner_product=True)
+        self.along = (by_vectors.relevance * self.scale).mul_((1 / query_lengths).to(c.vectors.dtype).unsqueeze(1))
+        self.score_buffer = torch.empty_like(
+            self.along
+        )  # one buffer: fresh memory costs as much as what is written to it
+        self.error = by_vectors.relevance_error.double() * self.scale / query_lengths
         # Stored unit rows count as exactly 1 long, up to the 8 units of float32 that Matrix.unit allows.
         self.squares = None if c.matrix.unit else (c.squares.sqrt() * self.scale) ** 2
         allowed = 17 * torch.finfo(torch.float32).eps if c.matrix.unit else 0.0
         self.squares_error = max(c.similarity_error, allowed) * self.scale**2
         # The steps after the products, and what float64 itself rounds in sums of d terms.
-        self.rough = 8 * kind.eps + 2 * (c.queries.shape[1] + 8) * torch.finfo(torch.float64).eps
+        self.rounding_error = 8 * dtype_info.eps + 2 * (c.queries.shape[1] + 8) * torch.finfo(torch.float64).eps
 
-    def add(self, batch: Tensor, pick: Tensor) -> None:
-        """Add each problem's pick to its sum, and take it out of the race."""
-        rows = self.c.rows(batch, pick).double() * self.scale
-        self.sum += rows
-        self.travelled += torch.linalg.vector_norm(rows, dim=1)
-        self.along[batch, pick] = -torch.inf
+    def add_picks(self, queries: Tensor, picks: Tensor) -> None:
+        """Add each problem's pick to its sum, and exclude it from further picks."""
+        rows = self.c.rows(queries, picks).double() * self.scale
+        self.vector_sum += rows
+        self.reach += torch.linalg.vector_norm(rows, dim=1)
+        self.along[queries, picks] = -torch.inf
 
-    def cosines(self) -> tuple[Tensor, Tensor]:
-        """(B, n) cosines in the vectors' precision, one pass over them, and their error, (B,) or (B, n).
+    def compute_cosines(self) -> tuple[Tensor, Tensor]:
+        """Return (B, n) cosines in the vectors' precision, by one pass over them, and their error, (B,) or (B, n).
 
         With t the sum and s = |t| + 1: cos = x/√y, x = (u·v + t·v)/s, y = |t + u|²/s² = (|t|² + 2u·t + |u|²)/s².
         """
-        c, kind = self.c, self.c.vectors.dtype
-        length = torch.linalg.vector_norm(self.sum, dim=1)
-        s = length + 1
-        point = (self.sum / s.unsqueeze(1)).to(kind)
+        c, dtype = self.c, self.c.vectors.dtype
+        sum_lengths = torch.linalg.vector_norm(self.vector_sum, dim=1)
+        normaliser = sum_lengths + 1
+        point = (self.vector_sum / normaliser.unsqueeze(1)).to(dtype)
 
         def column(x: Tensor) -> Tensor:
-            return x.to(kind).unsqueeze(1)
+            return x.to(dtype).unsqueeze(1)
 
-        x_error = self.along_error / s + self.rough
+        x_error = self.error / normaliser + self.rounding_error
         point_error = replace(c, queries=point, inner_product=True).relevance_error.double()
-        y_error = 2 * self.scale * point_error / s + self.squares_error / s**2 + self.rough
-        y, own = c.products(point), self.scale**2 if self.squares is None else 0.0
-        torch.addcmul(column((length**2 + own) / s**2), y, column(2 * self.scale / s), out=y)
+        y_error = 2 * self.scale * point_error / normaliser + self.squares_error / normaliser**2 + self.rounding_error
+        squared_lengths, unit_square = c.products(point), self.scale**2 if self.squares is None else 0.0
+        torch.addcmul(
+            column((sum_lengths**2 + unit_square) / normaliser**2), squared_lengths,
+            column(2 * self.scale / normaliser), out=squared_lengths,
+        )  # fmt: skip
         if self.squares is not None:
-            y.addcmul_(self.squares, column(1 / s**2))
+            squared_lengths.addcmul_(self.squares, column(1 / normaliser**2))
         # Under four errors of y anything from −1 to 1 is possible. Above them |1/√y − 1/√ŷ| ≤ 0.77·error/ŷ^1.5 and
         # 1/√y ≤ 1.16/√ŷ, whence the bound on x/√y, |x/√ŷ| being at most 1.2.
-        floor = column(4 * y_error)
-        lost = y <= floor if bool((y.amin(1, keepdim=True) < floor.clamp_min(1 / 16)).any()) else None
-        inverse = (y if lost is None else torch.maximum(y, floor)).rsqrt_()
-        width = inverse.amax(1, keepdim=True) if lost is None else inverse
-        error = width * (1.2 * column(x_error) + column(y_error) * width)
-        error = error.squeeze(1) if lost is None else torch.where(lost, 3, error)
+        min_square = column(4 * y_error)
+        is_lost = (
+            squared_lengths <= min_square
+            if bool((squared_lengths.amin(1, keepdim=True) < min_square.clamp_min(1 / 16)).any())
+            else None
+        )
+        inverse_lengths = (squared_lengths if is_lost is None else torch.maximum(squared_lengths, min_square)).rsqrt_()
+        max_inverse = inverse_lengths.amax(1, keepdim=True) if is_lost is None else inverse_lengths
+        error = max_inverse * (1.2 * column(x_error) + column(y_error) * max_inverse)
+        error = error.squeeze(1) if is_lost is None else torch.where(is_lost, 3, error)
         # Every cosine to a zero query is 0: a negative error calls that decided, for the lowest row.
-        error[self.dead] = -1
-        towards = column((self.sum * self.query).sum(1) / s)
-        return torch.addcmul(towards, self.along, column(1 / s), out=self.score).mul_(inverse), error
+        error[self.is_zero_query] = -1
+        query_offset = column((self.vector_sum * self.unit_queries).sum(1) / normaliser)
+        return torch.addcmul(query_offset, self.along, column(1 / normaliser), out=self.score_buffer).mul_(
+            inverse_lengths
+        ), error
 
-    def exact(self, batch: Tensor, index: Tensor) -> Tensor:
-        """(m,) float64 cosines at flat (problem, candidate) pairs."""
-        parts = []
-        for b, i in blocks(self.sum.shape[1], batch, index):
-            own = self.c.rows(b, i).double() * self.scale
-            total = own + self.sum[b]
-            length = (total * total).sum(1).sqrt()
+    def exact_cosines(self, queries: Tensor, doc_ids: Tensor) -> Tensor:
+        """Return (m,) float64 cosines at flat (problem, candidate) pairs."""
+        cosine_blocks = []
+        for block, id_block in blocks(self.vector_sum.shape[1], queries, doc_ids):
+            vectors = self.c.rows(block, id_block).double() * self.scale
+            vector_sums = vectors + self.vector_sum[block]
+            sum_lengths = (vector_sums * vector_sums).sum(1).sqrt()
             # What is left of rows that cancel is the rounding of their sum, and points nowhere.
-            noise = 1e-14 * (self.travelled[b] + (own * own).sum(1).sqrt())
-            cosine = (total * self.query[b]).sum(1) / length.clamp_min(torch.finfo(torch.float64).tiny)
-            parts.append(torch.where(length <= noise, 0.0, cosine))
-        return torch.cat(parts)
+            noise_lengths = 1e-14 * (self.reach[block] + (vectors * vectors).sum(1).sqrt())
+            cosines = (vector_sums * self.unit_queries[block]).sum(1) / sum_lengths.clamp_min(
+                torch.finfo(torch.float64).tiny
+            )
+            cosine_blocks.append(torch.where(sum_lengths <= noise_lengths, 0.0, cosines))
+        return torch.cat(cosine_blocks)

@@ -10,178 +10,204 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, Matrix
-from engine.solvers.gram import Gram, corpus_gram, make_row, problems, products
-from engine.solvers.jit import exactly
-from engine.solvers.largest import LANES, largest
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.gram import Gram, compute_products, corpus_gram, fill_row, iterate_problems
+from engine.solvers.jit import jit_exact
+from engine.solvers.largest import N_LANES, find_largest
+from engine.solvers.tie_breaking import rank_exactly
 
 Array = np.ndarray
 
-KEPT_ROWS = 4096
+MAX_CACHED_GROUND = 4096
 """Up to so many documents in the ground set all their similarities are kept (128 MiB); beyond, made when asked for."""
 
 
 @dataclass(frozen=True)
-class Covers:
-    """A ground set's similarities, and what its documents cover.
+class CoverageTables:
+    """The similarities within a ground set, and what its documents cover.
 
-    columns: (d, p) its vectors; rows: (p, p), of which `made` (p,) says what is there, or (1, p) where none is kept;
-    alone: (p,) what each document covers; second: (p, p) what each still adds to another, a row for those of `seen`
+    columns: (d, p) its vectors; rows: (p, p), of which `filled` (p,) says what is there, or (1, p) where none is
+    cached; solo_gain: (p,) what each document covers alone; pair_gain: (p, p) what each still adds after another was
+    picked, row i computed where pair_ready[i]
     """
 
     columns: Array
     rows: Array
-    made: Array
-    alone: Array
-    second: Array
-    seen: Array
+    filled: Array
+    solo_gain: Array
+    pair_gain: Array
+    pair_ready: Array
 
     @staticmethod
-    def of(columns: Array, rows: Array, made: Array) -> "Covers":
-        """The same for all queries and weights."""
-        p = columns.shape[1]
-        alone, kept = np.empty(p), p if len(rows) == p else 0
-        covered_alone(columns, rows, made, alone)
-        return Covers(columns, rows, made, alone, np.zeros((kept, kept)), np.zeros(p, np.bool_))
+    def build(columns: Array, rows: Array, filled: Array) -> "CoverageTables":
+        """Compute the arrays that depend on neither the query nor the weight."""
+        size = columns.shape[1]
+        solo_gain, n_cached = np.empty(size), size if len(rows) == size else 0
+        measure_solo_coverage(columns, rows, filled, solo_gain)
+        return CoverageTables(
+            columns, rows, filled, solo_gain, np.zeros((n_cached, n_cached)), np.zeros(size, np.bool_)
+        )
 
     @staticmethod
-    def among(gram: Gram) -> "Covers":
-        """Of all the vectors of a Gram matrix."""
-        gram.whole()
-        return Covers.of(gram.columns, gram.rows, gram.made)
+    def from_gram(gram: Gram) -> "CoverageTables":
+        """Build the tables over all vectors of a Gram matrix."""
+        gram.fill_all_rows()
+        return CoverageTables.build(gram.columns, gram.rows, gram.filled)
 
 
-def covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) -> tuple[Array, Array, Array]:
-    """Index and gain, (B, L, k), and how many gains were computed, (B, L), of greed on the `size` most relevant."""
+def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) -> tuple[Array, Array, Array]:
+    """Return picks and gains, (B, L, k), and the number of gains computed, (B, L), among the `size` most relevant."""
     shape = (c.batch, len(weights), k)
-    index, gain, evaluations = np.empty(shape, np.int64), np.empty(shape), np.empty(shape[:2], np.int64)
-    for own, ground, covers, relevance in grounds(c, size):
-        greedy_covers(
-            covers.columns, covers.rows, covers.made, covers.alone, covers.second, covers.seen, relevance,
-            np.array(weights, np.float64), index[own], gain[own], evaluations[own],
+    picks, gains, n_evaluations = np.empty(shape, np.int64), np.empty(shape), np.empty(shape[:2], np.int64)
+    for block, ground_ids, tables, relevance in iterate_ground_sets(c, size):
+        run_lazy_greedy(
+            tables.columns, tables.rows, tables.filled, tables.solo_gain, tables.pair_gain, tables.pair_ready,
+            relevance, np.array(weights, np.float64), picks[block], gains[block], n_evaluations[block],
         )  # fmt: skip
-        index[own] = ground[index[own]]
-    return index, gain, evaluations
+        picks[block] = ground_ids[picks[block]]
+    return picks, gains, n_evaluations
 
 
-def grounds(c: Candidates, size: int) -> Iterator[tuple[slice, Array, Covers, Array]]:
-    """Whose they are, (p,) ascending candidates, what they cover and (b, p) relevance of the ground sets."""
+def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array, CoverageTables, Array]]:
+    """Yield (block of queries, (p,) ascending candidates, their tables, (b, p) relevance) for every ground set."""
     if size == c.count <= GRAM_ROWS:
-        for own, gram, relevance in problems(c):
-            make = partial(Covers.among, gram)
-            yield own, np.arange(size), c.matrix.derived("covers", make) if c.shared else make(), relevance
+        for block, gram, relevance in iterate_problems(c):
+            build_tables = partial(CoverageTables.from_gram, gram)
+            yield (
+                block, np.arange(size), c.matrix.derived("covers", build_tables) if c.shared else build_tables(),
+                relevance,
+            )  # fmt: skip
         return
-    index, scores = ranked(c.relevance, size, c.relevance_error, c.exact_relevance)
-    index, order = index.sort(dim=1)
-    scores, corpus = scores.gather(1, order), corpus_gram(c)
-    shared: Covers | None = None
-    for b in range(c.batch):
-        ground = index[b].cpu().numpy()
-        covers = shared or _covers(c.vectors[index[b]] if c.shared else c.vectors[b, index[b]], corpus, ground)
-        shared = covers if c.shared and size == c.count else None
-        yield slice(b, b + 1), ground, covers, scores[b : b + 1].cpu().numpy()
+    ground_rows, scores = rank_exactly(c.relevance, size, c.relevance_error, c.exact_relevance)
+    ground_rows, row_order = ground_rows.sort(dim=1)
+    scores, full_gram = scores.gather(1, row_order), corpus_gram(c)
+    shared_tables: CoverageTables | None = None
+    for query_id in range(c.batch):
+        ground_ids = ground_rows[query_id].cpu().numpy()
+        tables = shared_tables or _build_tables(
+            c.vectors[ground_rows[query_id]] if c.shared else c.vectors[query_id, ground_rows[query_id]],
+            full_gram,
+            ground_ids,
+        )
+        shared_tables = tables if c.shared and size == c.count else None
+        yield slice(query_id, query_id + 1), ground_ids, tables, scores[query_id : query_id + 1].cpu().numpy()
 
 
-def _covers(vectors: Tensor, gram: Gram | None, ground: Array) -> Covers:
-    """Of some vectors, which are those of `ground` in a Gram matrix if there is one."""
-    p = len(ground)
+def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> CoverageTables:
+    """Build the tables of some vectors, which are rows `ground_ids` of the Gram matrix if there is one."""
+    size = len(ground_ids)
     if gram is not None:
-        return Covers.of(np.empty((0, p)), gram.whole()[np.ix_(ground, ground)], np.ones(p, np.bool_))
-    if p <= KEPT_ROWS:
-        return Covers.among(Gram(vectors))
-    return Covers.of(vectors.cpu().T.contiguous().double().numpy(), np.empty((1, p)), np.zeros(1, np.bool_))
+        return CoverageTables.build(
+            np.empty((0, size)), gram.fill_all_rows()[np.ix_(ground_ids, ground_ids)], np.ones(size, np.bool_)
+        )
+    if size <= MAX_CACHED_GROUND:
+        return CoverageTables.from_gram(Gram(vectors))
+    return CoverageTables.build(
+        vectors.cpu().T.contiguous().double().numpy(), np.empty((1, size)), np.zeros(1, np.bool_)
+    )
 
 
-@exactly
-def similarities(columns: Array, rows: Array, made: Array, i: int) -> Array:
-    """(p,) of document i, kept or made."""
+@jit_exact
+def compute_similarities(columns: Array, rows: Array, filled: Array, document: int) -> Array:
+    """Return the (p,) similarities of one document, cached or computed."""
     if len(rows) == columns.shape[1]:
-        make_row(columns, rows, made, i)
-        kept: Array = rows[i]
-        return kept
-    products(columns, columns[:, i].copy().reshape(1, -1), rows)
-    only: Array = rows[0]
-    return only
+        fill_row(columns, rows, filled, document)
+        cached_row: Array = rows[document]
+        return cached_row
+    compute_products(columns, columns[:, document].copy().reshape(1, -1), rows)
+    computed_row: Array = rows[0]
+    return computed_row
 
 
-@exactly
-def covered(row: Array, cover: Array, lanes: Array) -> float:
-    """Σ max(0, row − cover), in an order that its length alone decides: as the cover grows, it can but fall."""
-    p = len(row)
+@jit_exact
+def measure_added_coverage(similarity_row: Array, coverage: Array, lanes: Array) -> float:
+    """Return Σ max(0, row − coverage), which never grows with coverage, also as rounded.
+
+    The length alone decides the order of the sum.
+    """
+    size = len(similarity_row)
     lanes[:] = 0.0
-    for start in range(0, p - LANES + 1, LANES):
-        r, c = row[start : start + LANES], cover[start : start + LANES]
-        for j in range(LANES):
-            more = r[j] - c[j]
-            lanes[j] += more if more > 0 else 0.0
+    for start in range(0, size - N_LANES + 1, N_LANES):
+        row_strip, coverage_strip = similarity_row[start : start + N_LANES], coverage[start : start + N_LANES]
+        for lane in range(N_LANES):
+            increase = row_strip[lane] - coverage_strip[lane]
+            lanes[lane] += increase if increase > 0 else 0.0
     total = 0.0
-    for j in range(LANES):
-        total += lanes[j]
-    for i in range(p - p % LANES, p):
-        total += max(row[i] - cover[i], 0.0)
+    for lane in range(N_LANES):
+        total += lanes[lane]
+    for position in range(size - size % N_LANES, size):
+        total += max(similarity_row[position] - coverage[position], 0.0)
     return total
 
 
-@exactly
-def covered_alone(columns: Array, rows: Array, made: Array, out: Array) -> None:
-    """What each document covers by itself."""
-    cover, lanes = np.zeros(len(out)), np.empty(LANES)
-    for i in range(len(out)):
-        out[i] = covered(similarities(columns, rows, made, i), cover, lanes)
+@jit_exact
+def measure_solo_coverage(columns: Array, rows: Array, filled: Array, solo_gain: Array) -> None:
+    """Compute what each document covers by itself."""
+    coverage, lanes = np.zeros(len(solo_gain)), np.empty(N_LANES)
+    for document in range(len(solo_gain)):
+        solo_gain[document] = measure_added_coverage(
+            compute_similarities(columns, rows, filled, document), coverage, lanes
+        )
 
 
-@exactly
-def greedy_covers(
-    columns: Array, rows: Array, made: Array, alone: Array, second: Array, seen: Array, relevance: Array,
-    weights: Array, index: Array, gain: Array, evaluations: Array,
+@jit_exact
+def run_lazy_greedy(
+    columns: Array, rows: Array, filled: Array, solo_gain: Array, pair_gain: Array, pair_ready: Array, relevance: Array,
+    weights: Array, picks: Array, gains: Array, n_evaluations: Array,
 ) -> None:  # fmt: skip
-    """The picks of B problems at L weights; see `Covers` and `covering_sets`.
+    """Write the picks of B problems at L weights; see `CoverageTables` and `select_covering_sets`.
 
-    Minoux 1978: gains only fall, also as computed (rounding is monotone), so a gain of an earlier pick bounds the
-    present one, and nothing bounded by less than the best needs another look. The first pick lowers nearly every gain:
-    what it leaves them is computed for all, and kept.
+    The objective is submodular, so gains only fall, also as computed (rounding is monotone): the gain at an earlier
+    pick bounds the present one, and nothing bounded below the best needs another look (Minoux 1978). The first pick
+    lowers nearly every gain: what it leaves them is computed for all documents, and cached.
     """
-    p, k = relevance.shape[1], index.shape[2]
-    own, bound, cover, lanes = np.empty(p), np.empty(p), np.empty(p), np.empty(LANES)
-    fresh = np.empty(p, np.bool_)
-    for b in range(len(index)):
-        for setting in range(len(weights)):
-            share, computed = (1 - weights[setting]) * k / p, p
-            for i in range(p):
-                own[i] = weights[setting] * relevance[b, i]
-                bound[i] = own[i] + share * alone[i]
-            cover[:] = 0.0
-            fresh[:] = True
-            for step in range(k):
-                if step == 1 and len(second):
-                    first = index[b, setting, 0]
-                    if not seen[first]:
-                        for i in range(p):
-                            second[first, i] = covered(rows[i], cover, lanes)
-                        seen[first] = True
-                    for i in range(p):
-                        bound[i] = own[i] + share * second[first, i]
-                    bound[first] = -np.inf
-                    fresh[:] = True
-                    computed += p - 1
+    size, k = relevance.shape[1], picks.shape[2]
+    base_gains, upper, coverage, lanes = np.empty(size), np.empty(size), np.empty(size), np.empty(N_LANES)
+    is_exact = np.empty(size, np.bool_)
+    for query_id in range(len(picks)):
+        for weight_id in range(len(weights)):
+            share, n_computed = (1 - weights[weight_id]) * k / size, size
+            for document in range(size):
+                base_gains[document] = weights[weight_id] * relevance[query_id, document]
+                upper[document] = base_gains[document] + share * solo_gain[document]
+            coverage[:] = 0.0
+            is_exact[:] = True
+            for rank in range(k):
+                if rank == 1 and len(pair_gain):
+                    first_pick = picks[query_id, weight_id, 0]
+                    if not pair_ready[first_pick]:
+                        for document in range(size):
+                            pair_gain[first_pick, document] = measure_added_coverage(rows[document], coverage, lanes)
+                        pair_ready[first_pick] = True
+                    for document in range(size):
+                        upper[document] = base_gains[document] + share * pair_gain[first_pick, document]
+                    upper[first_pick] = -np.inf
+                    is_exact[:] = True
+                    n_computed += size - 1
                 # Greed alone could begin, and at k = 1 end, with another document than the most relevant.
-                pick = largest(bound, cover, 0.0)[0] if k > 1 else largest(relevance[b], cover, 0.0)[0]
-                while not fresh[pick]:
-                    bound[pick] = own[pick] + share * covered(similarities(columns, rows, made, pick), cover, lanes)
-                    fresh[pick] = True
-                    computed += 1
-                    pick = largest(bound, cover, 0.0)[0]
-                index[b, setting, step], gain[b, setting, step] = pick, bound[pick]
-                bound[pick] = -np.inf
-                row = similarities(columns, rows, made, pick)
-                for i in range(p):
-                    cover[i] = max(cover[i], row[i])
-                fresh[:] = False
-                fresh[pick] = True
-            evaluations[b, setting] = computed
+                pick = (
+                    find_largest(upper, coverage, 0.0)[0]
+                    if k > 1
+                    else find_largest(relevance[query_id], coverage, 0.0)[0]
+                )
+                # Renew the largest bound until the largest is exact: then no other gain can be larger.
+                while not is_exact[pick]:
+                    upper[pick] = base_gains[pick] + share * measure_added_coverage(
+                        compute_similarities(columns, rows, filled, pick), coverage, lanes
+                    )
+                    is_exact[pick] = True
+                    n_computed += 1
+                    pick = find_largest(upper, coverage, 0.0)[0]
+                picks[query_id, weight_id, rank], gains[query_id, weight_id, rank] = pick, upper[pick]
+                upper[pick] = -np.inf
+                pick_row = compute_similarities(columns, rows, filled, pick)
+                for document in range(size):
+                    coverage[document] = max(coverage[document], pick_row[document])
+                is_exact[:] = False
+                is_exact[pick] = True
+            n_evaluations[query_id, weight_id] = n_computed
 
 
 def warm() -> None:
     """Compile the loops, or load what was compiled."""
-    rows = torch.eye(8)
-    covering_sets(Candidates(rows, rows[:1], rows[:1], Matrix(rows)), 2, 8, [0.5])
+    identity = torch.eye(8)
+    select_covering_sets(Candidates(identity, identity[:1], identity[:1], Matrix(identity)), 2, 8, [0.5])

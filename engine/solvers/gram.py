@@ -15,122 +15,134 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
-from engine.solvers.jit import exactly
+from engine.solvers.jit import jit_exact
 from engine.values import Ranking
 
-STRIP = 512
+STRIP_LENGTH = 512
 """So many rows' sums stay in the nearest cache while the dimensions pass."""
 
 
-@exactly
-def products(columns: np.ndarray, points: np.ndarray, out: np.ndarray) -> None:
-    """out (p, n) = points (p, d) · columns (d, n)."""
-    d, n = columns.shape
-    out[:] = 0.0
-    for start in range(0, n, STRIP):
-        for j in range(0, d - 3, 4):
-            c0, c1 = columns[j, start : start + STRIP], columns[j + 1, start : start + STRIP]
-            c2, c3 = columns[j + 2, start : start + STRIP], columns[j + 3, start : start + STRIP]
-            for p in range(len(points)):
-                x0, x1, x2, x3 = points[p, j], points[p, j + 1], points[p, j + 2], points[p, j + 3]
-                total = out[p, start : start + STRIP]
-                for i in range(len(total)):
-                    total[i] += (x0 * c0[i] + x1 * c1[i]) + (x2 * c2[i] + x3 * c3[i])
-        for j in range(d - d % 4, d):
-            c0 = columns[j, start : start + STRIP]
-            for p in range(len(points)):
-                x0, total = points[p, j], out[p, start : start + STRIP]
-                for i in range(len(total)):
-                    total[i] += x0 * c0[i]
+@jit_exact
+def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray) -> None:
+    """Compute result (p, n) = points (p, d) · columns (d, n)."""
+    d, n_vectors = columns.shape
+    result[:] = 0.0
+    for start in range(0, n_vectors, STRIP_LENGTH):
+        # Four dimensions at a time in one fixed bracketing: a result has equal bits in whatever batch it is computed.
+        for axis in range(0, d - 3, 4):
+            c0, c1 = columns[axis, start : start + STRIP_LENGTH], columns[axis + 1, start : start + STRIP_LENGTH]
+            c2, c3 = columns[axis + 2, start : start + STRIP_LENGTH], columns[axis + 3, start : start + STRIP_LENGTH]
+            for point_id in range(len(points)):
+                x0 = points[point_id, axis]
+                x1 = points[point_id, axis + 1]
+                x2 = points[point_id, axis + 2]
+                x3 = points[point_id, axis + 3]
+                strip_sums = result[point_id, start : start + STRIP_LENGTH]
+                for position in range(len(strip_sums)):
+                    strip_sums[position] += (x0 * c0[position] + x1 * c1[position]) + (
+                        x2 * c2[position] + x3 * c3[position]
+                    )
+        for axis in range(d - d % 4, d):
+            c0 = columns[axis, start : start + STRIP_LENGTH]
+            for point_id in range(len(points)):
+                x0, strip_sums = points[point_id, axis], result[point_id, start : start + STRIP_LENGTH]
+                for position in range(len(strip_sums)):
+                    strip_sums[position] += x0 * c0[position]
 
 
-@exactly
-def make_row(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, i: int) -> None:
-    """Make row i of the Gram matrix, unless it is there."""
-    if not made[i]:
+@jit_exact
+def fill_row(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, row_id: int) -> None:
+    """Compute one row of the Gram matrix, unless it is there."""
+    if not filled[row_id]:
         # Another thread may make it too: sums on the way must not be seen where it is read.
-        row = np.empty((1, len(made)))
-        products(columns, columns[:, i].copy().reshape(1, -1), row)
-        for j in range(len(made)):
-            rows[i, j] = row[0, j]
-        made[i] = True
+        new_row = np.empty((1, len(filled)))
+        compute_products(columns, columns[:, row_id].copy().reshape(1, -1), new_row)
+        for column_index in range(len(filled)):
+            rows[row_id, column_index] = new_row[0, column_index]
+        filled[row_id] = True
 
 
 class Gram:
-    """The (n, n) inner products of some vectors, each row made when a compiled loop first asks for it.
+    """The (n, n) inner products of some vectors, each row computed when a compiled loop first asks for it.
 
-    columns: (d, n) the vectors; rows: (n, n), of which `made`, (n,), says what is there; squares: (n,) the diagonal
+    columns: (d, n) the vectors; rows: (n, n), of which `filled`, (n,), says what is there; squares: (n,) the diagonal
     """
 
     def __init__(self, vectors: Tensor) -> None:
         # Pages of zeros cost memory when they are first written to.
         self.columns = vectors.cpu().T.contiguous().double().numpy()
-        n = self.columns.shape[1]
-        self.rows, self.made = np.zeros((n, n)), np.zeros(n, np.bool_)
-        self.squares = squares(self.columns)
+        n_vectors = self.columns.shape[1]
+        self.rows, self.filled = np.zeros((n_vectors, n_vectors)), np.zeros(n_vectors, np.bool_)
+        self.squares = compute_squared_norms(self.columns)
 
     @cached_property
-    def centre(self) -> np.ndarray:
+    def mean_products(self) -> np.ndarray:
         """(n,) inner products with the mean vector."""
-        out = np.empty(self.columns.shape[1])
-        products(self.columns, self.columns.mean(1)[None], out[None])
-        return out
+        mean_products = np.empty(self.columns.shape[1])
+        compute_products(self.columns, self.columns.mean(1)[None], mean_products[None])
+        return mean_products
 
-    def relevance(self, queries: Tensor) -> np.ndarray:
-        """(B, n) inner products with queries, (B, d)."""
-        out = np.empty((len(queries), self.columns.shape[1]))
-        products(self.columns, queries.double().cpu().numpy(), out)
-        return out
+    def score_queries(self, queries: Tensor) -> np.ndarray:
+        """Return (B, n) inner products with queries, (B, d)."""
+        along = np.empty((len(queries), self.columns.shape[1]))
+        compute_products(self.columns, queries.double().cpu().numpy(), along)
+        return along
 
-    def whole(self) -> np.ndarray:
-        """(n, n) all inner products."""
-        missing = np.flatnonzero(~self.made)
-        if len(missing):
-            self.rows[missing] = self.relevance(torch.from_numpy(self.columns.T[missing]))
-            self.made[:] = True
+    def fill_all_rows(self) -> np.ndarray:
+        """Compute all missing rows; return the (n, n) inner products."""
+        missing_rows = np.flatnonzero(~self.filled)
+        if len(missing_rows):
+            self.rows[missing_rows] = self.score_queries(torch.from_numpy(self.columns.T[missing_rows]))
+            self.filled[:] = True
         return self.rows
 
 
-@exactly
-def squares(columns: np.ndarray) -> np.ndarray:
-    """(n,) squared lengths, summed as `products` sums."""
-    d, n = columns.shape
-    out = np.zeros(n)
-    for j in range(0, d - 3, 4):
-        c0, c1, c2, c3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
-        for i in range(n):
-            x0, x1, x2, x3 = np.float64(c0[i]), np.float64(c1[i]), np.float64(c2[i]), np.float64(c3[i])
-            out[i] += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
-    for j in range(d - d % 4, d):
-        c0 = columns[j]
-        for i in range(n):
-            out[i] += np.float64(c0[i]) * c0[i]
-    return out
+@jit_exact
+def compute_squared_norms(columns: np.ndarray) -> np.ndarray:
+    """Return (n,) squared lengths, summed in the order of `compute_products`."""
+    d, n_vectors = columns.shape
+    squares = np.zeros(n_vectors)
+    for axis in range(0, d - 3, 4):
+        c0, c1, c2, c3 = columns[axis], columns[axis + 1], columns[axis + 2], columns[axis + 3]
+        for position in range(n_vectors):
+            x0 = np.float64(c0[position])
+            x1 = np.float64(c1[position])
+            x2 = np.float64(c2[position])
+            x3 = np.float64(c3[position])
+            squares[position] += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
+    for axis in range(d - d % 4, d):
+        c0 = columns[axis]
+        for position in range(n_vectors):
+            squares[position] += np.float64(c0[position]) * c0[position]
+    return squares
 
 
 def corpus_gram(c: Candidates) -> Gram | None:
-    """The Gram matrix that all queries over a small corpus share; None for pools and for more than GRAM_ROWS rows."""
+    """Return the Gram matrix that all queries over a small corpus share.
+
+    None for pools and above GRAM_ROWS rows.
+    """
     return c.matrix.derived("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
 
 
-def relevance(c: Candidates, gram: Gram) -> np.ndarray:
-    """(B, n) float64 relevance of all candidates: the inner product made anew, or the scorer's own numbers."""
-    return gram.relevance(c.queries) if c.inner_product else c.relevance.double().cpu().numpy()
+def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:
+    """Return (B, n) float64 relevance of all candidates: inner products recomputed, or the scorer's own numbers."""
+    return gram.score_queries(c.queries) if c.inner_product else c.relevance.double().cpu().numpy()
 
 
-def problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
-    """The Gram matrix of each pool, or the one that all problems share: whose it is, and their (b, n) relevance."""
+def iterate_problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
+    """Yield (block of queries, Gram matrix, (b, n) relevance): one for each pool, or one that all queries share."""
     gram = corpus_gram(c)
     if gram is not None:
-        yield slice(0, c.batch), gram, relevance(c, gram)
+        yield slice(0, c.batch), gram, compute_relevance(c, gram)
         return
-    for b in range(c.batch):
-        own = slice(b, b + 1)
-        gram = Gram(c.vectors if c.shared else c.vectors[b])
-        yield own, gram, relevance(replace(c, relevance=c.relevance[own], queries=c.queries[own]), gram)
+    for query_id in range(c.batch):
+        block = slice(query_id, query_id + 1)
+        gram = Gram(c.vectors if c.shared else c.vectors[query_id])
+        yield block, gram, compute_relevance(replace(c, relevance=c.relevance[block], queries=c.queries[block]), gram)
 
 
-def ranking(c: Candidates, index: np.ndarray, gain: np.ndarray, info: tuple[Mapping[str, Any], ...]) -> Ranking:
-    """A compiled loop's sets, (B, k), where the candidates are."""
+def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, info: tuple[Mapping[str, Any], ...]) -> Ranking:
+    """Build the ranking of a compiled loop's sets, (B, k), on the candidates' device."""
     device = c.relevance.device
-    return Ranking(torch.tensor(index, device=device), torch.tensor(gain, device=device), info)
+    return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), info)

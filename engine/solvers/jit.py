@@ -28,156 +28,168 @@ from numba.core.caching import NullCache
 
 from engine.paths import home, make_folder, narrow, process_folder, takes_files
 
-ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
+SUM_FLAGS = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be taken in any order; NaN and infinity keep their meaning."""
-MAXIMA = {"nnan", "nsz"}
+MAXIMUM_FLAGS = {"nnan", "nsz"}
 """Loops that look for a largest number run in lanes; no number changes."""
 
-PATIENCE = 4.0
+INTERPRETING_SECONDS = 4.0
 """After so many seconds of loops run as Python in this process it is time to compile them."""
 
 Compiled = Callable[..., Any]
 _interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
-_spent = [0.0]
-_loops: list[Any] = []
+_interpreted_seconds = [0.0]
+_compiled_loops: list[Any] = []
 
 
-def compiled(function: Compiled) -> Compiled:
-    """The function as machine code, made at its first call and kept on the disk; it runs without Python's lock."""
-    return _compiled(function, ARITHMETIC)
+def jit_reassociating(function: Compiled) -> Compiled:
+    """Compile a function at its first call, cached on disk and without Python's lock; sums may be reordered."""
+    return _jit_compile(function, SUM_FLAGS)
 
 
-def exactly(function: Compiled) -> Compiled:
-    """The same, with every operation rounded as it is written: equal input gives equal bits wherever it is built in."""
-    return _compiled(function, False)
+def jit_exact(function: Compiled) -> Compiled:
+    """Compile with every operation rounded as written: equal input gives equal bits wherever it is built in."""
+    return _jit_compile(function, False)
 
 
-def maxima(function: Compiled) -> Compiled:
-    """The same as `exactly`, for numbers that are no NaN."""
-    return _compiled(function, MAXIMA)
+def jit_maxima(function: Compiled) -> Compiled:
+    """Compile like `jit_exact`, for numbers that are never NaN, so that maxima vectorise."""
+    return _jit_compile(function, MAXIMUM_FLAGS)
 
 
-def _compiled(function: Compiled, fastmath: Any) -> Compiled:
-    before = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
+def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
+    previous_folder = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
     # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
-    setattr(config, "CACHE_DIR", folder())  # noqa: B010
+    setattr(config, "CACHE_DIR", code_folder())  # noqa: B010
     try:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
-        _guard(loop, interpretable=fastmath in (False, MAXIMA))
-        _loops.append(loop)
+        _guard_loop(loop, is_interpretable=fastmath in (False, MAXIMUM_FLAGS))
+        _compiled_loops.append(loop)
         narrow(Path(loop.stats.cache_path))
         machine_code: Compiled = loop
         return machine_code
     finally:
-        setattr(config, "CACHE_DIR", before)  # noqa: B010
+        setattr(config, "CACHE_DIR", previous_folder)  # noqa: B010
 
 
 @cache
-def folder() -> str:
-    """Where the code lies: a folder for each state of the files, in NUMBA_CACHE_DIR, or Frontier's cache.
+def code_folder() -> str:
+    """Return the folder of compiled code: one for each state of the files, in NUMBA_CACHE_DIR or Frontier's cache.
 
-    Where that cannot be, in one of the user's for temporary files, else in one that ends with the process.
+    Falls back to a temporary folder of the user's, else to one that ends with the process.
     """
-    here = Path(__file__).parent
-    state = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(here.rglob("*.py")))).hexdigest()[:16]
-    user = os.getuid() if sys.platform != "win32" else os.environ.get("USERNAME", "")
-    usual = Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / state
-    places = usual, Path(tempfile.gettempdir(), f"frontier-{user}-{state}")
-    return str(next(filter(_is_safe, places), None) or process_folder() / "code" / state)
+    solvers_folder = Path(__file__).parent
+    source_digest = hashlib.sha256(
+        b"".join(file.read_bytes() for file in sorted(solvers_folder.rglob("*.py")))
+    ).hexdigest()[:16]
+    user_name = os.getuid() if sys.platform != "win32" else os.environ.get("USERNAME", "")
+    default_folder = Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / source_digest
+    folder_choices = default_folder, Path(tempfile.gettempdir(), f"frontier-{user_name}-{source_digest}")
+    return str(next(filter(_is_safe, folder_choices), None) or process_folder() / "code" / source_digest)
 
 
-def _is_safe(place: Path) -> bool:
-    """Whether code can be kept in a folder, which is made, and nobody but the user can have put any there."""
+def _is_safe(code_path: Path) -> bool:
+    """Make a code folder; return True if it can be written to and nobody but the user can have put code there."""
     try:
-        make_folder(place.parent)
+        make_folder(code_path.parent)
         with suppress(FileExistsError):
-            place.mkdir(mode=0o700)
-        closed = _is_closed(place.lstat(), shared=False)
-        if not (closed and all(_is_closed(each.stat()) for each in (place.parent, place.parent.parent))):
+            code_path.mkdir(mode=0o700)
+        is_closed = _is_closed(code_path.lstat(), allows_additions=False)
+        if not (
+            is_closed
+            and all(_is_closed(parent_path.stat()) for parent_path in (code_path.parent, code_path.parent.parent))
+        ):
             logging.getLogger("frontier").warning(
                 "note: compiled code in %s is not used: others own the folder, or one above it, or can write to it; "
                 "give it to yourself alone (chmod go-w), or set FRONTIER_HOME to a folder of your own",
-                place,
+                code_path,
             )
             return False
-        return takes_files(place)
+        return takes_files(code_path)
     except OSError:
         return False
 
 
-def _is_closed(status: os.stat_result, shared: bool = True) -> bool:
-    """Whether nobody but the user, or the system's, can replace what is in a folder; shared: others may add to it."""
+def _is_closed(status: os.stat_result, allows_additions: bool = True) -> bool:
+    """Return True if only the user or the system can replace what is in a folder.
+
+    Additions by others may be allowed.
+    """
     if sys.platform == "win32":
         return True
-    others = stat.S_IWOTH | (0 if status.st_gid == os.geteuid() else stat.S_IWGRP)  # a group of the user's own
-    open_to_others = status.st_mode & others and not (shared and status.st_mode & stat.S_ISVTX)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not open_to_others
+    foreign_write_bits = stat.S_IWOTH | (
+        0 if status.st_gid == os.geteuid() else stat.S_IWGRP
+    )  # a group of the user's own
+    is_open_to_others = status.st_mode & foreign_write_bits and not (allows_additions and status.st_mode & stat.S_ISVTX)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not is_open_to_others
 
 
 @contextmanager
 def interpreting() -> Iterator[None]:
-    """Within, `exactly` and `maxima` loops that are not compiled run as Python, to the same bits.
+    """Run `jit_exact` and `jit_maxima` loops that are not compiled as Python within the block, to equal bits.
 
     For a few problems of some hundred rows, which take a fraction of a second where compilation takes ten.
     """
-    token, began = _interpreting.set(_spent[0] < PATIENCE), time.perf_counter()
+    token, start_time = _interpreting.set(_interpreted_seconds[0] < INTERPRETING_SECONDS), time.perf_counter()
     try:
         with np.errstate(all="ignore"):
             yield
     finally:
         _interpreting.reset(token)
-        if _namespace.cache_info().currsize:
-            _spent[0] += time.perf_counter() - began
+        if _python_namespace.cache_info().currsize:
+            _interpreted_seconds[0] += time.perf_counter() - start_time
 
 
 def is_compiled(loop: Any) -> bool:
-    """Whether a loop's machine code is in this process or on the disk."""
+    """Return True if the machine code of a loop is in this process or on disk."""
     name = f"{loop.__module__.rpartition('.')[2]}.{loop.__name__}-*.nbi"
-    return bool(loop.signatures) or any(Path(folder()).rglob(name))
+    return bool(loop.signatures) or any(Path(code_folder()).rglob(name))
 
 
-def _guard(loop: Any, interpretable: bool) -> None:
-    """Compile a loop anew where its code on the disk is damaged; within `interpreting`, run it as Python instead."""
+def _guard_loop(loop: Any, is_interpretable: bool) -> None:
+    """Recompile a loop whose code on disk is damaged; within `interpreting`, run it as Python instead."""
     compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
 
-    def compile_or_interpret(*arguments: Any, **named: Any) -> Any:
-        if interpretable and _interpreting.get() and not is_compiled(loop):
-            return _namespace(loop.__module__)[loop.__name__]
-        for mend in (_delete_code, _keep_no_code):
+    def compile_or_interpret(*arguments: Any, **keyword_arguments: Any) -> Any:
+        if is_interpretable and _interpreting.get() and not is_compiled(loop):
+            return _python_namespace(loop.__module__)[loop.__name__]
+        for repair_cache in (_delete_code, _disable_code_cache):
             try:
-                return compile_for(*arguments, **named)
+                return compile_for(*arguments, **keyword_arguments)
             except Exception:
-                mend()
+                repair_cache()
             finally:
                 # Numba makes files as the umask has it; its code is left to the user alone.
-                if place := loop.stats.cache_path:
-                    for path in Path(place).glob("*.nb[ci]"):
+                if cache_path := loop.stats.cache_path:
+                    for path in Path(cache_path).glob("*.nb[ci]"):
                         narrow(path)
-        return compile_for(*arguments, **named)
+        return compile_for(*arguments, **keyword_arguments)
 
     loop._compile_for_args = compile_or_interpret
 
 
 def _delete_code() -> None:
-    """Delete all code on the disk, unless that is full: half a file, after a crash say, reads as anything."""
+    """Delete all code on disk, unless that is full: half a file, after a crash say, reads as anything."""
     with suppress(OSError):
-        for file in Path(folder()).rglob("*.nb[ci]") if takes_files(Path(folder())) else ():
+        for file in Path(code_folder()).rglob("*.nb[ci]") if takes_files(Path(code_folder())) else ():
             file.unlink(missing_ok=True)
 
 
-def _keep_no_code() -> None:
-    """Compile for this process only, from now on: nothing can be written."""
-    for loop in _loops:
+def _disable_code_cache() -> None:
+    """Compile for this process only from now on: nothing can be written."""
+    for loop in _compiled_loops:
         loop._cache = NullCache()
 
 
 @cache
-def _namespace(module: str) -> dict[str, Any]:
-    """The names of a module, its loops and those of others as Python functions that call each other."""
-    names = dict(vars(sys.modules[module]))
-    for name, value in list(names.items()):
+def _python_namespace(module_name: str) -> dict[str, Any]:
+    """Return the names of a module with its loops, and those of others, as Python functions that call each other."""
+    namespace = dict(vars(sys.modules[module_name]))
+    for name, value in list(namespace.items()):
         if isinstance(value, numba.core.dispatcher.Dispatcher):
-            own = value.__module__ == module
-            python = FunctionType(value.py_func.__code__, names, name, value.py_func.__defaults__) if own else None
-            names[name] = python or _namespace(value.__module__)[value.__name__]
-    return names
+            is_local = value.__module__ == module_name
+            python_function = (
+                FunctionType(value.py_func.__code__, namespace, name, value.py_func.__defaults__) if is_local else None
+            )
+            namespace[name] = python_function or _python_namespace(value.__module__)[value.__name__]
+    return namespace

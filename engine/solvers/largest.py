@@ -2,85 +2,88 @@
 
 import numpy as np
 
-from engine.solvers.jit import exactly, maxima
+from engine.solvers.jit import jit_exact, jit_maxima
 
 Array = np.ndarray
 
-LANES = 64
+N_LANES = 64
 """So many running maxima: a processor compares them side by side, which it cannot do with one."""
 
 
-@maxima
-def largest(scores: Array, row: Array, weight: float) -> tuple[int, float]:
-    """The lowest row with the largest scores + weight · row, and that number."""
+@jit_maxima
+def find_largest(scores: Array, added_row: Array, weight: float) -> tuple[int, float]:
+    """Return the lowest row with the largest scores + weight · added_row, and that number."""
     n = len(scores)
-    tops = np.full(LANES, -np.inf)
-    for start in range(0, n - LANES + 1, LANES):
-        s, r = scores[start : start + LANES], row[start : start + LANES]
-        for j in range(LANES):
-            value = s[j] + weight * r[j]
-            tops[j] = value if value > tops[j] else tops[j]
-    for i in range(n - n % LANES, n):
-        tops[i % LANES] = max(tops[i % LANES], scores[i] + weight * row[i])
-    top = tops[0]
-    for j in range(1, LANES):
-        top = max(top, tops[j])
-    at = n
-    for j in range(LANES):
-        if tops[j] == top:
-            for i in range(j, at, LANES):
-                if scores[i] + weight * row[i] == top:
-                    at = i
+    lane_maxima = np.full(N_LANES, -np.inf)
+    for start in range(0, n - N_LANES + 1, N_LANES):
+        score_strip, row_strip = scores[start : start + N_LANES], added_row[start : start + N_LANES]
+        for lane in range(N_LANES):
+            value = score_strip[lane] + weight * row_strip[lane]
+            lane_maxima[lane] = value if value > lane_maxima[lane] else lane_maxima[lane]
+    for row_id in range(n - n % N_LANES, n):
+        lane_maxima[row_id % N_LANES] = max(lane_maxima[row_id % N_LANES], scores[row_id] + weight * added_row[row_id])
+    maximum = lane_maxima[0]
+    for lane in range(1, N_LANES):
+        maximum = max(maximum, lane_maxima[lane])
+    lowest_row = n
+    for lane in range(N_LANES):
+        if lane_maxima[lane] == maximum:
+            for row_id in range(lane, lowest_row, N_LANES):
+                if scores[row_id] + weight * added_row[row_id] == maximum:
+                    lowest_row = row_id
                     break
-    return at, top
+    return lowest_row, maximum
 
 
-@exactly
-def worse(first: Array, second: Array, a: int, b: int) -> bool:
-    """Whether row a comes after row b: by `first`, then by `second`, then by row."""
-    if first[a] != first[b]:
-        return bool(first[a] < first[b])
-    return bool(second[a] < second[b]) or (second[a] == second[b] and a > b)
+@jit_exact
+def ranks_below(primary: Array, secondary: Array, this_row: int, other_row: int) -> bool:
+    """Return True if this row comes after the other: by `primary`, then by `secondary`, then by row."""
+    if primary[this_row] != primary[other_row]:
+        return bool(primary[this_row] < primary[other_row])
+    return bool(secondary[this_row] < secondary[other_row]) or (
+        secondary[this_row] == secondary[other_row] and this_row > other_row
+    )
 
 
-@exactly
-def sift(first: Array, second: Array, heap: Array, row: int) -> None:
-    """Put a row in the place of the heap's root, the worst row."""
-    k, at = len(heap), 0
-    while 2 * at + 1 < k:
-        child = 2 * at + 1
-        if child + 1 < k and worse(first, second, heap[child + 1], heap[child]):
+@jit_exact
+def replace_heap_root(primary: Array, secondary: Array, heap: Array, new_row: int) -> None:
+    """Replace the root of the heap, its worst row, by a new row."""
+    heap_size, node = len(heap), 0
+    while 2 * node + 1 < heap_size:
+        child = 2 * node + 1
+        if child + 1 < heap_size and ranks_below(primary, secondary, heap[child + 1], heap[child]):
             child += 1
-        if not worse(first, second, heap[child], row):
+        if not ranks_below(primary, secondary, heap[child], new_row):
             break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = row
+        heap[node] = heap[child]
+        node = child
+    heap[node] = new_row
 
 
-@exactly
-def best_rows(first: Array, second: Array, heap: Array, marks: Array, out: Array) -> None:
-    """The rows with the largest `first`, of equals the largest `second`, then the lowest, into `out`, ascending.
+@jit_exact
+def select_best_rows(primary: Array, secondary: Array, heap: Array, is_marked: Array, best_ids: Array) -> None:
+    """Write the rows with the largest `primary`, then the largest `secondary`, then the lowest, ascending.
 
-    heap: scratch as long as `out`; marks: (n,) scratch, all False
+    heap: scratch as long as `best_ids`, which receives them; is_marked: (n,) scratch, all False
     """
-    k, n = len(out), len(first)
-    for i in range(k):
-        at = i
-        while at and worse(first, second, i, heap[(at - 1) // 2]):
-            heap[at] = heap[(at - 1) // 2]
-            at = (at - 1) // 2
-        heap[at] = i
-    bar = first[heap[0]]
-    for i in range(k, n):
-        if first[i] >= bar and worse(first, second, heap[0], i):
-            sift(first, second, heap, i)
-            bar = first[heap[0]]
-    for i in heap:
-        marks[i] = True
-    place = 0
-    for i in range(n):
-        if marks[i]:
-            marks[i] = False
-            out[place] = i
-            place += 1
+    n_best, n = len(best_ids), len(primary)
+    for row_id in range(n_best):
+        node = row_id
+        while node and ranks_below(primary, secondary, row_id, heap[(node - 1) // 2]):
+            heap[node] = heap[(node - 1) // 2]
+            node = (node - 1) // 2
+        heap[node] = row_id
+    # The root of the heap is the worst of the best: a row enters only if it beats that.
+    threshold = primary[heap[0]]
+    for row_id in range(n_best, n):
+        if primary[row_id] >= threshold and ranks_below(primary, secondary, heap[0], row_id):
+            replace_heap_root(primary, secondary, heap, row_id)
+            threshold = primary[heap[0]]
+    for row_id in heap:
+        is_marked[row_id] = True
+    rank = 0
+    for row_id in range(n):
+        if is_marked[row_id]:
+            is_marked[row_id] = False
+            best_ids[rank] = row_id
+            rank += 1

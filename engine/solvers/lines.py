@@ -22,62 +22,73 @@ class LambdaPath:
     gains: Array
     certain: Array
 
-    def piece(self, value: float) -> int | None:
-        """The piece whose ranking is certain at a λ; None where there is none."""
-        at = min(int(np.searchsorted(self.ends, value)), len(self.ends) - 1)
-        low, high = self.certain[at]
-        return at if low <= value <= high else None
+    def piece(self, lam: float) -> int | None:
+        """Return the piece whose ranking is certain at a λ; None where there is none."""
+        piece_index = min(int(np.searchsorted(self.ends, lam)), len(self.ends) - 1)
+        certain_from, certain_to = self.certain[piece_index]
+        return piece_index if certain_from <= lam <= certain_to else None
 
-    def gain(self, piece: int, value: float) -> Array:
-        """(k,) gains of a piece at a λ."""
-        a, b = self.gains[piece]
-        gain: Array = np.where(a == b, a, value * a + (1 - value) * b)
-        return gain
+    def gain(self, piece_index: int, lam: float) -> Array:
+        """Return the (k,) gains of a piece at a λ."""
+        gain_at_one, gain_at_zero = self.gains[piece_index]
+        gains: Array = np.where(gain_at_one == gain_at_zero, gain_at_one, lam * gain_at_one + (1 - lam) * gain_at_zero)
+        return gains
 
     @property
     def last(self) -> Array:
-        """(s,) the last of each run of pieces with one ranking: cut for other reasons, it did not change."""
-        changed = (self.picks[1:] != self.picks[:-1]).any(1)
-        return np.flatnonzero(np.append(changed, True))
+        """(s,) last of each run of pieces with one ranking: cut for other reasons, it did not change."""
+        is_changed = (self.picks[1:] != self.picks[:-1]).any(1)
+        return np.flatnonzero(np.append(is_changed, True))
 
 
-def by_value(
+def order_lines(
     start: float, ends: Array, certain: Array, members: Array, gains: Array, k: int, slack: float
 ) -> LambdaPath:
-    """The k largest values in order wherever they are lines, ties to the earlier member, cut where lines cross.
+    """Order the k largest values wherever they are lines, ties to the earlier member, cut where lines cross.
 
     ends, certain: of m pieces, as of a LambdaPath; members: (m, s), gains: (m, 2, s) their lines; slack: values this
     close are not certain, unless their lines are the same.
     """
-    left = np.append(start, ends[:-1])
+    starts = np.append(start, ends[:-1])
     slopes = gains[:, 0] - gains[:, 1]
-    one, two = np.triu_indices(members.shape[1], 1)
+    first_line, second_line = np.triu_indices(members.shape[1], 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        crossing = (gains[:, 1, one] - gains[:, 1, two]) / (slopes[:, two] - slopes[:, one])
-    piece, pair = np.nonzero((crossing > left[:, None]) & (crossing < ends[:, None]))
-    of = np.append(piece, np.arange(len(ends)))
-    right = np.append(crossing[piece, pair], ends)
-    order = np.lexsort((right, of))
-    of, right = of[order], right[order]
-    left = np.append(start, right[:-1])
-    long = (right > left) | (len(right) == 1)
-    of, left, right = of[long], left[long], right[long]
+        crossings = (gains[:, 1, first_line] - gains[:, 1, second_line]) / (
+            slopes[:, second_line] - slopes[:, first_line]
+        )
+    cut_piece, cut_pair = np.nonzero((crossings > starts[:, None]) & (crossings < ends[:, None]))
+    source_piece = np.append(cut_piece, np.arange(len(ends)))
+    stops = np.append(crossings[cut_piece, cut_pair], ends)
+    line_order = np.lexsort((stops, source_piece))
+    source_piece, stops = source_piece[line_order], stops[line_order]
+    starts = np.append(start, stops[:-1])
+    has_length = (stops > starts) | (len(stops) == 1)
+    source_piece, starts, stops = source_piece[has_length], starts[has_length], stops[has_length]
 
-    def values(at: Array) -> Array:
-        value: Array = at[:, None] * gains[of, 0] + (1 - at)[:, None] * gains[of, 1]
-        return value
+    def evaluate_lines(positions: Array) -> Array:
+        line_values: Array = (
+            positions[:, None] * gains[source_piece, 0] + (1 - positions)[:, None] * gains[source_piece, 1]
+        )
+        return line_values
 
-    order = np.argsort(-values((left + right) / 2), axis=1, kind="stable")
-    members, lines = np.take_along_axis(members[of], order, 1), np.take_along_axis(gains[of], order[:, None], 2)
-    at_left, at_right = (-np.diff(np.take_along_axis(values(at), order, 1))[:, :k] for at in (left, right))
-    same = (np.diff(lines) == 0).all(1)[:, :k]
+    line_order = np.argsort(-evaluate_lines((starts + stops) / 2), axis=1, kind="stable")
+    members, lines = (
+        np.take_along_axis(members[source_piece], line_order, 1),
+        np.take_along_axis(gains[source_piece], line_order[:, None], 2),
+    )
+    left_lead, right_lead = (
+        -np.diff(np.take_along_axis(evaluate_lines(at), line_order, 1))[:, :k] for at in (starts, stops)
+    )
+    is_same_line = (np.diff(lines) == 0).all(1)[:, :k]
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip((slack - np.minimum(at_left, at_right)) / np.abs(at_right - at_left), 0, 1)
-    length = (right - left)[:, None]
-    lower = np.where(same | (at_left > slack), left[:, None], left[:, None] + share * length)
-    upper = np.where(same | (at_right > slack), right[:, None], right[:, None] - share * length)
-    lower[~same & (at_left <= slack) & (at_right <= slack)] = np.inf
-    sure = np.stack([lower.max(1, initial=-np.inf), upper.min(1, initial=np.inf)], 1)
-    sure[:, 0] = np.maximum(np.maximum(sure[:, 0], left), certain[of, 0])
-    sure[:, 1] = np.minimum(np.minimum(sure[:, 1], right), certain[of, 1])
-    return LambdaPath(start, right, members[:, :k], lines[:, :, :k], sure)
+        unsure_share = np.clip((slack - np.minimum(left_lead, right_lead)) / np.abs(right_lead - left_lead), 0, 1)
+    lengths = (stops - starts)[:, None]
+    lower_bounds = np.where(
+        is_same_line | (left_lead > slack), starts[:, None], starts[:, None] + unsure_share * lengths
+    )
+    upper = np.where(is_same_line | (right_lead > slack), stops[:, None], stops[:, None] - unsure_share * lengths)
+    lower_bounds[~is_same_line & (left_lead <= slack) & (right_lead <= slack)] = np.inf
+    sure_intervals = np.stack([lower_bounds.max(1, initial=-np.inf), upper.min(1, initial=np.inf)], 1)
+    sure_intervals[:, 0] = np.maximum(np.maximum(sure_intervals[:, 0], starts), certain[source_piece, 0])
+    sure_intervals[:, 1] = np.minimum(np.minimum(sure_intervals[:, 1], stops), certain[source_piece, 1])
+    return LambdaPath(start, stops, members[:, :k], lines[:, :, :k], sure_intervals)

@@ -16,27 +16,29 @@ from engine.candidates import Candidates
 from engine.solvers.greedy.steps import LOG_RESIDUAL, NEAREST
 from engine.values import Ranking
 
-STEPS = 40
+TANGENT_STEPS = 40
 """Steps of the search for the tangent that is lowest over the candidates."""
-MOST_SOUGHT = 100
+MAX_TANGENT_SEARCHES = 100
 """Picks for which it is sought: further ones are asked by the tangent at the pick."""
-DEPTHS = (30, 100, 300)
+TANGENT_DEPTHS = (30, 100, 300)
 """Sizes of the means of candidates along which a good tangent is sought."""
-SPENT = 1e-9
+SPAN_TOLERANCE = 1e-9
 """A squared residual under this share of a row's squared length adds no direction to a span."""
-CLOSE = 1e-10
+GAIN_TOLERANCE = 1e-10
 """Gains closer than this, relative to what they are sums of, may have been ordered otherwise by other rounding."""
-SLACK = 1e-6
+NORM_SLACK = 1e-6
 """How much longer than they say rows may be, relative to their squared length: the rounding of unit rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearQuestion:
-    """Whether any document outside the candidates has u·point > limit; unpacks as (point, limit).
+    """A certificate query: does any document outside the candidates have u·point > limit.
 
-    point: (d,) float64, all zero where no such question would decide; picks: the places of the answer that hang on it;
-    value: the pick's gain, where value − limit + u·point bounds that of every document while the picks `given` (rows
-    of the candidates) are among those made; None where the bound is of this answer only; other: a question that
+    Unpacks as (point, limit).
+
+    point: (d,) float64, all zero where no such query would decide; picks: the ranks of the answer that depend on it;
+    value: the pick's gain, where value − limit + u·point bounds that of every document while the `required_picks` (rows
+    of the candidates) are among those made; None where the bound is of this answer only; alternative: a query that
     decides the same, or None
     """
 
@@ -44,189 +46,216 @@ class LinearQuestion:
     limit: float
     picks: frozenset[int]
     value: float | None = None
-    given: frozenset[int] = frozenset()
-    other: "LinearQuestion | None" = None
+    required_picks: frozenset[int] = frozenset()
+    alternative: "LinearQuestion | None" = None
 
     def __iter__(self) -> Iterator[np.ndarray | float]:
         yield self.point
         yield self.limit
 
 
-def undecidable(candidates: Candidates, picks: Sequence[int]) -> LinearQuestion:
-    """What no question decides: those picks stay open."""
+def leave_undecided(candidates: Candidates, picks: Sequence[int]) -> LinearQuestion:
+    """Return a question that no inner product can answer: those picks stay open."""
     return LinearQuestion(np.zeros(candidates.vectors.shape[-1]), -np.inf, frozenset(picks))
 
 
-def query_of(candidates: Candidates) -> np.ndarray:
-    """(d,) float64 the one query of the candidates."""
+def query_vector(candidates: Candidates) -> np.ndarray:
+    """Return (d,) float64 the one query of the candidates."""
     return candidates.queries[0].double().cpu().numpy()
 
 
-def by_relevance(candidates: Candidates, ranking: Ranking, count: int | None = None) -> list[LinearQuestion]:
-    """Whether the first `count` documents, all by default, are the most relevant ones: their order needs no other."""
-    point, rows = query_of(candidates), ranking.rows()[:count]
-    scores = _vectors(candidates, rows) @ point
-    total = len(ranking.rows())
-    return [LinearQuestion(point, float(score), frozenset(range(t, total))) for t, score in enumerate(scores)]
+def ask_relevance_order(
+    candidates: Candidates, ranking: Ranking, n_documents: int | None = None
+) -> list[LinearQuestion]:
+    """Ask if the first `n_documents` documents, all by default, are the most relevant ones.
+
+    Their order needs no other question.
+    """
+    query, row_ids = query_vector(candidates), ranking.rows()[:n_documents]
+    scores = _gather_vectors(candidates, row_ids) @ query
+    n_returned = len(ranking.rows())
+    return [
+        LinearQuestion(query, float(score), frozenset(range(rank, n_returned))) for rank, score in enumerate(scores)
+    ]
 
 
-def of_most_relevant(candidates: Candidates, ranking: Ranking, size: int) -> list[LinearQuestion]:
-    """Whether the `size` most relevant documents are all among the candidates."""
-    picks = frozenset(range(max(1, len(ranking.rows()))))
-    if size > candidates.count:
-        return [LinearQuestion(query_of(candidates), -np.inf, picks)]
-    rows, point = candidates.relevance[0].topk(size).indices.tolist(), query_of(candidates)
-    return [LinearQuestion(point, float((_vectors(candidates, rows) @ point).min()), picks)]
+def ask_most_relevant(candidates: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
+    """Ask if the `n_documents` most relevant documents are all among the candidates."""
+    all_picks = frozenset(range(max(1, len(ranking.rows()))))
+    if n_documents > candidates.count:
+        return [LinearQuestion(query_vector(candidates), -np.inf, all_picks)]
+    row_ids, query = candidates.relevance[0].topk(n_documents).indices.tolist(), query_vector(candidates)
+    return [LinearQuestion(query, float((_gather_vectors(candidates, row_ids) @ query).min()), all_picks)]
 
 
-def of_greedy(
+def ask_greedy_picks(
     kind: int, candidates: Candidates, ranking: Ranking, weight: float, window: int | None = None
 ) -> list[LinearQuestion]:
-    """Whether each pick of mmr, dpp or ssd (`kind`: see `greedy.steps`) is the best of the whole corpus.
+    """Ask if each pick of mmr, dpp or ssd (`kind`: see `greedy.steps`) is the best of the full corpus.
 
     Asked by the tangent that is lowest over the candidates, or else by that at the pick itself.
     """
-    rows, gains = ranking.rows(), ranking.gain[0].tolist()
-    first = by_relevance(candidates, ranking, 1)
+    row_ids, gains = ranking.rows(), ranking.gain[0].tolist()
+    first_questions = ask_relevance_order(candidates, ranking, 1)
     if weight == 1:
-        return by_relevance(candidates, ranking)
-    known = ranking.info[0].get("past_rank")
-    known = len(rows) if known is None else known
-    square = candidates.max_norm**2 * (1 + SLACK)
-    if square == 0:
-        return [undecidable(candidates, range(len(rows)))]
-    marginal = _Marginal(kind, weight, square)
+        return ask_relevance_order(candidates, ranking)
+    n_decided = ranking.info[0].get("past_rank")
+    n_decided = len(row_ids) if n_decided is None else n_decided
+    max_square = candidates.max_norm**2 * (1 + NORM_SLACK)
+    if max_square == 0:
+        return [leave_undecided(candidates, range(len(row_ids)))]
+    marginal = _Marginal(kind, weight, max_square)
     # Bounds of dpp and ssd are higher by SLACK; those of mmr are what its gains are, up to rounding.
-    terms = weight * float(np.linalg.norm(query_of(candidates))) * square**0.5 + (1 - weight) * square
-    loss = CLOSE * terms if kind == NEAREST else 0.0
+    gain_scale = weight * float(np.linalg.norm(query_vector(candidates))) * max_square**0.5 + (1 - weight) * max_square
+    gain_slack = GAIN_TOLERANCE * gain_scale if kind == NEAREST else 0.0
     if kind != NEAREST and not candidates.matrix.unit:
         # The longest row could be any.
-        spread = float(np.log(square) if kind == LOG_RESIDUAL else np.sqrt(square))
+        spread = float(np.log(max_square) if kind == LOG_RESIDUAL else np.sqrt(max_square))
         limit = gains[0] - (1 - weight) * spread
-        first = [LinearQuestion(weight * query_of(candidates), limit, frozenset(range(len(rows))), gains[0])]
-    vectors = candidates.vectors.double().cpu().numpy()
-    along = vectors @ query_of(candidates)
-    questions = first
-    for t in range(1, known):
-        given = rows[max(0, t - (window or t)) : t]
-        axes = vectors[given] if kind == NEAREST else _span(vectors[given])
-        coordinates = np.column_stack([along, vectors @ axes.T])
-        left = np.ones(len(vectors), bool)
-        left[rows[:t]] = False
-        basis = np.vstack([query_of(candidates), axes])
-        tangents = [marginal.tangent(coordinates[rows[t]])]
-        if left.any() and t <= MOST_SOUGHT:
-            tangents.append(_best_tangent(marginal, coordinates[left], gains[t]))
+        first_questions = [
+            LinearQuestion(weight * query_vector(candidates), limit, frozenset(range(len(row_ids))), gains[0])
+        ]
+    all_vectors = candidates.vectors.double().cpu().numpy()
+    along = all_vectors @ query_vector(candidates)
+    questions = first_questions
+    # Each pick has its own certificate query: u·slope over the corpus must not exceed the gain of the pick less the
+    # constant of its tangent.
+    for rank in range(1, n_decided):
+        previous_rows = row_ids[max(0, rank - (window or rank)) : rank]
+        span_axes = all_vectors[previous_rows] if kind == NEAREST else _orthonormalise_rows(all_vectors[previous_rows])
+        coordinates = np.column_stack([along, all_vectors @ span_axes.T])
+        is_remaining = np.ones(len(all_vectors), bool)
+        is_remaining[row_ids[:rank]] = False
+        basis = np.vstack([query_vector(candidates), span_axes])
+        tangents = [marginal.tangent(coordinates[row_ids[rank]])]
+        if is_remaining.any() and rank <= MAX_TANGENT_SEARCHES:
+            tangents.append(_find_best_tangent(marginal, coordinates[is_remaining], gains[rank]))
         question = None
         for slope, constant in tangents:
-            picks = frozenset(range(t, len(rows)))
-            value = gains[t] - loss
-            question = LinearQuestion(slope @ basis, value - constant, picks, value, frozenset(given), question)
+            open_picks = frozenset(range(rank, len(row_ids)))
+            safe_gain = gains[rank] - gain_slack
+            question = LinearQuestion(
+                slope @ basis, safe_gain - constant, open_picks, safe_gain, frozenset(previous_rows), question
+            )
         questions += [question] if question is not None else []
-    if known < len(rows):
-        questions.append(undecidable(candidates, range(known, len(rows))))
+    if n_decided < len(row_ids):
+        questions.append(leave_undecided(candidates, range(n_decided, len(row_ids))))
     return questions
 
 
-def of_sums(candidates: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
-    """Whether a document outside would better a set by θ(k−1) r − 2(1−θ) Σ s.
+def ask_set_objective(candidates: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
+    """Ask if a document outside would improve a set by θ(k−1) r − 2(1−θ) Σ s.
 
-    swaps: in place of a member, for each; else at each step of greed, whose picks are found again within the set
+    swaps: in place of a member, for each; else at each step of greed, whose picks are reconstructed within the set
     """
-    rows, point = ranking.rows(), query_of(candidates)
-    k = len(rows)
+    row_ids, query = ranking.rows(), query_vector(candidates)
+    k = len(row_ids)
     if k == 1:
-        return by_relevance(candidates, ranking)
-    vectors = _vectors(candidates, rows)
-    towards = weight * (k - 1) * point
+        return ask_relevance_order(candidates, ranking)
+    vectors = _gather_vectors(candidates, row_ids)
+    relevance_field = weight * (k - 1) * query
     if swaps:
-        whole = vectors.sum(0)
-        fields = [towards - 2 * (1 - weight) * (whole - own) for own in vectors]
+        vector_sum = vectors.sum(0)
+        fields = [relevance_field - 2 * (1 - weight) * (vector_sum - member_vector) for member_vector in vectors]
         return [
-            LinearQuestion(f, float(f @ own), frozenset([i]))
-            for i, (f, own) in enumerate(zip(fields, vectors, strict=True))
+            LinearQuestion(member_field, float(member_field @ member_vector), frozenset([rank]))
+            for rank, (member_field, member_vector) in enumerate(zip(fields, vectors, strict=True))
         ]
-    every = candidates.vectors.double().cpu().numpy()
+    all_vectors = candidates.vectors.double().cpu().numpy()
     questions: list[LinearQuestion] = []
-    total, left, out = np.zeros_like(point), list(range(k)), np.zeros(len(every), bool)
-    field = point
+    picked_sum, remaining, is_picked = np.zeros_like(query), list(range(k)), np.zeros(len(all_vectors), bool)
+    field = query
     for _ in range(k):
-        gains = np.where(out, -np.inf, every @ field)
-        at = max(range(len(left)), key=lambda j: (gains[rows[left[j]]], -rows[left[j]]))
-        best = float(gains[rows[left[at]]])
-        gains[rows[left[at]]] = -np.inf
-        if not best > float(gains.max(initial=-np.inf)) + CLOSE * (abs(best) + float(np.linalg.norm(field))):
+        gains = np.where(is_picked, -np.inf, all_vectors @ field)
+        pick_position = max(
+            range(len(remaining)),
+            key=lambda position: (gains[row_ids[remaining[position]]], -row_ids[remaining[position]]),
+        )
+        best_gain = float(gains[row_ids[remaining[pick_position]]])
+        gains[row_ids[remaining[pick_position]]] = -np.inf
+        if not best_gain > float(gains.max(initial=-np.inf)) + GAIN_TOLERANCE * (
+            abs(best_gain) + float(np.linalg.norm(field))
+        ):
             # Too close to say which of them the selector took here: its further steps are not known.
-            return [*questions, undecidable(candidates, left)]
+            return [*questions, leave_undecided(candidates, remaining)]
         # What is open here leaves open all that was picked from here on.
-        questions.append(LinearQuestion(field, best, frozenset(left)))
-        out[rows[left[at]]] = True
-        total = total + vectors[left.pop(at)]
-        field = towards - 2 * (1 - weight) * total
+        questions.append(LinearQuestion(field, best_gain, frozenset(remaining)))
+        is_picked[row_ids[remaining[pick_position]]] = True
+        picked_sum = picked_sum + vectors[remaining.pop(pick_position)]
+        field = relevance_field - 2 * (1 - weight) * picked_sum
     gains = ranking.gain[0, :k].double().cpu().numpy()
-    kind = candidates.matrix.duplicate_of.cpu().numpy()[rows]
-    sure = _told_apart(gains, kind, k, CLOSE * float(np.abs(gains).max()))
-    return questions + ([undecidable(candidates, range(sure, k))] if sure < k else [])
+    groups = candidates.matrix.duplicate_of.cpu().numpy()[row_ids]
+    n_distinct = _count_distinct(gains, groups, k, GAIN_TOLERANCE * float(np.abs(gains).max()))
+    return questions + ([leave_undecided(candidates, range(n_distinct, k))] if n_distinct < k else [])
 
 
-def of_residual(candidates: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
-    """Whether weights that rebuild the query from the candidates do so from the corpus: u·(v − Uᵀw) ≤ λ₁ outside.
+def ask_elastic_net(candidates: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
+    """Ask if weights that rebuild the query from the candidates do so from the corpus: u·(v − Uᵀw) ≤ λ₁ outside.
 
     weights: all members with their weights; answer: what was returned, of which documents without a weight are
-    `filled` in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
+    filled in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
     documents too close to λ₁ to say that they have none, and all where there may be several minimisers.
     """
-    info, returned = weights.info[0], len(answer.rows())
+    info, n_returned = weights.info[0], len(answer.rows())
     rows = [row for row, gain in zip(weights.rows(), weights.gain[0].tolist(), strict=False) if gain > 0]
-    own = weights.gain[0, : len(rows)].double().cpu().numpy()
-    every = candidates.vectors.double().cpu().numpy()
-    residual = query_of(candidates) - own @ every[rows]
-    apart, off = _uncertainty(candidates, every[rows], info)
-    kind, along = candidates.matrix.duplicate_of.cpu().numpy(), every @ residual
-    member = np.isin(kind, kind[rows])
-    if not math.isfinite(off) or (np.abs(along[~member] - info["l1"]) <= off).any():
-        return [undecidable(candidates, range(max(1, returned)))]
-    sure = _told_apart(np.append(own, 0.0), np.append(kind[rows], -1), min(len(rows), returned), apart)
+    weight_values = weights.gain[0, : len(rows)].double().cpu().numpy()
+    all_vectors = candidates.vectors.double().cpu().numpy()
+    residual = query_vector(candidates) - weight_values @ all_vectors[rows]
+    weight_gap, dual_gap = _bound_uncertainty(candidates, all_vectors[rows], info)
+    groups, residual_products = candidates.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
+    is_member = np.isin(groups, groups[rows])
+    if not math.isfinite(dual_gap) or (np.abs(residual_products[~is_member] - info["l1"]) <= dual_gap).any():
+        return [leave_undecided(candidates, range(max(1, n_returned)))]
+    n_distinct = _count_distinct(
+        np.append(weight_values, 0.0), np.append(groups[rows], -1), min(len(rows), n_returned), weight_gap
+    )
     limit = info["l1"]
-    if filled and sure == len(rows) < returned:
-        left = np.setdiff1d(np.arange(len(every)), rows)
-        rest = left[np.argsort(-along[left], kind="stable")]
-        sure += _told_apart(along[rest], kind[rest], returned - len(rows), off)
-        limit = min(limit, limit + float(answer.gain[0, returned - 1]))
-    elif filled and returned < answer.index.shape[1]:
+    if filled and n_distinct == len(rows) < n_returned:
+        unweighted_rows = np.setdiff1d(np.arange(len(all_vectors)), rows)
+        fill_order = unweighted_rows[np.argsort(-residual_products[unweighted_rows], kind="stable")]
+        n_distinct += _count_distinct(
+            residual_products[fill_order], groups[fill_order], n_returned - len(rows), dual_gap
+        )
+        limit = min(limit, limit + float(answer.gain[0, n_returned - 1]))
+    elif filled and n_returned < answer.index.shape[1]:
         limit = -np.inf
-    doubtful = [undecidable(candidates, range(sure, returned))] if sure < returned else []
-    return [LinearQuestion(residual, limit - off, frozenset(range(max(1, returned)))), *doubtful]
+    open_questions = [leave_undecided(candidates, range(n_distinct, n_returned))] if n_distinct < n_returned else []
+    return [LinearQuestion(residual, limit - dual_gap, frozenset(range(max(1, n_returned)))), *open_questions]
 
 
-def _told_apart(values: np.ndarray, kind: np.ndarray, count: int, apart: float) -> int:
-    """How many of the first `count` values, descending, are larger by `apart` than the next one of another kind."""
-    ends = np.append(np.flatnonzero(kind[1:] != kind[:-1]) + 1, len(kind))
-    after = np.append(values, -np.inf)[ends[np.searchsorted(ends, np.arange(count), side="right")]]
-    close = np.flatnonzero(~(values[:count] - after > apart))
-    return int(close[0]) if len(close) else count
+def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_gap: float) -> int:
+    """Count leading values that exceed the next one of another group by more than `min_gap`."""
+    group_ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
+    next_values = np.append(values, -np.inf)[group_ends[np.searchsorted(group_ends, np.arange(n_values), side="right")]]
+    close_positions = np.flatnonzero(~(values[:n_values] - next_values > min_gap))
+    return int(close_positions[0]) if len(close_positions) else n_values
 
 
-def _uncertainty(candidates: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
-    """How far apart weights have to be, and u·(v − Uᵀw) from λ₁, that two minimisers found by the solver agree on them.
+def _bound_uncertainty(candidates: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
+    """Return how far apart weights have to be, and u·(v − Uᵀw) from λ₁, that two solver runs agree on their order.
 
     λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve G w = c − λ₁ for the members'
     Gram matrix G up to the residual; not finite where G says nothing.
     """
-    longest, scale = candidates.max_norm, candidates.max_norm * float(np.linalg.norm(query_of(candidates)))
+    max_norm, scale = candidates.max_norm, candidates.max_norm * float(np.linalg.norm(query_vector(candidates)))
     if not len(members):
-        return 0.0, CLOSE * scale
+        return 0.0, GAIN_TOLERANCE * scale
     if info["l2"] > 0:
         if info["gap"] is None:
             return math.inf, math.inf
-        error = math.sqrt(2 * info["gap"])
-        return 4 * error / math.sqrt(info["l2"]), max(CLOSE * scale, 4 * longest * error)
+        # Strong concavity of the dual: |ρ − ρ*|² ≤ 2 gap, hence the factor √(2 gap) for duals and 1/√λ₂ more for
+        # weights.
+        residual_error = math.sqrt(2 * info["gap"])
+        return 4 * residual_error / math.sqrt(info["l2"]), max(GAIN_TOLERANCE * scale, 4 * max_norm * residual_error)
     gram = members @ members.T
-    least = float(np.linalg.eigvalsh(gram)[0]) - len(gram) * float(np.finfo(float).eps) * float(np.trace(gram))
-    if least <= 0:
+    # The computed eigenvalue less its rounding, so that a singular Gram matrix is never taken for a regular one.
+    min_eigenvalue = float(np.linalg.eigvalsh(gram)[0]) - len(gram) * float(np.finfo(float).eps) * float(np.trace(gram))
+    if min_eigenvalue <= 0:
         return math.inf, math.inf
-    wrong = max(info["residual"], 1e-12 * scale) * math.sqrt(len(gram))
-    return 4 * wrong / least, max(CLOSE * scale, 4 * longest * wrong / math.sqrt(least))
+    dual_error = max(info["residual"], 1e-12 * scale) * math.sqrt(len(gram))
+    return 4 * dual_error / min_eigenvalue, max(
+        GAIN_TOLERANCE * scale, 4 * max_norm * dual_error / math.sqrt(min_eigenvalue)
+    )
 
 
 @dataclass(frozen=True)
@@ -237,74 +266,82 @@ class _Marginal:
     weight: float
     square: float
 
-    def values(self, z: np.ndarray) -> np.ndarray:
-        """(m,) gains at (m, t + 1)."""
-        relevance = self.weight * z[:, 0]
+    def values(self, coords: np.ndarray) -> np.ndarray:
+        """Return (m,) gains at (m, t + 1) coordinates."""
+        relevance = self.weight * coords[:, 0]
         if self.kind == NEAREST:
-            values: np.ndarray = relevance - (1 - self.weight) * z[:, 1:].max(1)
+            values: np.ndarray = relevance - (1 - self.weight) * coords[:, 1:].max(1)
             return values
-        rest = np.maximum(self.square - (z[:, 1:] ** 2).sum(1), SPENT * self.square)
-        grown: np.ndarray = relevance + (1 - self.weight) * (
-            np.log(rest) if self.kind == LOG_RESIDUAL else np.sqrt(rest)
+        residual_squares = np.maximum(self.square - (coords[:, 1:] ** 2).sum(1), SPAN_TOLERANCE * self.square)
+        gains: np.ndarray = relevance + (1 - self.weight) * (
+            np.log(residual_squares) if self.kind == LOG_RESIDUAL else np.sqrt(residual_squares)
         )
-        return grown
+        return gains
 
-    def tangent(self, z: np.ndarray) -> tuple[np.ndarray, float]:
-        """(slope, constant): gain ≤ constant + slope·z everywhere, with equality at z, (t + 1,)."""
-        slope = np.zeros(len(z))
+    def tangent(self, coords: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return (slope, constant): gain ≤ constant + slope·z, with equality at the coordinates, (t + 1,)."""
+        slope = np.zeros(len(coords))
         slope[0] = self.weight
         if self.kind == NEAREST:
-            slope[1 + z[1:].argmax()] = self.weight - 1
+            slope[1 + coords[1:].argmax()] = self.weight - 1
             return slope, 0.0
-        rest = max(self.square - float((z[1:] ** 2).sum()), SPENT * self.square)
-        steep = 1 / rest if self.kind == LOG_RESIDUAL else 0.5 / np.sqrt(rest)
-        value = np.log(rest) if self.kind == LOG_RESIDUAL else np.sqrt(rest)
-        slope[1:] = -2 * (1 - self.weight) * steep * z[1:]
+        square_left = max(self.square - float((coords[1:] ** 2).sum()), SPAN_TOLERANCE * self.square)
+        derivative = 1 / square_left if self.kind == LOG_RESIDUAL else 0.5 / np.sqrt(square_left)
+        diversity = np.log(square_left) if self.kind == LOG_RESIDUAL else np.sqrt(square_left)
+        slope[1:] = -2 * (1 - self.weight) * derivative * coords[1:]
         # Concave in the squared length s within the span: its tangent there, and s ≥ 2 z·p − |z|² for any other p.
-        constant = (1 - self.weight) * (value + steep * (float((z[1:] ** 2).sum()) + self.square - rest))
+        constant = (1 - self.weight) * (
+            diversity + derivative * (float((coords[1:] ** 2).sum()) + self.square - square_left)
+        )
         return slope, float(constant)
 
 
-def _best_tangent(marginal: _Marginal, z: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-    """The tangent with the fewest candidates above a value, of those met on the way to the highest mean of some rows.
+def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) -> tuple[np.ndarray, float]:
+    """Find a tangent with few candidates above a value, among those met by Frank–Wolfe.
 
     The gain's maximum over means of n candidates has the tangent whose n best ones are lowest on average, by duality.
     Frank–Wolfe (Jaggi 2013, §2); averages of tangents are bounds too.
     """
-    fewest, best = math.inf, marginal.tangent(z[int(marginal.values(z).argmax())])
-    for depth in DEPTHS:
-        place = len(z) - min(depth, len(z))
-        point = z[np.argpartition(marginal.values(z), place)[place:]].mean(0)
-        slopes, constants, total = np.zeros(z.shape[1]), 0.0, 0.0
-        for step in range(STEPS):
-            slope, constant = marginal.tangent(point)
-            slopes, constants, total = slopes + (step + 1) * slope, constants + (step + 1) * constant, total + step + 1
-            along = z @ slope
-            for own, raised, heights in (
-                (slope, constant, along),
-                (slopes / total, constants / total, z @ (slopes / total)),
+    min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
+    for depth in TANGENT_DEPTHS:
+        cut_rank = len(coords) - min(depth, len(coords))
+        mean_point = coords[np.argpartition(marginal.values(coords), cut_rank)[cut_rank:]].mean(0)
+        slopes, constants, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
+        for step in range(TANGENT_STEPS):
+            slope, constant = marginal.tangent(mean_point)
+            slopes, constants, total_weight = (
+                slopes + (step + 1) * slope,
+                constants + (step + 1) * constant,
+                total_weight + step + 1,
+            )
+            slope_heights = coords @ slope
+            for trial_slope, trial_constant, trial_heights in (
+                (slope, constant, slope_heights),
+                (slopes / total_weight, constants / total_weight, coords @ (slopes / total_weight)),
             ):
-                above = float((heights > value - raised).sum())
-                if above < fewest:
-                    fewest, best = above, (own, raised)
-            point = point + 2 / (step + 3) * (z[np.argpartition(along, place)[place:]].mean(0) - point)
-        if fewest < depth / 2:
+                n_above = float((trial_heights > value - trial_constant).sum())
+                if n_above < min_above:
+                    min_above, best_tangent = n_above, (trial_slope, trial_constant)
+            mean_point = mean_point + 2 / (step + 3) * (
+                coords[np.argpartition(slope_heights, cut_rank)[cut_rank:]].mean(0) - mean_point
+            )
+        if min_above < depth / 2:
             break
-    return best
+    return best_tangent
 
 
-def _span(rows: np.ndarray) -> np.ndarray:
-    """(t, d) orthonormal rows with the span of (s, d) rows, those left out that add nothing."""
-    axes = np.zeros((0, rows.shape[1]))
-    for row in rows:
-        rest = row - axes.T @ (axes @ row)
-        rest = rest - axes.T @ (axes @ rest)
-        square = float(rest @ rest)
-        if square > SPENT * float(row @ row):
-            axes = np.vstack([axes, rest / np.sqrt(square)])
-    return axes
+def _orthonormalise_rows(rows: np.ndarray) -> np.ndarray:
+    """Return (t, d) orthonormal rows with the span of (s, d) rows, skipping those that add nothing."""
+    span_axes = np.zeros((0, rows.shape[1]))
+    for vector in rows:
+        residual = vector - span_axes.T @ (span_axes @ vector)
+        residual = residual - span_axes.T @ (span_axes @ residual)
+        norm_sq = float(residual @ residual)
+        if norm_sq > SPAN_TOLERANCE * float(vector @ vector):
+            span_axes = np.vstack([span_axes, residual / np.sqrt(norm_sq)])
+    return span_axes
 
 
-def _vectors(candidates: Candidates, rows: Sequence[int]) -> np.ndarray:
-    """(len(rows), d) float64 vectors of some candidates."""
-    return candidates.vectors[list(rows)].double().cpu().numpy()
+def _gather_vectors(candidates: Candidates, row_ids: Sequence[int]) -> np.ndarray:
+    """Return (len(row_ids), d) float64 vectors of some candidates."""
+    return candidates.vectors[list(row_ids)].double().cpu().numpy()

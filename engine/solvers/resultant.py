@@ -8,123 +8,139 @@ import torch
 
 from engine.candidates import Candidates
 from engine.matrix import Matrix
-from engine.solvers.gram import make_row, problems
-from engine.solvers.jit import exactly, maxima
-from engine.solvers.largest import largest
+from engine.solvers.gram import fill_row, iterate_problems
+from engine.solvers.jit import jit_exact, jit_maxima
+from engine.solvers.largest import find_largest
 
 Array = np.ndarray
 
-SHORT = 1e-5
+CANCELLATION_SHARE = 1e-5
 """A sum's squared length below this share of its terms' squared total has lost digits: it is made from the vectors."""
-NOISE = 1e-14
+NOISE_SHARE = 1e-14
 """What is left of rows that cancel, relative to their lengths' total: it points nowhere."""
 
 
-def nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:
-    """(B, k) the most relevant, then whatever brings the sum closest to the query's direction, and the cosines."""
-    index, cosine = np.empty((c.batch, k), np.int64), np.empty((c.batch, k))
-    # Powers of two round nothing: no square overflows, and no product with a tiny query is lost.
-    scale = math.ldexp(1.0, -math.frexp(max(c.max_norm, 2.0**-100))[1])
-    points = c.queries.double()
-    exponent = torch.frexp(points.abs().amax(1, keepdim=True)).exponent
-    points = torch.ldexp(points, -exponent)
-    lengths = torch.linalg.vector_norm(points, dim=1).cpu().numpy()
-    # Scaled queries choose the same first picks.
-    for own, gram, relevance in problems(replace(c, queries=points)):
-        along = relevance if c.inner_product else gram.relevance(points[own])
-        walks(
-            gram.columns, gram.rows, gram.made, gram.squares, relevance, along, points[own].cpu().numpy(), lengths[own],
-            scale, index[own], cosine[own],
-        )  # fmt: skip
-    return index, cosine
+def select_nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:
+    """Pick (B, k) the most relevant, then whatever turns the sum closest to the query.
 
-
-@exactly
-def walks(
-    columns: Array, rows: Array, made: Array, squares: Array, relevance: Array, along: Array, points: Array,
-    lengths: Array, scale: float, index: Array, cosine: Array,
-) -> None:  # fmt: skip
-    """The picks of B problems and the cosines that they reach, (B, k).
-
-    relevance: (B, n) decides the first pick; along: (B, n) products with the queries `points`, (B, d), `lengths` long;
-    scale: every row counts times this
+    Return picks and cosines.
     """
-    n, k = relevance.shape[1], index.shape[1]
-    own, length, out, score = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    pulled, towards, total = np.empty(n), np.empty(n), np.empty(len(columns))
-    for i in range(n):
-        own[i] = squares[i] * scale * scale
-        length[i] = np.sqrt(own[i])
-    for b in range(len(index)):
-        chosen = index[b]
-        inverse = 1 / lengths[b] if lengths[b] > 0 else 0.0
+    picks, cosines = np.empty((c.batch, k), np.int64), np.empty((c.batch, k))
+    # Powers of two round nothing: no square overflows, and no product with a tiny query is lost.
+    row_scale = math.ldexp(1.0, -math.frexp(max(c.max_norm, 2.0**-100))[1])
+    scaled_queries = c.queries.double()
+    exponents = torch.frexp(scaled_queries.abs().amax(1, keepdim=True)).exponent
+    scaled_queries = torch.ldexp(scaled_queries, -exponents)
+    query_lengths = torch.linalg.vector_norm(scaled_queries, dim=1).cpu().numpy()
+    # Scaled queries choose the same first picks.
+    for block, gram, relevance in iterate_problems(replace(c, queries=scaled_queries)):
+        along = relevance if c.inner_product else gram.score_queries(scaled_queries[block])
+        walk_queries(
+            gram.columns, gram.rows, gram.filled, gram.squares, relevance, along, scaled_queries[block].cpu().numpy(),
+            query_lengths[block], row_scale, picks[block], cosines[block],
+        )  # fmt: skip
+    return picks, cosines
+
+
+@jit_exact
+def walk_queries(
+    columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, along: Array, queries: Array,
+    query_lengths: Array, row_scale: float, picks: Array, cosines: Array,
+) -> None:  # fmt: skip
+    """Write the picks of B problems and the cosines that they reach, (B, k).
+
+    relevance: (B, n) decides the first pick; along: (B, n) products with the queries, (B, d), `query_lengths` long;
+    row_scale: every row counts times this
+    """
+    n, k = relevance.shape[1], picks.shape[1]
+    scaled_sq, norms, exclusion, scores = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    pulled, unit_products, vector_sum = np.empty(n), np.empty(n), np.empty(len(columns))
+    for item in range(n):
+        scaled_sq[item] = squares[item] * row_scale * row_scale
+        norms[item] = np.sqrt(scaled_sq[item])
+    for query_id in range(len(picks)):
+        chosen = picks[query_id]
+        inverse_length = 1 / query_lengths[query_id] if query_lengths[query_id] > 0 else 0.0
         toward, square, travelled = 0.0, 0.0, 0.0
-        for i in range(n):
-            towards[i] = along[b, i] * scale * inverse
+        for item in range(n):
+            unit_products[item] = along[query_id, item] * row_scale * inverse_length
         pulled[:] = 0.0
-        out[:] = 0.0
-        for step in range(k):
-            if race(square, toward, travelled, pulled, own, length, towards, score) <= 0:
-                sum_of(columns, chosen[:step], scale, total)
-                for i in range(n):
-                    reach = travelled + length[i]
-                    if (square + 2 * pulled[i]) + own[i] <= SHORT * reach * reach:
-                        own_cosine = inverse * along_sum(columns, i, scale, total, points[b], NOISE * reach)
-                        score[i] = own_cosine * abs(own_cosine)
-            pick = largest(out, score, 1.0)[0] if step else largest(relevance[b], relevance[b], 0.0)[0]
-            chosen[step], cosine[b, step] = pick, np.copysign(np.sqrt(abs(score[pick])), score[pick])
-            out[pick] = -np.inf
-            toward += towards[pick]
-            square += 2 * pulled[pick] + own[pick]
-            travelled += length[pick]
-            if step + 1 < k:
-                make_row(columns, rows, made, pick)
-                row = rows[pick]
-                for i in range(n):
-                    pulled[i] += row[i] * scale * scale
+        exclusion[:] = 0.0
+        for rank in range(k):
+            # Where vectors nearly cancel, the squared length from inner products has lost its digits: those sums are
+            # formed from the vectors.
+            if score_sums(square, toward, travelled, pulled, scaled_sq, norms, unit_products, scores) <= 0:
+                sum_vectors(columns, chosen[:rank], row_scale, vector_sum)
+                for item in range(n):
+                    reach = travelled + norms[item]
+                    if (square + 2 * pulled[item]) + scaled_sq[item] <= CANCELLATION_SHARE * reach * reach:
+                        exact_cosine = inverse_length * cosine_of_sum(
+                            columns, item, row_scale, vector_sum, queries[query_id], NOISE_SHARE * reach
+                        )
+                        scores[item] = exact_cosine * abs(exact_cosine)
+            pick = (
+                find_largest(exclusion, scores, 1.0)[0]
+                if rank
+                else find_largest(relevance[query_id], relevance[query_id], 0.0)[0]
+            )
+            chosen[rank], cosines[query_id, rank] = pick, np.copysign(np.sqrt(abs(scores[pick])), scores[pick])
+            exclusion[pick] = -np.inf
+            toward += unit_products[pick]
+            square += 2 * pulled[pick] + scaled_sq[pick]
+            travelled += norms[pick]
+            if rank + 1 < k:
+                fill_row(columns, rows, filled, pick)
+                pick_row = rows[pick]
+                for item in range(n):
+                    pulled[item] += pick_row[item] * row_scale * row_scale
 
 
-@maxima
-def race(
-    square: float, toward: float, travelled: float, pulled: Array, own: Array, length: Array, towards: Array,
-    score: Array,
+@jit_maxima
+def score_sums(
+    square: float, toward: float, travelled: float, pulled: Array, scaled_sq: Array, norms: Array, unit_products: Array,
+    scores: Array,
 ) -> float:  # fmt: skip
-    """cos·|cos| of the query and each sum of one vector more, into `score`; at most 0 where one has lost digits.
+    """Score each sum of one vector more by cos·|cos| to the query; return at most 0 where one has lost digits.
 
     A sum of squared length `square`, `toward` the query, of vectors `travelled` long in all; pulled: (n,) its products
-    with the vectors, whose squares, lengths and ways toward the query are own, length and towards
+    with the vectors, whose squares, lengths and products with the unit query are the last arrays before `scores`
     """
-    least = np.inf
-    for i in range(len(score)):
-        y, reach = (square + 2 * pulled[i]) + own[i], travelled + length[i]
-        margin = y - SHORT * reach * reach
-        least = margin if margin < least else least
-        along = toward + towards[i]
-        score[i] = along * abs(along) / (y if y > 1e-300 else 1e-300)
-    return least
+    min_margin = np.inf
+    for item in range(len(scores)):
+        new_square, reach = (square + 2 * pulled[item]) + scaled_sq[item], travelled + norms[item]
+        margin = new_square - CANCELLATION_SHARE * reach * reach
+        min_margin = margin if margin < min_margin else min_margin
+        new_toward = toward + unit_products[item]
+        scores[item] = new_toward * abs(new_toward) / (new_square if new_square > 1e-300 else 1e-300)
+    return min_margin
 
 
-@exactly
-def sum_of(columns: Array, chosen: Array, scale: float, out: Array) -> None:
-    """The sum of some vectors, each times `scale`."""
-    out[:] = 0.0
-    for i in chosen:
-        for j in range(len(out)):
-            out[j] += columns[j, i] * scale
+@jit_exact
+def sum_vectors(columns: Array, vector_ids: Array, row_scale: float, vector_sum: Array) -> None:
+    """Sum some vectors, each times `row_scale`."""
+    vector_sum[:] = 0.0
+    for vector_id in vector_ids:
+        for axis in range(len(vector_sum)):
+            vector_sum[axis] += columns[axis, vector_id] * row_scale
 
 
-@exactly
-def along_sum(columns: Array, i: int, scale: float, others: Array, point: Array, noise: float) -> float:
-    """How far a point lies along the direction of vector i and a sum; 0 where these are no longer than their noise."""
-    square, product = 0.0, 0.0
-    for j in range(len(point)):
-        total = others[j] + columns[j, i] * scale
-        square += total * total
-        product += total * point[j]
-    return product / np.sqrt(square) if np.sqrt(square) > noise else 0.0
+@jit_exact
+def cosine_of_sum(
+    columns: Array, item: int, row_scale: float, vector_sum: Array, query: Array, noise_length: float
+) -> float:
+    """Return how far the query lies along the sum with one vector more.
+
+    0 where that is no longer than its noise.
+    """
+    norm_sq, product = 0.0, 0.0
+    for axis in range(len(query)):
+        component = vector_sum[axis] + columns[axis, item] * row_scale
+        norm_sq += component * component
+        product += component * query[axis]
+    return product / np.sqrt(norm_sq) if np.sqrt(norm_sq) > noise_length else 0.0
 
 
 def warm() -> None:
     """Compile the loops, or load what was compiled."""
-    rows = torch.eye(8)
-    nearest_sums(Candidates(rows, rows[:1], rows[:1], Matrix(rows)), 2)
+    identity = torch.eye(8)
+    select_nearest_sums(Candidates(identity, identity[:1], identity[:1], Matrix(identity)), 2)

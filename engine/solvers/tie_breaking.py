@@ -8,93 +8,107 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Exact = Callable[[Tensor, Tensor], Tensor]
+ExactScorer = Callable[[Tensor, Tensor], Tensor]
 """(m,) float64 scores at flat (problem, candidate) pairs."""
 
-CROWD = 64
+MAX_CONTENDERS = 64
 """With more contenders than this a problem, exact duplicates are looked for before anything is scored again."""
-MARGIN = 16
-"""How many runners-up `ranked` fetches at first: enough unless near-ties abound."""
+N_RUNNERS_UP = 16
+"""How many runners-up `rank_exactly` fetches at first: enough unless near-ties abound."""
 
 
-def best(
-    score: Tensor, error: Tensor, exact: Exact, twins: Callable[[], Tensor | None] = lambda: None
-) -> tuple[Tensor, Tensor]:
-    """The best candidate of each problem.
+def find_best(
+    scores: Tensor, errors: Tensor, score_exactly: ExactScorer,
+    find_duplicates: Callable[[], Tensor | None] = lambda: None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Find the best candidate of each problem.
 
-    score: (B, n), −inf where a candidate is out; error: (B,) bound on the error of a score, or (B, n) on each;
-    twins: gives (n,) the lowest candidate that is exactly alike, asked only when very many tie. Returns the winners,
-    (B,) int64, and which problems needed float64, (B,) bool.
+    scores: (B, n), −inf where a candidate is out; errors: (B,) bound on the error of a score, or (B, n) on each;
+    find_duplicates: gives (n,) the lowest candidate that is exactly alike, called only when very many tie. Returns the
+    winners, (B,) int64, and which problems needed float64, (B,) bool.
     """
-    if error.ndim == 1 and score.shape[1] > 1 and not bool((error < 0).any()):
-        top, index = score.topk(2, dim=1)
-        undecided = top[:, 0] - top[:, 1] <= 2 * error
-        best_, surest = index[:, 0], (top[:, 0] - error).unsqueeze(1)
+    if errors.ndim == 1 and scores.shape[1] > 1 and not bool((errors < 0).any()):
+        top_two, top_rows = scores.topk(2, dim=1)
+        # Scores further apart than the sum of both errors cannot change places.
+        is_undecided = top_two[:, 0] - top_two[:, 1] <= 2 * errors
+        best_ids, guaranteed_score = top_rows[:, 0], (top_two[:, 0] - errors).unsqueeze(1)
     else:
-        best_ = score.max(dim=1).indices
-        surest = (score - (error if error.ndim == 2 else error.unsqueeze(1))).amax(1, keepdim=True)
-        undecided = torch.ones_like(best_, dtype=torch.bool)
-    problems = undecided.nonzero().flatten()
+        best_ids = scores.max(dim=1).indices
+        guaranteed_score = (scores - (errors if errors.ndim == 2 else errors.unsqueeze(1))).amax(1, keepdim=True)
+        is_undecided = torch.ones_like(best_ids, dtype=torch.bool)
+    problems = is_undecided.nonzero().flatten()
     if not len(problems):
-        return best_, undecided
+        return best_ids, is_undecided
     # A contender may reach what the surest candidate has for certain; the top score is always one.
-    reach = score[problems] + (error[problems] if error.ndim == 2 else error[problems].unsqueeze(1))
-    open_ = reach >= surest[problems]
-    undecided[problems] = open_.sum(1, dtype=torch.int32) > 1  # in int64 the sum costs twenty times as much
-    left = undecided[problems]
-    if bool(left.any()):
-        best_[undecided] = decide(open_[left], exact, twins, problems[left])
-    return best_, undecided
+    reach = scores[problems] + (errors[problems] if errors.ndim == 2 else errors[problems].unsqueeze(1))
+    open_ = reach >= guaranteed_score[problems]
+    is_undecided[problems] = open_.sum(1, dtype=torch.int32) > 1  # in int64 the sum costs twenty times as much
+    is_still_open = is_undecided[problems]
+    if bool(is_still_open.any()):
+        best_ids[is_undecided] = break_ties(
+            open_[is_still_open], score_exactly, find_duplicates, problems[is_still_open]
+        )
+    return best_ids, is_undecided
 
 
-def decide(
-    open_: Tensor, exact: Exact, twins: Callable[[], Tensor | None] = lambda: None, problems: Tensor | None = None
-) -> Tensor:
-    """(A,) the best of the contenders of some problems, the lowest row of equals.
+def break_ties(
+    open_: Tensor, score_exactly: ExactScorer, find_duplicates: Callable[[], Tensor | None] = lambda: None,
+    problems: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Return (A,) the best of the contenders of some problems, the lowest row of equals.
 
-    open_: (A, n) bool, at least one a problem; problems: (A,) their numbers, as `exact` takes them.
+    The first argument: (A, n) bool, at least one a problem; problems: (A,) their numbers, as `score_exactly` takes
+    them.
     """
-    batch, candidate = open_.nonzero(as_tuple=True)
-    contenders = open_.sum(1)
-    if len(candidate) > CROWD * len(open_) and (alike := twins()) is not None:
+    problem, doc_ids = open_.nonzero(as_tuple=True)
+    n_contenders = open_.sum(1)
+    if len(doc_ids) > MAX_CONTENDERS * len(open_) and (duplicate_of := find_duplicates()) is not None:
         # The lowest candidate of each kind in each problem, and how many each problem has.
-        kind = torch.unique(batch * len(alike) + alike[candidate], return_inverse=True)[1]
-        at = torch.arange(len(kind), device=kind.device)
-        lowest = torch.zeros_like(at)[: int(kind.max()) + 1].scatter_reduce(0, kind, at, "amin", include_self=False)
-        kept = lowest.sort().values
-        batch, candidate, contenders = batch[kept], candidate[kept], torch.bincount(batch[kept], minlength=len(open_))
-    value = exact(batch if problems is None else problems[batch], candidate)
+        kind_ids = torch.unique(problem * len(duplicate_of) + duplicate_of[doc_ids], return_inverse=True)[1]
+        positions = torch.arange(len(kind_ids), device=kind_ids.device)
+        lowest_position = torch.zeros_like(positions)[: int(kind_ids.max()) + 1].scatter_reduce(
+            0, kind_ids, positions, "amin", include_self=False
+        )
+        first_positions = lowest_position.sort().values
+        problem, doc_ids, n_contenders = (
+            problem[first_positions],
+            doc_ids[first_positions],
+            torch.bincount(problem[first_positions], minlength=len(open_)),
+        )
+    exact_scores = score_exactly(problem if problems is None else problems[problem], doc_ids)
     # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
-    order = value.argsort(descending=True, stable=True)
-    order = order[batch[order].argsort(stable=True)]
-    return candidate[order[contenders.cumsum(0) - contenders]]
+    score_order = exact_scores.argsort(descending=True, stable=True)
+    score_order = score_order[problem[score_order].argsort(stable=True)]
+    return doc_ids[score_order[n_contenders.cumsum(0) - n_contenders]]
 
 
-def ranked(score: Tensor, k: int, error: Tensor, exact: Exact, all_: bool = True) -> tuple[Tensor, Tensor]:
-    """The k best candidates of each problem, best first.
+def rank_exactly(
+    scores: Tensor, k: int, errors: Tensor, score_exactly: ExactScorer, rescore_all: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Return (B, k) int64 the k best candidates of each problem, best first, and their (B, k) float64 scores.
 
-    score: (B, n) with k ≤ n; error: (B,); all_: score all of them again in float64, else only those whose order is open
-    otherwise. Returns (B, k) int64 candidates and their (B, k) float64 scores.
+    scores: (B, n) with k ≤ n; errors: (B,); rescore_all: score all of them again in float64, else only those whose
+    order is open otherwise.
     """
-    n = score.shape[1]
-    width = min(n, k + MARGIN)
-    value, index = score.topk(width, dim=1)
-    reach = 2 * error.unsqueeze(1)
-    if width < n and bool((value[:, -1:] >= value[:, k - 1 : k] - reach).any()):
-        width = max(width, int((score >= value[:, k - 1 : k] - reach).sum(1).max()))
-        value, index = score.topk(width, dim=1)
-    sure = value.double()
+    n = scores.shape[1]
+    n_fetched = min(n, k + N_RUNNERS_UP)
+    top_scores, row_ids = scores.topk(n_fetched, dim=1)
+    tie_width = 2 * errors.unsqueeze(1)
+    if n_fetched < n and bool((top_scores[:, -1:] >= top_scores[:, k - 1 : k] - tie_width).any()):
+        n_fetched = max(n_fetched, int((scores >= top_scores[:, k - 1 : k] - tie_width).sum(1).max()))
+        top_scores, row_ids = scores.topk(n_fetched, dim=1)
+    exact_scores = top_scores.double()
     # Whoever is further than twice the error from both neighbours has its place.
-    near = value[:, :-1] - value[:, 1:] <= reach
-    open_ = torch.full_like(index, all_, dtype=torch.bool)
-    open_[:, 1:] |= near
-    open_[:, :-1] |= near
-    if not bool(open_.any()):
-        return index[:, :k], sure[:, :k]
-    batch, place = open_.nonzero(as_tuple=True)
-    sure[batch, place] = exact(batch, index[batch, place])
+    is_near_tie = top_scores[:, :-1] - top_scores[:, 1:] <= tie_width
+    is_open = torch.full_like(row_ids, rescore_all, dtype=torch.bool)
+    is_open[:, 1:] |= is_near_tie
+    is_open[:, :-1] |= is_near_tie
+    if not bool(is_open.any()):
+        return row_ids[:, :k], exact_scores[:, :k]
+    problem, rank_index = is_open.nonzero(as_tuple=True)
+    exact_scores[problem, rank_index] = score_exactly(problem, row_ids[problem, rank_index])
     # By row first, then by score: both sorts are stable, so the lower row goes first among equals.
-    index, order = index.sort(dim=1)
-    sure = sure.gather(1, order)
-    order = sure.argsort(dim=1, descending=True, stable=True)[:, :k]
-    return index.gather(1, order), sure.gather(1, order)
+    row_ids, row_order = row_ids.sort(dim=1)
+    exact_scores = exact_scores.gather(1, row_order)
+    row_order = exact_scores.argsort(dim=1, descending=True, stable=True)[:, :k]
+    return row_ids.gather(1, row_order), exact_scores.gather(1, row_order)

@@ -14,14 +14,14 @@ from engine.evaluation.sweep.compute import embedded
 from engine.evaluation.sweep.sweep import several
 from engine.matrix import products
 from engine.progress import Progress, Stop, stoppable
-from engine.selection.nnn import PAPER
-from engine.solvers.elastic_net.path import LEAST, WeightPath, regularization_path
+from engine.selection.nnn import PAPER_PENALTIES
+from engine.solvers.elastic_net.path import MIN_L1, WeightPath, regularization_path
 from engine.space import Space
 from engine.stages import make_selector
 from engine.theory.elastic_net import witness
 from engine.values import Embeddings, Qrels, Queries
 
-WIDE = (0.0, *PAPER, 10.0, 100.0, 1000.0)
+WIDE = (0.0, *PAPER_PENALTIES, 10.0, 100.0, 1000.0)
 """λ₂ of the paths: the paper's grid, none, and on towards the theorem's witnesses."""
 LOWEST = 1e-3
 """Where the paths end, as a share of a query's best score."""
@@ -80,8 +80,8 @@ def success_sets(
     queries: Queries | Embeddings,
     qrels: Qrels,
     *,
-    l1: Sequence[float] = PAPER,
-    l2: Sequence[float] = PAPER,
+    l1: Sequence[float] = PAPER_PENALTIES,
+    l2: Sequence[float] = PAPER_PENALTIES,
     path_l2: Sequence[float] = WIDE,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -113,7 +113,7 @@ def success_sets(
     for b, own in enumerate(wanted):
         watch(b, len(wanted), "following paths")
         one = problem(c, b)
-        lowest = max(LEAST, LOWEST * float(one.relevance.max()))
+        lowest = max(MIN_L1, LOWEST * float(one.relevance.max()))
         paths[b] = [own[0] >= 0 and passes_through(regularization_path(one, level, lowest), own) for level in levels]
     return SuccessSets(
         queries=asked.ids, sizes=sizes, dense=dense, cells=cells, grid=tuple(grid), paths=paths, l2=levels,
@@ -123,7 +123,7 @@ def success_sets(
 
 def passes_through(path: WeightPath, rows: Sequence[int]) -> bool:
     """Whether exactly these rows, ascending, have a weight somewhere along a path, longer than rounding."""
-    long = path.levels[:-1] - path.levels[1:] > LEAST * path.levels[0] if len(path) else np.empty(0, bool)
+    long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
     fitting = np.flatnonzero((path.sizes == len(rows)) & long)
     return any(np.array_equal(np.sort(path.members[path.segment(int(t))]), rows) for t in fitting)
 

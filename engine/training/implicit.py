@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates, without_autocast
 from engine.matrix import GRAM_ROWS, Matrix
-from engine.solvers.elastic_net.solve import Solutions, duals, elastic_nets, only, points_of
+from engine.solvers.elastic_net.solve import Solutions, elastic_nets, residual_points, score_residuals, take_queries
 from engine.training.dataset import TrainingBatch
 
 DIRECT = 1024
@@ -47,7 +47,7 @@ def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
         return _padded(_solve(c, l1, l2), rows.device)
     # Few enough queries that the rows which they share can go by their Gram matrix.
     size = max(1, GRAM_ROWS // (2 * FIRST))
-    parts = [_solve_shared(only(c, slice(start, start + size)), l1, l2) for start in range(0, c.batch, size)]
+    parts = [_solve_shared(take_queries(c, slice(start, start + size)), l1, l2) for start in range(0, c.batch, size)]
     return _padded(Solutions.joined(parts), rows.device)
 
 
@@ -66,7 +66,7 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
         part = Matrix(c.vectors[rows], cached=len(rows) <= GRAM_ROWS)
         local = _solve(Candidates(part.vectors, c.relevance[:, rows], c.queries, part), l1, l2)
         solutions = replace(local, members=rows.numpy()[local.members], tied={})
-        score, error, exact = duals(c, points_of(c, solutions))
+        score, error, exact = score_residuals(c, residual_points(c, solutions))
         undecided = score > (l1 - error).unsqueeze(1)
         undecided[:, rows] = False
         batch, row = undecided.nonzero(as_tuple=True)

@@ -86,7 +86,7 @@ def _query(rng, rows, d):
 @contextmanager
 def routed(route):
     """Every problem goes one way."""
-    with mock.patch.object(solve, "FEWEST", 2):
+    with mock.patch.object(solve, "MIN_START_ROWS", 2):
         if route in ("rows", "codes"):
             cached = mock.patch("engine.decoder.Matrix", lambda *args, **kw: Matrix(*args, **{**kw, "cached": True}))
             with mock.patch.object(solve, "GRAM_ROWS", 0), mock.patch.object(solve, "CACHED_NUMBERS", 0):
@@ -96,7 +96,7 @@ def routed(route):
                     with cached:
                         yield
         elif route == "newton":
-            with mock.patch.object(solve, "_solved", solve._by_newton):
+            with mock.patch.object(solve, "_solve_problems", solve._solve_by_newton):
                 yield
         else:
             yield

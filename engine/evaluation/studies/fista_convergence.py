@@ -14,8 +14,8 @@ from engine.errors import ParamError
 from engine.evaluation.metrics import measure
 from engine.matrix import products
 from engine.params import checked
-from engine.solvers.elastic_net.decode import reconstruct, top
-from engine.solvers.elastic_net.fista import as_solutions, iterates
+from engine.solvers.elastic_net.decode import reconstruct, take_largest_weights
+from engine.solvers.elastic_net.fista import certify_iterate, iterate_fista
 from engine.solvers.elastic_net.solve import Solutions
 from engine.space import Space
 from engine.stages import make, spec_of
@@ -89,14 +89,14 @@ def _reached(
     info = exact.info
     yield row(None, exact, np.array([i["residual"] for i in info]), np.array([i["support"] for i in info]))
     first = torch.full((c.batch,), l1, dtype=torch.float64, device=c.queries.device)
-    weights, done = iterates(c, first, l2), 0
+    weights, done = iterate_fista(c, first, l2), 0
     for step in steps:
         solutions = _after(c, weights, step - done, first, l2)
         done = step
-        yield row(step, Ranking(*top(solutions, k, c), info), solutions.residual, solutions.counts)
+        yield row(step, Ranking(*take_largest_weights(solutions, k, c), info), solutions.residual, solutions.counts)
 
 
 @without_autocast
 def _after(c: Candidates, weights: Iterator[torch.Tensor], steps: int, l1: torch.Tensor, l2: float) -> Solutions:
     weight = next(islice(weights, steps - 1, None))
-    return as_solutions(c, weight, l1.cpu().numpy(), l2, 0)
+    return certify_iterate(c, weight, l1.cpu().numpy(), l2, 0)

@@ -7,378 +7,435 @@ Gram matrix plus ridge; `standing[j]` says whether j is out, in, or depends on t
 
 import numpy as np
 
-from engine.solvers.elastic_net.rounding import EXTRA, LOST, SUMMED, TINY, UNIT
-from engine.solvers.jit import compiled
+from engine.solvers.elastic_net.rounding import EPS, EXTRA, SUM_FACTOR, SUM_LOSS, TINY
+from engine.solvers.jit import jit_reassociating
 
 OUT, IN, DEPENDENT = 0, 1, 2
-DONE, FULL, CROWDED, STUCK = 0, 1, 2, 3
-NONE, NOBODY = np.int64(0), np.int64(-1)
+DONE, FACTOR_FULL, COLUMNS_FULL, STUCK = 0, 1, 2, 3
+INT_ZERO, NO_MEMBER = np.int64(0), np.int64(-1)
 """Typed, as the compiler makes another version for each literal number."""
-MOST = 512
+MAX_ACTIVE = 512
 """Room for an active set: beyond, Newton steps in the dimension of the vectors are faster, where there is a ridge."""
-PIVOT = 1e-12
+PIVOT_TOLERANCE = 1e-12
 """A member whose squared distance to the span of the others is less, of its square, depends on them: float64 noise."""
-TIE = 1e-4
+TIE_TOLERANCE = 1e-4
 """Duals that differ by less, of the tolerance, are equal: the lowest member enters."""
-ADDED = 64
+VIEW_GROWTH = 64
 """The view of a Gram matrix grows by so many at a time."""
 
 
-@compiled
-def dot(a, b, n):
-    total = 0.0
-    for i in range(n):
-        total += a[i] * b[i]
-    return total
+@jit_reassociating
+def dot_product(first_vector, second_vector, length):
+    product = 0.0
+    for index in range(length):
+        product += first_vector[index] * second_vector[index]
+    return product
 
 
-@compiled
-def enter(factor, k, chosen, column, square, ridge):
-    """Extend the factor by a member; False where it depends on the others. Row k then holds L⁻¹ of its column."""
-    new = factor[k]
-    for i in range(k):
-        row = factor[i]
-        new[i] = (column[chosen[i]] - dot(row, new, i)) / row[i]
-    pivot = square + ridge - dot(new, new, k)
-    if pivot <= PIVOT * (square + ridge):
+@jit_reassociating
+def append_row(factor, n_active, active, column, square, ridge):
+    """Extend the factor by a member, whose L⁻¹ column becomes row n_active.
+
+    Return False where it depends on the others.
+    """
+    new_row = factor[n_active]
+    for index in range(n_active):
+        factor_row = factor[index]
+        new_row[index] = (column[active[index]] - dot_product(factor_row, new_row, index)) / factor_row[index]
+    # The new row is the forward substitution of the Gram column; the pivot is the squared distance of the member to the
+    # span of the others, plus the ridge.
+    pivot = square + ridge - dot_product(new_row, new_row, n_active)
+    if pivot <= PIVOT_TOLERANCE * (square + ridge):
         return False
-    new[k] = np.sqrt(pivot)
+    new_row[n_active] = np.sqrt(pivot)
     return True
 
 
-@compiled
-def leave(factor, k, place):
-    """Take a member out of the factor of k: its row goes, and rotations make the rest triangular again."""
-    for i in range(place, k - 1):
-        for j in range(i + 2):
-            factor[i, j] = factor[i + 1, j]
-    for c in range(place, k - 1):
-        a, b = factor[c, c], factor[c, c + 1]
-        length = np.sqrt(a * a + b * b)
-        cos, sin = a / length, b / length
-        factor[c, c], factor[c, c + 1] = length, 0.0
-        for i in range(c + 1, k - 1):
-            x, y = factor[i, c], factor[i, c + 1]
-            factor[i, c] = cos * x + sin * y
-            factor[i, c + 1] = cos * y - sin * x
+@jit_reassociating
+def remove_row(factor, n_active, removed_index):
+    """Delete one row of the factor; Givens rotations make the remaining rows triangular again."""
+    for row_id in range(removed_index, n_active - 1):
+        for column_index in range(row_id + 2):
+            factor[row_id, column_index] = factor[row_id + 1, column_index]
+    for pivot in range(removed_index, n_active - 1):
+        diagonal, off_diagonal = factor[pivot, pivot], factor[pivot, pivot + 1]
+        hypotenuse = np.sqrt(diagonal * diagonal + off_diagonal * off_diagonal)
+        cosine, sine = diagonal / hypotenuse, off_diagonal / hypotenuse
+        factor[pivot, pivot], factor[pivot, pivot + 1] = hypotenuse, 0.0
+        for row_id in range(pivot + 1, n_active - 1):
+            pivot_entry, next_entry = factor[row_id, pivot], factor[row_id, pivot + 1]
+            factor[row_id, pivot] = cosine * pivot_entry + sine * next_entry
+            factor[row_id, pivot + 1] = cosine * next_entry - sine * pivot_entry
 
 
-@compiled
-def down(factor, k, x):
-    """x ← L⁻¹ x."""
-    for i in range(k):
-        x[i] = (x[i] - dot(factor[i], x, i)) / factor[i, i]
+@jit_reassociating
+def solve_lower(factor, n_active, vector):
+    """Solve x ← L⁻¹ x."""
+    for row_id in range(n_active):
+        vector[row_id] = (vector[row_id] - dot_product(factor[row_id], vector, row_id)) / factor[row_id, row_id]
 
 
-@compiled
-def up(factor, k, x):
-    """x ← L⁻ᵀ x."""
-    for back in range(k):
-        i = k - 1 - back
-        row = factor[i]
-        x[i] /= row[i]
-        value = x[i]
-        for j in range(i):
-            x[j] -= row[j] * value
+@jit_reassociating
+def solve_upper(factor, n_active, vector):
+    """Solve x ← L⁻ᵀ x."""
+    for n_solved in range(n_active):
+        row_id = n_active - 1 - n_solved
+        factor_row = factor[row_id]
+        vector[row_id] /= factor_row[row_id]
+        solved_entry = vector[row_id]
+        for column_index in range(row_id):
+            vector[column_index] -= factor_row[column_index] * solved_entry
 
 
-@compiled
-def drop(factor, k, chosen, weight, standing, place):
-    """Take a member out of the active set; the new size. What depended on it may be free now."""
-    leave(factor, k, place)
-    standing[chosen[place]] = OUT
-    for i in range(place, k - 1):
-        chosen[i], weight[i] = chosen[i + 1], weight[i + 1]
-    for j in range(len(standing)):
-        if standing[j] == DEPENDENT:
-            standing[j] = OUT
-    return k - 1
+@jit_reassociating
+def drop_member(factor, n_active, active, weights, status, removed_index):
+    """Take a member out of the active set, free all that depended on it, and return the new size."""
+    remove_row(factor, n_active, removed_index)
+    status[active[removed_index]] = OUT
+    for index in range(removed_index, n_active - 1):
+        active[index], weights[index] = active[index + 1], weights[index + 1]
+    for member in range(len(status)):
+        if status[member] == DEPENDENT:
+            status[member] = OUT
+    return n_active - 1
 
 
-@compiled
-def duals(columns, slot, score, chosen, weight, k, view, m, c):
-    """c ← score − Gram · weights for the first m members of view; all of them, where m is N."""
-    n = len(score)
-    if m == n:
-        for j in range(n):
-            c[j] = score[j]
-        for i in range(k):
-            column, w = columns[slot[chosen[i]]], weight[i]
-            for j in range(n):
-                c[j] -= column[j] * w
+@jit_reassociating
+def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_view, dual_of):
+    """Compute c = score − Gram · weights for the viewed members.
+
+    The first n_view of `viewed`, or all members where n_view = N.
+    """
+    n_members = len(scores)
+    if n_view == n_members:
+        for member in range(n_members):
+            dual_of[member] = scores[member]
+        for index in range(n_active):
+            column, weight = columns[slots[active[index]]], weights[index]
+            for member in range(n_members):
+                dual_of[member] -= column[member] * weight
         return
-    for v in range(m):
-        c[view[v]] = score[view[v]]
-    for i in range(k):
-        column, w = columns[slot[chosen[i]]], weight[i]
-        for v in range(m):
-            c[view[v]] -= column[view[v]] * w
+    for v in range(n_view):
+        dual_of[viewed[v]] = scores[viewed[v]]
+    for index in range(n_active):
+        column, weight = columns[slots[active[index]]], weights[index]
+        for v in range(n_view):
+            dual_of[viewed[v]] -= column[viewed[v]] * weight
 
 
-@compiled
-def refactor(columns, slot, chosen, weight, k, standing, ridge, factor):
-    """The factor of the active set anew; members that turn out to depend on others leave. Returns the size."""
-    kept = NONE
-    for i in range(k):
-        j = chosen[i]
-        column = columns[slot[j]]
-        if enter(factor, kept, chosen, column, column[j], ridge):
-            chosen[kept], weight[kept] = j, weight[i]
-            kept += 1
+@jit_reassociating
+def refactorise(columns, slots, active, weights, n_active, status, ridge, factor):
+    """Rebuild the factor for another ridge; members that now depend on others leave. Returns the new size."""
+    n_independent = INT_ZERO
+    for index in range(n_active):
+        member = active[index]
+        column = columns[slots[member]]
+        if append_row(factor, n_independent, active, column, column[member], ridge):
+            active[n_independent], weights[n_independent] = member, weights[index]
+            n_independent += 1
         else:
-            standing[j] = OUT
-    return kept
+            status[member] = OUT
+    return n_independent
 
 
-@compiled
-def fetch(columns, slot, rows, used, m, j):
-    """Fill the column of member j over the first m from the rows, (m, d); the slots used then."""
-    column, own = columns[used], rows[j]
-    for i in range(m):
-        column[i] = dot(rows[i], own, len(own))
-    slot[j] = used
+@jit_reassociating
+def fill_column(columns, slots, rows, used, n, member):
+    """Fill the Gram column of a member over the first rows; return the number of columns then in use."""
+    column, member_row = columns[used], rows[member]
+    for row_id in range(n):
+        column[row_id] = dot_product(rows[row_id], member_row, len(member_row))
+    slots[member] = used
     return used + 1
 
 
-@compiled
-def relax(factor, k, chosen, weight, standing, score, l1, z):
-    """Move to the minimiser on the active set, dropping whoever would become negative on the way; the new size."""
-    while k:
-        for i in range(k):
-            z[i] = score[chosen[i]] - l1
-        down(factor, k, z)
-        up(factor, k, z)
-        step, place = 1.0, NOBODY
-        for i in range(k):
-            if z[i] <= 0.0:
-                reach = weight[i] / (weight[i] - z[i]) if weight[i] > z[i] else 0.0
-                if place < 0 or reach < step:
-                    step, place = reach, i
-        if place < 0:
-            for i in range(k):
-                weight[i] = z[i]
-            return k
-        for i in range(k):
-            weight[i] += step * (z[i] - weight[i])
-        k = drop(factor, k, chosen, weight, standing, place)
-    return k
+@jit_reassociating
+def relax_support(factor, n_active, active, weights, status, scores, l1, minimiser):
+    """Move to the minimiser on the active set, dropping members that would become negative.
 
-
-@compiled
-def swap(factor, k, chosen, weight, standing, column, square, ridge, j, z):
-    """Let j in where it is a combination of members: weight flows from them to j until one runs dry. The new size."""
-    for i in range(k):
-        z[i] = factor[k, i]
-    up(factor, k, z)
-    flow, place = np.inf, NOBODY
-    for i in range(k):
-        if z[i] > 1e-12 and weight[i] < flow * z[i]:
-            flow, place = weight[i] / z[i], i
-    if place < 0:
-        standing[j] = DEPENDENT
-        return k
-    for i in range(k):
-        weight[i] -= flow * z[i]
-    k = drop(factor, k, chosen, weight, standing, place)
-    if not enter(factor, k, chosen, column, square, ridge):
-        standing[j] = DEPENDENT
-        return k
-    chosen[k], weight[k], standing[j] = j, flow, IN
-    return k + 1
-
-
-@compiled
-def minimise(columns, slot, used, rows, score, view, m, l1, l2, tolerance, chosen, weight, k, standing, factor, z, c):
-    """The minimiser over the first m members of view, from where the active set stands.
-
-    Lawson and Hanson's method: relax, then let the largest violated dual in. Returns (size, slots used, state): DONE;
-    FULL or CROWDED, where factor or columns have no room; STUCK, after far too many steps.
+    Return the new size.
     """
-    j = NOBODY
-    k = relax(factor, k, chosen, weight, standing, score, l1, z)
-    for _ in range(50 * m + 500):
-        duals(columns, slot, score, chosen, weight, k, view, m, c)
-        best, j = l1 + tolerance, NOBODY
-        for v in range(m):
-            i = view[v]
-            if standing[i] == OUT and c[i] > best:
-                best, j = c[i], i
-        if j < 0:
-            return k, used, DONE
-        for v in range(m):
-            i = view[v]
-            if i < j and standing[i] == OUT and c[i] > l1 + tolerance and c[i] >= best - TIE * tolerance:
-                j = i
-        if k + 1 >= len(factor):
-            return k, used, FULL
-        if slot[j] < 0:
+    while n_active:
+        # On the support the conditions are linear: (G + λ₂ I) w = score − λ₁, solved by the Cholesky factor.
+        for index in range(n_active):
+            minimiser[index] = scores[active[index]] - l1
+        solve_lower(factor, n_active, minimiser)
+        solve_upper(factor, n_active, minimiser)
+        # Go from the feasible weights toward the minimiser as far as all stay non-negative: the first weight to reach 0
+        # blocks, and its member leaves.
+        step_size, blocking_index = 1.0, NO_MEMBER
+        for index in range(n_active):
+            if minimiser[index] <= 0.0:
+                allowed_step = (
+                    weights[index] / (weights[index] - minimiser[index]) if weights[index] > minimiser[index] else 0.0
+                )
+                if blocking_index < 0 or allowed_step < step_size:
+                    step_size, blocking_index = allowed_step, index
+        if blocking_index < 0:
+            for index in range(n_active):
+                weights[index] = minimiser[index]
+            return n_active
+        for index in range(n_active):
+            weights[index] += step_size * (minimiser[index] - weights[index])
+        n_active = drop_member(factor, n_active, active, weights, status, blocking_index)
+    return n_active
+
+
+@jit_reassociating
+def swap_member(factor, n_active, active, weights, status, column, square, ridge, entering, coefs):
+    """Admit a member that is a combination of others; return the new size.
+
+    Weight moves from them to it until one of them has none.
+    """
+    for index in range(n_active):
+        coefs[index] = factor[n_active, index]
+    solve_upper(factor, n_active, coefs)
+    # The refused row of the factor gives the combination. Along it the fit does not change and Σw falls, so weight
+    # moves until the first giver is empty; without a giver nothing can improve.
+    moved_weight, emptied_index = np.inf, NO_MEMBER
+    for index in range(n_active):
+        if coefs[index] > 1e-12 and weights[index] < moved_weight * coefs[index]:
+            moved_weight, emptied_index = weights[index] / coefs[index], index
+    if emptied_index < 0:
+        status[entering] = DEPENDENT
+        return n_active
+    for index in range(n_active):
+        weights[index] -= moved_weight * coefs[index]
+    n_active = drop_member(factor, n_active, active, weights, status, emptied_index)
+    if not append_row(factor, n_active, active, column, square, ridge):
+        status[entering] = DEPENDENT
+        return n_active
+    active[n_active], weights[n_active], status[entering] = entering, moved_weight, IN
+    return n_active + 1
+
+
+@jit_reassociating
+def solve_active_set(
+    columns, slots, used, rows, scores, viewed, n_view, l1, l2, tolerance, active, weights, n_active, status, factor,
+    scratch, dual_of,
+):  # fmt: skip
+    """Find the minimiser over the first n_view members of `viewed`, starting from the present active set.
+
+    Lawson and Hanson's method: relax, then admit the largest violated dual. Returns (size, columns in use, state):
+    DONE; FACTOR_FULL or COLUMNS_FULL, where factor or columns have no room; STUCK, after far too many steps.
+    """
+    entering = NO_MEMBER
+    n_active = relax_support(factor, n_active, active, weights, status, scores, l1, scratch)
+    # Each round lowers the objective strictly, so no active set recurs; the cap guards against rounding alone.
+    for _ in range(50 * n_view + 500):
+        compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_view, dual_of)
+        largest_dual, entering = l1 + tolerance, NO_MEMBER
+        for index in range(n_view):
+            member = viewed[index]
+            if status[member] == OUT and dual_of[member] > largest_dual:
+                largest_dual, entering = dual_of[member], member
+        if entering < 0:
+            return n_active, used, DONE
+        # Duals within the tie tolerance count as equal, and the lowest member enters, so that rounding does not choose
+        # among copies.
+        for index in range(n_view):
+            member = viewed[index]
+            if (
+                member < entering
+                and status[member] == OUT
+                and dual_of[member] > l1 + tolerance
+                and dual_of[member] >= largest_dual - TIE_TOLERANCE * tolerance
+            ):
+                entering = member
+        if n_active + 1 >= len(factor):
+            return n_active, used, FACTOR_FULL
+        if slots[entering] < 0:
             if used == len(columns):
-                return k, used, CROWDED
-            used = fetch(columns, slot, rows, used, m, j)
-        column = columns[slot[j]]
-        if enter(factor, k, chosen, column, column[j], l2):
-            chosen[k], weight[k], standing[j] = j, 0.0, IN
-            k += 1
+                return n_active, used, COLUMNS_FULL
+            used = fill_column(columns, slots, rows, used, n_view, entering)
+        column = columns[slots[entering]]
+        if append_row(factor, n_active, active, column, column[entering], l2):
+            active[n_active], weights[n_active], status[entering] = entering, 0.0, IN
+            n_active += 1
         else:
-            k = swap(factor, k, chosen, weight, standing, column, column[j], l2, j, z)
-        k = relax(factor, k, chosen, weight, standing, score, l1, z)
-    return k, used, STUCK
+            n_active = swap_member(
+                factor, n_active, active, weights, status, column, column[entering], l2, entering, scratch
+            )
+        n_active = relax_support(factor, n_active, active, weights, status, scores, l1, scratch)
+    return n_active, used, STUCK
 
 
-@compiled
-def rounding_of(length, chosen, weight, k, l1, query, near):
-    """(share, floor): a dual less λ₁, as computed, is off by at most share · (length of its row) + floor.
+@jit_reassociating
+def bound_rounding(norms, active, weights, n_active, l1, query, overlaps):
+    """Bound the rounding of a computed dual less λ₁ as (relative, absolute).
 
-    length: of the rows; near: whether the query has a dimension in common with any; if not, every dual is exactly 0.
+    The error is at most relative · (length of the row) + absolute.
+
+    norms: lengths of the rows; overlaps: whether the query has a dimension in common with any; if not, every dual is 0.
     """
-    if not near:
+    if not overlaps:
         return 0.0, 0.0
     d = len(query)
-    size, total = np.sqrt(dot(query, query, d) + d * TINY), 1.0
-    for i in range(k):
-        size += weight[i] * length[chosen[i]]
-        total += weight[i]
-    return (d + k + EXTRA) * (UNIT * size + TINY), EXTRA * UNIT * l1 + (d + k) * TINY * total
+    # A dual is a sum of d products with a residual made of the query and n_active rows: standard forward error
+    # analysis, one rounding for each dimension and each member.
+    magnitude, weight_sum = np.sqrt(dot_product(query, query, d) + d * TINY), 1.0
+    for index in range(n_active):
+        magnitude += weights[index] * norms[active[index]]
+        weight_sum += weights[index]
+    return (d + n_active + EXTRA) * (EPS * magnitude + TINY), EXTRA * EPS * l1 + (d + n_active) * TINY * weight_sum
 
 
-@compiled
-def judge(c, m, standing, chosen, weight, k, l1, l2, length, share, floor, worst, squares):
-    """Bounds on the violation of the optimality conditions by the first m members and on the gap (0 without ridge).
+@jit_reassociating
+def bound_violation(
+    dual_of, n_members, status, active, weights, n_active, l1, l2, norms, rel_error, abs_error, worst, squares
+):
+    """Bound the violation of the optimality conditions and the duality gap (0 without ridge).
 
     Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g = c − λ₁ the duality gap is a sum of
-    squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it. share, floor: how far
-    off each g may be, as `rounding_of` says; worst, squares: what other rows add.
+    squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it. rel_error, abs_error:
+    how far off each g may be, as `bound_rounding` says; worst, squares: what other rows add.
     """
-    for j in range(m):
-        over = c[j] - l1 + share * length[j] + floor
-        if over > 0.0 and standing[j] != IN:
-            worst = max(worst, over)
-            squares += over * over
-    for i in range(k):
-        j, pull = chosen[i], l2 * weight[i]
-        error, g = share * length[j] + floor + EXTRA * UNIT * pull, c[j] - l1
-        off = abs(g - pull) + error
-        worst = max(worst, off)
+    for member in range(n_members):
+        violation = dual_of[member] - l1 + rel_error * norms[member] + abs_error
+        if violation > 0.0 and status[member] != IN:
+            worst = max(worst, violation)
+            squares += violation * violation
+    # On the support both signs of g − λ₂ w violate the condition.
+    for index in range(n_active):
+        member, ridge_pull = active[index], l2 * weights[index]
+        dual_error, excess = rel_error * norms[member] + abs_error + EXTRA * EPS * ridge_pull, dual_of[member] - l1
+        deviation = abs(excess - ridge_pull) + dual_error
+        worst = max(worst, deviation)
         # a² − b² as (a − b)(a + b), which does not cancel.
-        squares += (pull + 2 * error) * (pull - 2 * g) if g < -error else off * off
-    return worst, (SUMMED * squares + LOST) / (2 * l2) if l2 > 0 and worst > 0 else 0.0
+        squares += (
+            (ridge_pull + 2 * dual_error) * (ridge_pull - 2 * excess) if excess < -dual_error else deviation * deviation
+        )
+    return worst, (SUM_FACTOR * squares + SUM_LOSS) / (2 * l2) if l2 > 0 and worst > 0 else 0.0
 
 
-@compiled
-def copied(weight, k, l1, l2, slack):
-    """Rows off the support whose dual is not above this are no copies of members, whose duals are λ₁ + λ₂ w."""
-    least = np.inf
-    for i in range(k):
-        least = min(least, weight[i])
-    return l1 + l2 * least - slack if k else np.inf
+@jit_reassociating
+def copy_cutoff_of(weights, n_active, l1, l2, tolerance):
+    """Return the dual below which a row off the support is no copy of a member, whose dual is λ₁ + λ₂ w."""
+    smallest_weight = np.inf
+    for index in range(n_active):
+        smallest_weight = min(smallest_weight, weights[index])
+    return l1 + l2 * smallest_weight - tolerance if n_active else np.inf
 
 
-@compiled
-def grown(array, used, more):
-    """The array with room for `more` entries beyond the `used` ones."""
-    if used + more <= len(array):
+@jit_reassociating
+def ensure_room(array, n_used, n_more):
+    """Return the array, or a larger copy of it, with room for `n_more` entries beyond the `n_used` ones."""
+    if n_used + n_more <= len(array):
         return array
-    larger = np.empty(2 * (used + more), array.dtype)
-    for i in range(used):
-        larger[i] = array[i]
+    larger = np.empty(2 * (n_used + n_more), array.dtype)
+    for index in range(n_used):
+        larger[index] = array[index]
     return larger
 
 
-@compiled
-def threshold(value, count, most):
-    """A value that at least one, and at most about `most`, of the first `count` values, all above 0, reach."""
-    worst = 0.0
-    for i in range(count):
-        worst = max(worst, value[i])
-    least = worst
-    while count > most:
-        lower, reached = 0.9 * least, NONE
-        for i in range(count):
-            if value[i] >= lower:
-                reached += 1
-        if reached > most:
-            return least
-        least = lower
+@jit_reassociating
+def find_cutoff(excesses, n_violations, max_count):
+    """Return a value that at least one, and at most about `max_count`, of the first excesses, all positive, reach."""
+    largest = 0.0
+    for index in range(n_violations):
+        largest = max(largest, excesses[index])
+    cutoff = largest
+    # The cutoff falls by tenths from the largest excess until it would admit too many.
+    while n_violations > max_count:
+        lower_cutoff, n_reached = 0.9 * cutoff, INT_ZERO
+        for index in range(n_violations):
+            if excesses[index] >= lower_cutoff:
+                n_reached += 1
+        if n_reached > max_count:
+            return cutoff
+        cutoff = lower_cutoff
     return 0.0
 
 
-@compiled
-def by_gram(gram, scores, l1, l2, tolerance, first, norm, query, near, size):
-    """The minimisers for B queries at C settings of a Gram matrix at hand, in the order in which one leads to the next.
+@jit_reassociating
+def solve_by_gram(gram, scores, l1, l2, tolerances, start_members, max_norm, queries, overlaps, capacity):
+    """Solve B queries at C settings on a full Gram matrix, each setting from the one before.
 
-    gram: (n, n); scores: (B, n); l1: (B, C); l2: (C,); tolerance: (B,) what a dual may exceed l1 by; first: (B, m) the
-    members looked at first; norm: no row is longer; query: (B, d); near: (B,) whether it has a dimension in common with
-    any row; size: room for an active set.
-    Returns, for the B · C problems: ends, members, weights; ends and members of those off the support that may be
-    copies of one on it; residual; gap; states; rounds.
+    gram: (n, n); scores: (B, n); l1: (B, C); l2: (C,); tolerances: (B,) what a dual may exceed l1 by; start_members:
+    (B, m) the first view; max_norm: no row is longer; queries: (B, d); overlaps: (B,) whether a query has a dimension
+    in common with any row; capacity: room for an active set. Returns, for the B · C problems: ends, members, weights;
+    ends and members of those off the support that may be copies of one on it; residuals; gaps; states; rounds.
     """
-    queries, settings = l1.shape
-    problems, n, d = queries * settings, len(gram), query.shape[1]
+    n_queries, n_settings = l1.shape
+    n_problems, n, d = n_queries * n_settings, len(gram), queries.shape[1]
     # Filled where it is needed: to read all of a diagonal takes as long as many steps.
-    length = np.zeros(n)
-    slot, everyone, nothing = np.arange(n), np.arange(n), np.empty((0, 0))
-    view, inside, open_, value = np.empty(n, np.int64), np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)
-    standing, c, z = np.zeros(n, np.int8), np.empty(n), np.empty(n + 1)
-    chosen, weight = np.empty(n, np.int64), np.empty(n)
-    factor = np.zeros((size, size))
-    ends, members, weights, end = np.empty(problems, np.int64), np.empty(problems, np.int64), np.empty(problems), NONE
-    tie_ends, ties, tied = np.empty(problems, np.int64), np.empty(16, np.int64), NONE
-    residual, gap = np.zeros(problems), np.zeros(problems)
-    states, rounds = np.zeros(problems, np.int64), np.zeros(problems, np.int64)
-    for b in range(queries):
-        score, slack = scores[b], tolerance[b]
-        for j in range(n):
-            standing[j], inside[j] = OUT, False
-        m, k = NONE, NONE
-        for j in first[b]:
-            view[m], inside[j] = j, True
-            m += 1
-        for a in range(settings):
-            at, lower, ridge = b * settings + a, l1[b, a], l2[a]
-            if a > 0 and ridge != l2[a - 1]:
-                k = refactor(gram, slot, chosen, weight, k, standing, ridge, factor)
-            more = True
-            while more:
-                k, _, state = minimise(
-                    gram, slot, n, nothing, score, view, m, lower, ridge, slack,
-                    chosen, weight, k, standing, factor, z, c,
+    norms = np.zeros(n)
+    slots, all_rows, no_rows = np.arange(n), np.arange(n), np.empty((0, 0))
+    viewed = np.empty(n, np.int64)
+    inside = np.zeros(n, np.bool_)
+    violators = np.empty(n, np.int64)
+    excesses = np.empty(n)
+    status, dual_of, scratch = np.zeros(n, np.int8), np.empty(n), np.empty(n + 1)
+    active, weights = np.empty(n, np.int64), np.empty(n)
+    factor = np.zeros((capacity, capacity))
+    ends = np.empty(n_problems, np.int64)
+    all_members = np.empty(n_problems, np.int64)
+    all_weights = np.empty(n_problems)
+    n_out = INT_ZERO
+    tie_ends, ties, n_ties = np.empty(n_problems, np.int64), np.empty(16, np.int64), INT_ZERO
+    residuals, gaps = np.zeros(n_problems), np.zeros(n_problems)
+    states, rounds = np.zeros(n_problems, np.int64), np.zeros(n_problems, np.int64)
+    for query_id in range(n_queries):
+        score, tolerance = scores[query_id], tolerances[query_id]
+        for member in range(n):
+            status[member], inside[member] = OUT, False
+        n_view, n_active = INT_ZERO, INT_ZERO
+        for member in start_members[query_id]:
+            viewed[n_view], inside[member] = member, True
+            n_view += 1
+        for setting in range(n_settings):
+            problem, lower, ridge = query_id * n_settings + setting, l1[query_id, setting], l2[setting]
+            # The factor contains the ridge: another λ₂ needs another factor, for the weights of the setting before.
+            if setting > 0 and ridge != l2[setting - 1]:
+                n_active = refactorise(gram, slots, active, weights, n_active, status, ridge, factor)
+            unsolved = True
+            while unsolved:
+                n_active, _, state = solve_active_set(
+                    gram, slots, n, no_rows, score, viewed, n_view, lower, ridge, tolerance,
+                    active, weights, n_active, status, factor, scratch, dual_of,
                 )  # fmt: skip
-                rounds[at] += 1
-                more = False
-                if m < n or state != DONE:
-                    duals(gram, slot, score, chosen, weight, k, everyone, n, c)
-                if m < n:
-                    count = NONE
-                    for j in range(n):
-                        if not inside[j] and c[j] > lower + slack:
-                            open_[count], value[count] = j, c[j] - lower
-                            count += 1
-                    more = count > 0 and state == DONE
-                    least, most = threshold(value, count, ADDED), m + ADDED
-                    for i in range(count):
-                        if value[i] >= least and m < most:
-                            view[m], inside[open_[i]] = open_[i], True
-                            m += 1
-            states[at] = state
-            for i in range(k):
-                length[chosen[i]] = np.sqrt(gram[chosen[i], chosen[i]] + d * TINY)
-            share, floor = rounding_of(length, chosen, weight, k, lower, query[b], near[b])
-            reach = max(slack, 2 * (share * norm + floor))
-            for j in range(n):
-                if c[j] > lower - reach:
-                    length[j] = np.sqrt(gram[j, j] + d * TINY)
-            residual[at], gap[at] = judge(
-                c, n, standing, chosen, weight, k, lower, ridge, length, share, floor, 0.0, 0.0
+                rounds[problem] += 1
+                unsolved = False
+                if n_view < n or state != DONE:
+                    compute_duals(gram, slots, score, active, weights, n_active, all_rows, n, dual_of)
+                # Optimal over the view is optimal over all rows unless a dual outside exceeds λ₁: the worst of those
+                # join, and the view is solved again.
+                if n_view < n:
+                    n_violators = INT_ZERO
+                    for member in range(n):
+                        if not inside[member] and dual_of[member] > lower + tolerance:
+                            violators[n_violators], excesses[n_violators] = member, dual_of[member] - lower
+                            n_violators += 1
+                    unsolved = n_violators > 0 and state == DONE
+                    cutoff, max_viewed = find_cutoff(excesses, n_violators, VIEW_GROWTH), n_view + VIEW_GROWTH
+                    for index in range(n_violators):
+                        if excesses[index] >= cutoff and n_view < max_viewed:
+                            viewed[n_view], inside[violators[index]] = violators[index], True
+                            n_view += 1
+            states[problem] = state
+            for index in range(n_active):
+                norms[active[index]] = np.sqrt(gram[active[index], active[index]] + d * TINY)
+            rel_error, abs_error = bound_rounding(
+                norms, active, weights, n_active, lower, queries[query_id], overlaps[query_id]
+            )
+            margin = max(tolerance, 2 * (rel_error * max_norm + abs_error))
+            for member in range(n):
+                if dual_of[member] > lower - margin:
+                    norms[member] = np.sqrt(gram[member, member] + d * TINY)
+            residuals[problem], gaps[problem] = bound_violation(
+                dual_of, n, status, active, weights, n_active, lower, ridge, norms, rel_error, abs_error, 0.0, 0.0
             )  # fmt: skip
-            members, weights = grown(members, end, k), grown(weights, end, k)
-            for i in range(k):
-                members[end + i], weights[end + i] = chosen[i], weight[i]
-            end += k
-            least = copied(weight, k, lower, ridge, reach)
-            for j in range(n):
-                if c[j] > least and standing[j] != IN:
-                    ties = grown(ties, tied, 1)
-                    ties[tied] = j
-                    tied += 1
-            ends[at], tie_ends[at] = end, tied
-    return ends, members[:end], weights[:end], tie_ends, ties[:tied], residual, gap, states, rounds
+            all_members, all_weights = (
+                ensure_room(all_members, n_out, n_active),
+                ensure_room(all_weights, n_out, n_active),
+            )
+            for index in range(n_active):
+                all_members[n_out + index], all_weights[n_out + index] = active[index], weights[index]
+            n_out += n_active
+            cutoff = copy_cutoff_of(weights, n_active, lower, ridge, margin)
+            for member in range(n):
+                if dual_of[member] > cutoff and status[member] != IN:
+                    ties = ensure_room(ties, n_ties, 1)
+                    ties[n_ties] = member
+                    n_ties += 1
+            ends[problem], tie_ends[problem] = n_out, n_ties
+    return ends, all_members[:n_out], all_weights[:n_out], tie_ends, ties[:n_ties], residuals, gaps, states, rounds

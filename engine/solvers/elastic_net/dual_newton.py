@@ -9,101 +9,119 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 
-FIRST = 512
+START_ROWS = 512
 """The working set begins with so many of the most relevant rows and doubles at most."""
-TOLERANCE = 1e-11
+DUAL_TOLERANCE = 1e-11
 """What a dual may exceed λ₁ by, of the largest score."""
-STEPS, HALVINGS = 300, 40
-ENOUGH = 1e-13
+MAX_NEWTON_STEPS, LINE_SEARCH_HALVINGS = 300, 40
+MIN_STEP_NORM = 1e-13
 """A gradient shorter than this, of the query's length, is rounding."""
 
 
-def ascend(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Weights (B, m), 0 where there is none, of the rows (B, m), and how many passes over the candidates it took.
+def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Return weights (B, m), 0 for none, of rows (B, m), and the number of passes over the candidates.
 
     l1, l2: (B,) float64, l2 > 0. One problem a query. Rows outside the working set are proven to have no weight.
     """
-    query = c.queries.double()
-    width = min(c.count, FIRST)
-    members = c.relevance.topk(width, dim=1).indices
+    queries = c.queries.double()
+    n_start = min(c.count, START_ROWS)
+    members = c.relevance.topk(n_start, dim=1).indices
     every = torch.arange(c.batch, device=members.device).unsqueeze(1)
-    used = torch.ones_like(members, dtype=torch.bool)
-    scale = c.relevance.abs().amax(1).double()
-    point, passes = query.clone(), 0
+    is_used = torch.ones_like(members, dtype=torch.bool)
+    max_scores = c.relevance.abs().amax(1).double()
+    points, n_passes = queries.clone(), 0
     while True:
-        rows = _rows(c, every, members).mul_(used.unsqueeze(2))
-        point, weight = _maximised(rows, used, query, point, l1, l2)
+        rows = _gather_rows(c, every, members).mul_(is_used.unsqueeze(2))
+        points, weights = _maximise_on_working_sets(rows, is_used, queries, points, l1, l2)
         # The residual that the weights leave, not the one that they came from.
-        point = query - torch.einsum("bm,bmd->bd", weight, rows)
-        score = c.products(point.to(c.vectors.dtype))
-        passes += 1
-        above = score > (l1 - c.product_error(point)).unsqueeze(1)
-        above[every.expand_as(members)[used], members[used]] = False
-        batch, index = above.nonzero(as_tuple=True)
-        value = (_rows(c, batch, index) * point[batch]).sum(-1)
+        points = queries - torch.einsum("bm,bmd->bd", weights, rows)
+        products = c.products(points.to(c.vectors.dtype))
+        n_passes += 1
+        # Rows outside the working set certainly have no weight unless their product may exceed λ₁ by the error of the
+        # pass; those are computed again in float64.
+        is_above = products > (l1 - c.product_error(points)).unsqueeze(1)
+        is_above[every.expand_as(members)[is_used], members[is_used]] = False
+        query_id, row_id = is_above.nonzero(as_tuple=True)
+        exact_products = (_gather_rows(c, query_id, row_id) * points[query_id]).sum(-1)
         # The copies of a row with a weight join it, however little λ₂ lifts their dual above λ₁.
-        lift = l2 * torch.where(weight > 0, weight, torch.inf).amin(1)
-        slack = TOLERANCE * scale
-        bad = value > (l1 + torch.minimum(lift - slack, slack))[batch]
-        if not bool(bad.any()):
-            return weight, members, passes
-        members, used = _extended(members, used, batch[bad], index[bad], value[bad])
+        copy_lift = l2 * torch.where(weights > 0, weights, torch.inf).amin(1)
+        tolerance = DUAL_TOLERANCE * max_scores
+        is_violated = exact_products > (l1 + torch.minimum(copy_lift - tolerance, tolerance))[query_id]
+        if not bool(is_violated.any()):
+            return weights, members, n_passes
+        members, is_used = _extend_working_sets(
+            members, is_used, query_id[is_violated], row_id[is_violated], exact_products[is_violated]
+        )
 
 
-def _rows(c: Candidates, batch: Tensor, index: Tensor) -> Tensor:
-    return (c.vectors[index] if c.vectors.ndim == 2 else c.vectors[batch, index]).double()
+def _gather_rows(c: Candidates, query_id: Tensor, row_id: Tensor) -> Tensor:
+    return (c.vectors[row_id] if c.vectors.ndim == 2 else c.vectors[query_id, row_id]).double()
 
 
-def _extended(members: Tensor, used: Tensor, batch: Tensor, index: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """The working sets with the worst rows added, at most as many as they hold."""
-    order = value.argsort(descending=True)
-    order = order[batch[order].argsort(stable=True)]
-    batch, index = batch[order], index[order]
-    counts = torch.bincount(batch, minlength=len(members))
-    place = torch.arange(len(batch), device=batch.device) - (counts.cumsum(0) - counts)[batch]
-    most = members.shape[1]
-    width = min(most, int(counts.max()))
-    more, known = members.new_zeros(len(members), width), torch.zeros_like(used[:, :1]).repeat(1, width)
-    kept = place < width
-    more[batch[kept], place[kept]], known[batch[kept], place[kept]] = index[kept], True
-    return torch.cat([members, more], 1), torch.cat([used, known], 1)
-
-
-def _maximised(
-    rows: Tensor, used: Tensor, query: Tensor, point: Tensor, l1: Tensor, l2: Tensor
+def _extend_working_sets(
+    members: Tensor, is_used: Tensor, query_id: Tensor, row_id: Tensor, products: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The maximiser of the dual over the working sets, (B, d), and the weights there, (B, m)."""
-    first, second = l1.unsqueeze(1), l2.unsqueeze(1)
-    unit = torch.eye(query.shape[1], dtype=query.dtype, device=query.device)
-    small = ENOUGH * torch.linalg.vector_norm(query, dim=1)
-    height = torch.einsum("bmd,bd->bm", rows, point) - first
-    for _ in range(STEPS):
-        excess = torch.where(used, height.clamp_min(0), 0)
-        slope = query - point - torch.einsum("bm,bmd->bd", excess, rows) / second
-        active = rows * (excess > 0).unsqueeze(2)
-        curve = unit + active.mT @ active / second.unsqueeze(2)
-        step = torch.cholesky_solve(slope.unsqueeze(2), torch.linalg.cholesky(curve)).squeeze(2)
-        climb = torch.where(used, torch.einsum("bmd,bd->bm", rows, step), 0)
-        step = step * _far(height, climb, query - point, step, l2).unsqueeze(1)
-        point = point + step
-        height = torch.einsum("bmd,bd->bm", rows, point) - first
-        if bool((torch.linalg.vector_norm(step, dim=1) <= small).all()):
+    """Add the rows that violate most to each working set, which at most doubles."""
+    order = products.argsort(descending=True)
+    order = order[query_id[order].argsort(stable=True)]
+    query_id, row_id = query_id[order], row_id[order]
+    n_violated = torch.bincount(query_id, minlength=len(members))
+    rank_in_query = torch.arange(len(query_id), device=query_id.device) - (n_violated.cumsum(0) - n_violated)[query_id]
+    max_width = members.shape[1]
+    n_added = min(max_width, int(n_violated.max()))
+    added_members = members.new_zeros(len(members), n_added)
+    added_used = torch.zeros_like(is_used[:, :1]).repeat(1, n_added)
+    is_added = rank_in_query < n_added
+    added_members[query_id[is_added], rank_in_query[is_added]] = row_id[is_added]
+    added_used[query_id[is_added], rank_in_query[is_added]] = True
+    return torch.cat([members, added_members], 1), torch.cat([is_used, added_used], 1)
+
+
+def _maximise_on_working_sets(
+    rows: Tensor, is_used: Tensor, queries: Tensor, points: Tensor, l1: Tensor, l2: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the maximiser of the dual over the working sets, (B, d), and its weights, (B, m)."""
+    l1_column, l2_column = l1.unsqueeze(1), l2.unsqueeze(1)
+    identity = torch.eye(queries.shape[1], dtype=queries.dtype, device=queries.device)
+    min_step_norms = MIN_STEP_NORM * torch.linalg.vector_norm(queries, dim=1)
+    heights = torch.einsum("bmd,bd->bm", rows, points) - l1_column
+    for _ in range(MAX_NEWTON_STEPS):
+        # With a = [Uρ − λ₁]₊ the gradient of the dual is v − ρ − Uᵀa / λ₂, and the Hessian −(I + U_Aᵀ U_A / λ₂) over
+        # the rows above λ₁.
+        excess = torch.where(is_used, heights.clamp_min(0), 0)
+        gradients = queries - points - torch.einsum("bm,bmd->bd", excess, rows) / l2_column
+        active_rows = rows * (excess > 0).unsqueeze(2)
+        curvatures = identity + active_rows.mT @ active_rows / l2_column.unsqueeze(2)
+        steps = torch.cholesky_solve(gradients.unsqueeze(2), torch.linalg.cholesky(curvatures)).squeeze(2)
+        climbs = torch.where(is_used, torch.einsum("bmd,bd->bm", rows, steps), 0)
+        steps = steps * _search_line(heights, climbs, queries - points, steps, l2).unsqueeze(1)
+        points = points + steps
+        heights = torch.einsum("bmd,bd->bm", rows, points) - l1_column
+        if bool((torch.linalg.vector_norm(steps, dim=1) <= min_step_norms).all()):
             break
-    return point, torch.where(used, height.clamp_min(0), 0) / second
+    return points, torch.where(is_used, heights.clamp_min(0), 0) / l2_column
 
 
-def _far(height: Tensor, climb: Tensor, left: Tensor, step: Tensor, l2: Tensor) -> Tensor:
-    """(B,) how many steps to go: to where the dual, concave along the line, stops rising; 1 where no kink is passed."""
-    rise, bend = (left * step).sum(1), (step * step).sum(1)
+def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps: Tensor, l2: Tensor) -> Tensor:
+    """Return (B,) step lengths: to where the dual, concave along the line, stops rising.
 
-    def slope(share: Tensor) -> Tensor:
-        excess = torch.addcmul(height, climb, share.unsqueeze(1)).clamp_min(0)
-        return rise - share * bend - (excess * climb).sum(1) / l2
+    1 where no kink is passed.
+    """
+    initial_slope, squared_step = (smooth_gradient * steps).sum(1), (steps * steps).sum(1)
 
-    low, high = torch.zeros_like(l2), torch.full_like(l2, 2)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        up = slope(middle) > 0
-        low, high = torch.where(up, middle, low), torch.where(up, high, middle)
-    same = ((height > 0) == (height + climb > 0)).all(1)
-    return torch.where(same, 1.0, (low + high) / 2)
+    def slope(step_share: Tensor) -> Tensor:
+        excess = torch.addcmul(heights, climbs, step_share.unsqueeze(1)).clamp_min(0)
+        return initial_slope - step_share * squared_step - (excess * climbs).sum(1) / l2
+
+    # The slope falls along the line, so bisection on its sign finds the maximum; a full Newton step is exact where no
+    # kink is passed.
+    lower_share, upper_share = torch.zeros_like(l2), torch.full_like(l2, 2)
+    for _ in range(LINE_SEARCH_HALVINGS):
+        middle_share = (lower_share + upper_share) / 2
+        is_rising = slope(middle_share) > 0
+        lower_share, upper_share = (
+            torch.where(is_rising, middle_share, lower_share),
+            torch.where(is_rising, upper_share, middle_share),
+        )
+    is_same_support = ((heights > 0) == (heights + climbs > 0)).all(1)
+    return torch.where(is_same_support, 1.0, (lower_share + upper_share) / 2)

@@ -10,50 +10,54 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, largest_eigenvalue
-from engine.solvers.elastic_net.solve import Solutions, only, with_certificate
+from engine.solvers.elastic_net.solve import Solutions, certify_weights, take_queries
 
 
-def iterates(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
-    """The weights after one step, two, and so on without end, (B, n); l1: (B,).
+def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
+    """Yield the weights after one step, two, and so on without end, (B, n); l1: (B,).
 
-    L is the largest eigenvalue of UUᵀ plus λ₂. Small corpora are computed in float64, others as their vectors are.
+    The step is 1/L with L the largest eigenvalue of UUᵀ plus λ₂ (eq. 5). Small corpora are computed in float64, others
+    in the precision of their vectors.
     """
-    kind = torch.float64 if c.vectors.numel() <= CACHED_NUMBERS else c.vectors.dtype
-    rows, query = c.vectors.to(kind), c.queries.to(kind)
+    dtype = torch.float64 if c.vectors.numel() <= CACHED_NUMBERS else c.vectors.dtype
+    rows, queries = c.vectors.to(dtype), c.queries.to(dtype)
     if rows.ndim == 2:
-        bound = query.new_full((1, 1), c.matrix.spectral_norm_squared if c.shared else largest_eigenvalue(rows))
+        lipschitz = queries.new_full((1, 1), c.matrix.spectral_norm_squared if c.shared else largest_eigenvalue(rows))
     else:
-        bound = query.new_tensor([[largest_eigenvalue(pool)] for pool in rows])
-    bound = (bound + l2).clamp_min(torch.finfo(kind).tiny)
-    least = l1.to(kind).unsqueeze(1) / bound
-    weight = ahead = query.new_zeros(len(query), c.count)
-    pace = 1.0
+        lipschitz = queries.new_tensor([[largest_eigenvalue(pool)] for pool in rows])
+    lipschitz = (lipschitz + l2).clamp_min(torch.finfo(dtype).tiny)
+    threshold = l1.to(dtype).unsqueeze(1) / lipschitz
+    weights = extrapolated = queries.new_zeros(len(queries), c.count)
+    momentum = 1.0
     while True:
         if rows.ndim == 2:
-            step = (query - ahead @ rows) @ rows.T
+            gradient_step = (queries - extrapolated @ rows) @ rows.T
         else:
-            left = query - torch.bmm(ahead.unsqueeze(1), rows).squeeze(1)
-            step = torch.bmm(rows, left.unsqueeze(2)).squeeze(2)
-        new = step.div_(bound).addcmul_(ahead, 1 - l2 / bound).sub_(least).clamp_min_(0)
-        next_pace = (1 + math.sqrt(1 + 4 * pace * pace)) / 2
-        ahead = torch.add(new, new - weight, alpha=(pace - 1) / next_pace)
-        weight, pace = new, next_pace
-        yield weight
+            residuals = queries - torch.bmm(extrapolated.unsqueeze(1), rows).squeeze(1)
+            gradient_step = torch.bmm(rows, residuals.unsqueeze(2)).squeeze(2)
+        new_weights = (
+            gradient_step.div_(lipschitz).addcmul_(extrapolated, 1 - l2 / lipschitz).sub_(threshold).clamp_min_(0)
+        )
+        # Nesterov's momentum sequence t ← (1 + √(1 + 4t²)) / 2, as in eq. 5.
+        next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
+        extrapolated = torch.add(new_weights, new_weights - weights, alpha=(momentum - 1) / next_momentum)
+        weights, momentum = new_weights, next_momentum
+        yield weights
 
 
-def fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solutions:
-    """What `iterations` steps make of each query's weights, with the residual and the gap that are left; l1: (B,)."""
-    size = max(1, 4 * CHUNK_NUMBERS // c.count)
+def run_fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solutions:
+    """Run `iterations` steps for each query; return the weights with their residuals and gaps; l1: (B,)."""
+    step = max(1, 4 * CHUNK_NUMBERS // c.count)
     parts = []
-    for start in range(0, c.batch, size):
-        block = slice(start, start + size)
-        part = only(c, block)
-        weights = next(islice(iterates(part, l1[block], l2), iterations - 1, None))
-        parts.append(as_solutions(part, weights, l1[block].double().cpu().numpy(), l2, 2 * iterations))
+    for start in range(0, c.batch, step):
+        block = slice(start, start + step)
+        block_candidates = take_queries(c, block)
+        weights = next(islice(iterate_fista(block_candidates, l1[block], l2), iterations - 1, None))
+        parts.append(certify_iterate(block_candidates, weights, l1[block].double().cpu().numpy(), l2, 2 * iterations))
     return Solutions.joined(parts)
 
 
-def as_solutions(c: Candidates, weights: Tensor, l1: np.ndarray, l2: float, passes: int) -> Solutions:
-    """Weights (B, n) with what proves or refutes them."""
+def certify_iterate(c: Candidates, weights: Tensor, l1: np.ndarray, l2: float, n_passes: int) -> Solutions:
+    """Attach residuals and gaps to dense weights (B, n)."""
     members = torch.arange(c.count, device=weights.device).expand_as(weights)
-    return with_certificate(c, weights, members, l1, np.full(c.batch, l2), passes)
+    return certify_weights(c, weights, members, l1, np.full(c.batch, l2), n_passes)

@@ -6,135 +6,159 @@ from engine.solvers.elastic_net.active_set import (
     DEPENDENT,
     DONE,
     IN,
-    NOBODY,
-    NONE,
+    INT_ZERO,
+    NO_MEMBER,
     OUT,
-    down,
-    drop,
-    duals,
-    enter,
-    fetch,
-    grown,
-    minimise,
-    up,
+    append_row,
+    compute_duals,
+    drop_member,
+    ensure_room,
+    fill_column,
+    solve_active_set,
+    solve_lower,
+    solve_upper,
 )
-from engine.solvers.jit import compiled
+from engine.solvers.jit import jit_reassociating
 
-REST = 1e-10
+RESTART_TOLERANCE = 1e-10
 """What a condition may be off by at the end of a segment, of the largest score, before the segment is begun anew."""
 
 
-@compiled
-def follow(gram, rows, score, l2, lowest, wanted, most):
-    """The path of one problem over m members, from the largest score down to `lowest`.
+@jit_reassociating
+def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
+    """Follow the minimiser of one problem over m members from λ₁ = the largest score down to `min_level`.
 
-    gram: (m, m), or (0, 0) where rows, (m, d), make the columns that are needed; wanted: stop after a segment with so
-    many members, 0 for never; most: stop after so many segments. Returns levels (T + 1,), falling: segment t holds
-    between levels t and t + 1; ends (T,), members, p and q: there the weights are p − λ₁ q; and whether the end was
-    reached.
+    gram: (m, m), or (0, 0) where rows, (m, d), make the columns that are needed; target_size: stop after a segment with
+    so many members, 0 for never. Returns levels (T + 1,), falling: segment t holds between levels t and t + 1; ends
+    (T,), members, p and q: there the weights are p − λ₁ q; and whether min_level was reached within max_segments.
     """
-    m = len(score)
+    n_members = len(scores)
     # Room for all, most of which is never touched and so never there.
-    slot, columns, used = np.full(m, -1), gram, NONE
+    slots, columns, used = np.full(n_members, -1), gram, INT_ZERO
     if len(gram):
-        slot, used = np.arange(m), NONE + m
+        slots, used = np.arange(n_members), INT_ZERO + n_members
     else:
-        columns = np.empty((m, m))
-    everyone, nobody = np.arange(m), np.empty(0, np.int64)
-    factor, z, c, a = np.zeros((m + 2, m + 2)), np.empty(m + 1), np.empty(m), np.empty(m)
-    chosen, weight, standing = np.empty(m, np.int64), np.empty(m), np.zeros(m, np.int8)
+        columns = np.empty((n_members, n_members))
+    all_rows, no_members = np.arange(n_members), np.empty(0, np.int64)
+    factor = np.zeros((n_members + 2, n_members + 2))
+    scratch = np.empty(n_members + 1)
+    q_products = np.empty(n_members)
+    p_products = np.empty(n_members)
+    active, weights, status = np.empty(n_members, np.int64), np.empty(n_members), np.zeros(n_members, np.int8)
     levels, ends = np.empty(64), np.empty(64, np.int64)
-    members, ps, qs = np.empty(256, np.int64), np.empty(256), np.empty(256)
-    p, q = np.empty(m + 1), np.empty(m + 1)
-    k, end, segments, idle, nudge = NONE, NONE, NONE, NONE, 0.0
-    top = score.max() if m else 0.0
-    scale = np.abs(score).max() if m else 0.0
-    level, entry_level, joined, dropped = top, top, NOBODY, NOBODY
+    all_members, all_p, all_q = np.empty(256, np.int64), np.empty(256), np.empty(256)
+    p, q = np.empty(n_members + 1), np.empty(n_members + 1)
+    n_active, n_out, n_segments, n_idle, nudge = INT_ZERO, INT_ZERO, INT_ZERO, INT_ZERO, 0.0
+    max_score = scores.max() if n_members else 0.0
+    scale = np.abs(scores).max() if n_members else 0.0
+    level, entry_level, joined, dropped_member = max_score, max_score, NO_MEMBER, NO_MEMBER
     levels[0] = level
-    if level <= lowest:
-        return levels[:1], ends[:0], nobody, ps[:0], qs[:0], True
-    begin = True
-    while segments < most:
-        if begin:
+    if level <= min_level:
+        return levels[:1], ends[:0], no_members, all_p[:0], all_q[:0], True
+    must_restart = True
+    while n_segments < max_segments:
+        if must_restart:
             # Where several things happen at once, or rounding spoilt a step: solved a little further down.
-            nudge = max(10 * nudge, REST * scale)
-            below = max(lowest, level - nudge)
-            k, used, state = minimise(
-                columns, slot, used, rows, score, everyone, m, below, l2, 1e-3 * REST * scale,
-                chosen, weight, k, standing, factor, z, c,
+            nudge = max(10 * nudge, RESTART_TOLERANCE * scale)
+            next_level = max(min_level, level - nudge)
+            n_active, used, state = solve_active_set(
+                columns, slots, used, rows, scores, all_rows, n_members, next_level, l2,
+                1e-3 * RESTART_TOLERANCE * scale, active, weights, n_active, status, factor, scratch, q_products,
             )  # fmt: skip
-            begin, joined, dropped, idle = False, NOBODY, NOBODY, NONE
+            must_restart, joined, dropped_member, n_idle = False, NO_MEMBER, NO_MEMBER, INT_ZERO
             if state != DONE:
-                return levels[: segments + 1], ends[:segments], members[:end], ps[:end], qs[:end], False
-        for i in range(k):
-            p[i], q[i] = score[chosen[i]], 1.0
-        down(factor, k, p)
-        down(factor, k, q)
-        up(factor, k, p)
-        up(factor, k, q)
+                return (
+                    levels[: n_segments + 1], ends[:n_segments], all_members[:n_out], all_p[:n_out], all_q[:n_out],
+                    False,
+                )  # fmt: skip
+        # Two solves with one factor: on the support the weights are p − λ₁ q, where (G + λ₂ I) p = score and
+        # (G + λ₂ I) q = 1.
+        for index in range(n_active):
+            p[index], q[index] = scores[active[index]], 1.0
+        solve_lower(factor, n_active, p)
+        solve_lower(factor, n_active, q)
+        solve_upper(factor, n_active, p)
+        solve_upper(factor, n_active, q)
         if joined >= 0:
             # A member enters with weight 0. Next to a near copy of it, p and q are large, and their rounding alone can
             # make p − λ₁ q negative there. That error lies along L⁻ᵀ e, which hardly moves any dual: it is taken out.
-            for i in range(k):
-                z[i] = 0.0
-            z[k - 1] = factor[k - 1, k - 1]
-            up(factor, k, z)
-            entry_weight = p[k - 1] - entry_level * q[k - 1]
-            for i in range(k):
-                p[i] -= entry_weight * z[i]
-        duals(columns, slot, score, chosen, p, k, everyone, m, a)
-        z[:m] = 0.0
-        duals(columns, slot, z[:m], chosen, q, k, everyone, m, c)
+            for index in range(n_active):
+                scratch[index] = 0.0
+            scratch[n_active - 1] = factor[n_active - 1, n_active - 1]
+            solve_upper(factor, n_active, scratch)
+            entry_weight = p[n_active - 1] - entry_level * q[n_active - 1]
+            for index in range(n_active):
+                p[index] -= entry_weight * scratch[index]
+        compute_duals(columns, slots, scores, active, p, n_active, all_rows, n_members, p_products)
+        scratch[:n_members] = 0.0
+        compute_duals(columns, slots, scratch[:n_members], active, q, n_active, all_rows, n_members, q_products)
         # c_j = a_j − λ₁ c[j]: the second product has the other sign.
-        event, who, below = 0, NOBODY, lowest
-        for i in range(k):
-            if q[i] < 0 and chosen[i] != joined:
-                at = min(p[i] / q[i], level)
-                if at > below:
-                    event, who, below = 2, i, at
-        for j in range(m):
-            if standing[j] == OUT and j != dropped and 1.0 + c[j] > 1e-12:
-                at = min(a[j] / (1.0 + c[j]), level)
-                if at > below:
-                    event, who, below = 1, j, at
-        least = 0.0
-        for i in range(k):
-            least = min(least, p[i] - below * q[i])
-        if dropped >= 0:
-            least = min(least, below - (a[dropped] - below * c[dropped]))
-        idle = idle + 1 if below == level else 0
-        if (least < -REST * scale or idle > 2 * k + 20) and nudge < 1e-4 * scale:
-            for i in range(k):
-                weight[i] = max(p[i] - level * q[i], 0.0)
-            begin = True
+        # The segment ends at the largest λ₁ below, at which a weight p − λ₁ q reaches 0 (event 2) or an outside dual
+        # reaches λ₁ (event 1).
+        event, event_id, next_level = 0, NO_MEMBER, min_level
+        for index in range(n_active):
+            if q[index] < 0 and active[index] != joined:
+                event_level = min(p[index] / q[index], level)
+                if event_level > next_level:
+                    event, event_id, next_level = 2, index, event_level
+        for member in range(n_members):
+            if status[member] == OUT and member != dropped_member and 1.0 + q_products[member] > 1e-12:
+                event_level = min(p_products[member] / (1.0 + q_products[member]), level)
+                if event_level > next_level:
+                    event, event_id, next_level = 1, member, event_level
+        min_slack = 0.0
+        for index in range(n_active):
+            min_slack = min(min_slack, p[index] - next_level * q[index])
+        if dropped_member >= 0:
+            min_slack = min(
+                min_slack, next_level - (p_products[dropped_member] - next_level * q_products[dropped_member])
+            )
+        # Conditions off by more than rounding, or many events at one level, mean a degenerate kink: the path restarts a
+        # little further down.
+        n_idle = n_idle + 1 if next_level == level else 0
+        if (min_slack < -RESTART_TOLERANCE * scale or n_idle > 2 * n_active + 20) and nudge < 1e-4 * scale:
+            for index in range(n_active):
+                weights[index] = max(p[index] - level * q[index], 0.0)
+            must_restart = True
             continue
-        if below < level or segments == 0:
-            levels, ends = grown(levels, segments + 1, 1), grown(ends, segments, 1)
-            members, ps, qs = grown(members, end, k), grown(ps, end, k), grown(qs, end, k)
-            for i in range(k):
-                members[end + i], ps[end + i], qs[end + i] = chosen[i], p[i], q[i]
-            end += k
-            ends[segments], levels[segments + 1] = end, below
-            segments += 1
+        if next_level < level or n_segments == 0:
+            levels, ends = ensure_room(levels, n_segments + 1, 1), ensure_room(ends, n_segments, 1)
+            all_members, all_p, all_q = (
+                ensure_room(all_members, n_out, n_active),
+                ensure_room(all_p, n_out, n_active),
+                ensure_room(all_q, n_out, n_active),
+            )
+            for index in range(n_active):
+                all_members[n_out + index], all_p[n_out + index], all_q[n_out + index] = (
+                    active[index],
+                    p[index],
+                    q[index],
+                )
+            n_out += n_active
+            ends[n_segments], levels[n_segments + 1] = n_out, next_level
+            n_segments += 1
             nudge = 0.0
-            if wanted and k == wanted and level - below > 1e-9 * scale:
+            if target_size and n_active == target_size and level - next_level > 1e-9 * scale:
                 break
-        level = below
+        level = next_level
         if event == 0:
             break
-        for i in range(k):
-            weight[i] = max(p[i] - level * q[i], 0.0)
+        for index in range(n_active):
+            weights[index] = max(p[index] - level * q[index], 0.0)
         if event == 2:
-            dropped, joined = chosen[who], NOBODY
-            k = drop(factor, k, chosen, weight, standing, who)
+            dropped_member, joined = active[event_id], NO_MEMBER
+            n_active = drop_member(factor, n_active, active, weights, status, event_id)
             continue
-        if slot[who] < 0:
-            used = fetch(columns, slot, rows, used, m, who)
-        if enter(factor, k, chosen, columns[slot[who]], columns[slot[who]][who], l2):
-            chosen[k], weight[k], standing[who] = who, 0.0, IN
-            k, joined, dropped, entry_level = k + 1, who, NOBODY, level
-        elif 1.0 + c[who] < 1e-6:
-            standing[who] = DEPENDENT
+        if slots[event_id] < 0:
+            used = fill_column(columns, slots, rows, used, n_members, event_id)
+        if append_row(factor, n_active, active, columns[slots[event_id]], columns[slots[event_id]][event_id], l2):
+            active[n_active], weights[n_active], status[event_id] = event_id, 0.0, IN
+            n_active, joined, dropped_member, entry_level = n_active + 1, event_id, NO_MEMBER, level
+        elif 1.0 + q_products[event_id] < 1e-6:
+            status[event_id] = DEPENDENT
         else:
-            begin = True
-    return levels[: segments + 1], ends[:segments], members[:end], ps[:end], qs[:end], segments < most
+            must_restart = True
+    return (
+        levels[: n_segments + 1], ends[:n_segments], all_members[:n_out], all_p[:n_out], all_q[:n_out],
+        n_segments < max_segments,
+    )  # fmt: skip

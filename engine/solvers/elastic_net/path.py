@@ -7,17 +7,24 @@ import torch
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, Matrix, blocks, gram
-from engine.solvers.elastic_net.solve import Solutions, by_vectors, certificate, duals, elastic_nets, points_of
-from engine.solvers.lines import LambdaPath, by_value
+from engine.solvers.elastic_net.solve import (
+    Solutions,
+    compute_certificate,
+    elastic_nets,
+    residual_points,
+    score_by_vectors,
+    score_residuals,
+)
+from engine.solvers.lines import LambdaPath, order_lines
 
 Array = np.ndarray
 
-FIRST, PROBES, MOST_SEGMENTS = 512, 4, 100_000
+PATH_START_ROWS, N_PROBES, MOST_SEGMENTS = 512, 4, 100_000
 """The working set begins with the most relevant rows and with what so many λ₁ along the way need."""
 
-LEAST = 1e-9
+MIN_L1 = 1e-9
 """The smallest λ₁ of a path."""
-UNSURE = 1e-9
+CROSSING_TOLERANCE = 1e-9
 """Weights this close, as a share of the largest, may be in either order."""
 
 
@@ -46,64 +53,84 @@ class WeightPath:
 
     @property
     def sizes(self) -> Array:
-        """(T,) how many rows have a weight in each segment."""
+        """(T,) number of rows with a weight in each segment."""
         return np.diff(self.ends, prepend=0)
 
-    def segment(self, t: int) -> slice:
-        """Where the entries of segment t are."""
-        return slice(int(self.ends[t - 1]) if t else 0, int(self.ends[t]))
+    def segment(self, segment: int) -> slice:
+        """Return the slice of the entries of one segment."""
+        return slice(int(self.ends[segment - 1]) if segment else 0, int(self.ends[segment]))
 
     def at(self, l1: float) -> tuple[Array, Array]:
-        """Rows and weights at a λ₁, the largest weight first; below the lowest level, those of the last segment."""
+        """Return rows and weights at a λ₁, the largest weight first.
+
+        Below the lowest level, those of the last segment.
+        """
         if not len(self) or l1 >= self.levels[0]:
             return self.members[:0], self.p[:0]
-        t = min(int(np.searchsorted(-self.levels, -l1, side="right")) - 1, len(self) - 1)
-        part = self.segment(t)
-        members, weights = self.members[part], self.p[part] - l1 * self.q[part]
+        segment = min(int(np.searchsorted(-self.levels, -l1, side="right")) - 1, len(self) - 1)
+        entries = self.segment(segment)
+        members, weights = self.members[entries], self.p[entries] - l1 * self.q[entries]
         order = np.lexsort((members, -weights))
         order = order[weights[order] > 0]
         return members[order], weights[order]
 
     def first_of(self, size: int) -> tuple[float, int]:
-        """(λ₁, rows) in the middle of the first segment with `size` rows, else with more, else with the most."""
-        sizes = self.sizes
-        if not len(sizes):
+        """Return (λ₁, rows) in the middle of the first segment with `size` rows, else with more, else with the most."""
+        segment_sizes = self.sizes
+        if not len(segment_sizes):
             return (float(self.levels[0]) if len(self.levels) else 0.0), 0
-        sizes = np.where(self.levels[:-1] - self.levels[1:] > 1e-9 * self.levels[0], sizes, 0)
-        exact, more = np.flatnonzero(sizes == size), np.flatnonzero(sizes > size)
-        t = int(exact[0] if len(exact) else more[0] if len(more) else np.argmax(sizes))
-        return float(self.levels[t] + self.levels[t + 1]) / 2, int(sizes[t])
+        segment_sizes = np.where(self.levels[:-1] - self.levels[1:] > 1e-9 * self.levels[0], segment_sizes, 0)
+        exact_segments, larger_segments = np.flatnonzero(segment_sizes == size), np.flatnonzero(segment_sizes > size)
+        segment = int(
+            exact_segments[0]
+            if len(exact_segments)
+            else larger_segments[0]
+            if len(larger_segments)
+            else np.argmax(segment_sizes)
+        )
+        return float(self.levels[segment] + self.levels[segment + 1]) / 2, int(segment_sizes[segment])
 
 
-def regularization_path(c: Candidates, l2: float, lowest: float, size: int = 0) -> WeightPath:
-    """The path of one query (a batch of 1) from its best score down to λ₁ = lowest > 0, or to a support of `size`."""
-    from engine.solvers.elastic_net.homotopy import follow
+def regularization_path(c: Candidates, l2: float, min_level: float, target_size: int = 0) -> WeightPath:
+    """Compute the path of one query from its best score down to min_level > 0.
 
-    c = by_vectors(c)
-    rows = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
+    A batch of 1; it ends early at a support of `target_size`, where that is not 0.
+    """
+    from engine.solvers.elastic_net.homotopy import follow_path
+
+    c = score_by_vectors(c)
+    vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
     query = c.queries[0].double().cpu()
     if c.count <= GRAM_ROWS:
-        rows = rows.double().cpu()
-        products = (c.matrix.gram.cpu() if c.shared else gram(rows)).numpy()
-        segments = follow(products, np.empty((0, 0)), (rows @ query).numpy(), l2, lowest, size, MOST_SEGMENTS)
-        path = _path(segments, l2, np.arange(c.count))
-        return replace(path, residual=float(_residuals(c, path)[0].max(initial=0)), passes=2)
-    inside = _probed(c, l2, lowest)
-    passes = 1 + PROBES
+        vectors = vectors.double().cpu()
+        products = (c.matrix.gram.cpu() if c.shared else gram(vectors)).numpy()
+        segments = follow_path(
+            products, np.empty((0, 0)), (vectors @ query).numpy(), l2, min_level, target_size, MOST_SEGMENTS
+        )
+        path = _build_path(segments, l2, np.arange(c.count))
+        return replace(path, residual=float(_check_kinks(c, path)[0].max(initial=0)), passes=2)
+    # Follow the path over a working set, check every kink against the corpus, and add what violates: between kinks all
+    # is linear, so kinks suffice.
+    inside = _probe_start_rows(c, l2, min_level)
+    n_passes = 1 + N_PROBES
     while True:
-        working = rows[torch.from_numpy(inside).to(rows.device)].double().cpu()
-        scores = (working @ query).numpy()
-        segments = follow(np.empty((0, 0)), working.numpy(), scores, l2, lowest, size, MOST_SEGMENTS)
-        path = _path(segments, l2, inside)
-        residuals, missing = _residuals(c, path, inside)
-        passes += 1
-        if not len(missing):
-            return replace(path, residual=float(residuals.max(initial=0)), passes=passes)
-        inside = np.concatenate([inside, missing])
+        working_rows = vectors[torch.from_numpy(inside).to(vectors.device)].double().cpu()
+        scores = (working_rows @ query).numpy()
+        segments = follow_path(
+            np.empty((0, 0)), working_rows.numpy(), scores, l2, min_level, target_size, MOST_SEGMENTS
+        )
+        path = _build_path(segments, l2, inside)
+        residuals, missing_ids = _check_kinks(c, path, inside)
+        n_passes += 1
+        if not len(missing_ids):
+            return replace(path, residual=float(residuals.max(initial=0)), passes=n_passes)
+        inside = np.concatenate([inside, missing_ids])
 
 
 def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]) -> LambdaPath:
-    """The k largest weights of one problem, in order, at every λ₁ of an interval: −1 where fewer are above 0.
+    """Return the k largest weights of one problem, in order, at every λ₁ of an interval.
+
+    −1 where fewer are above 0.
 
     It is cut where a document enters or leaves the support, and where two weights cross.
     """
@@ -111,78 +138,105 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
         vectors = c.vectors[0]
         c = replace(c, vectors=vectors, matrix=Matrix(vectors), pool=None)
     low, high = interval
-    path = regularization_path(c, l2, max(low, LEAST))
-    slack = UNSURE * float(max(c.relevance.abs().max(), np.abs(path.p - path.q * path.levels[-1:]).max(initial=0)))
-    parts: list[LambdaPath] = []
-    start = low
-    for t in range(len(path) - 1, -1, -1):
-        end = min(float(path.levels[t]), high)
-        if end < start or (end == start and (t or parts)):
+    path = regularization_path(c, l2, max(low, MIN_L1))
+    # Crossings are certain only beyond the rounding of the weights, which grows with the scores and with the weights
+    # themselves.
+    tolerance = CROSSING_TOLERANCE * float(
+        max(c.relevance.abs().max(), np.abs(path.p - path.q * path.levels[-1:]).max(initial=0))
+    )
+    path_pieces: list[LambdaPath] = []
+    left = low
+    for segment in range(len(path) - 1, -1, -1):
+        right = min(float(path.levels[segment]), high)
+        if right < left or (right == left and (segment or path_pieces)):
             continue
-        part = path.segment(t)
-        order = path.members[part].argsort()
+        entries = path.segment(segment)
+        member_order = path.members[entries].argsort()
         # The line 0 divides those with a weight from those without.
-        members = np.append(path.members[part][order], -1)
-        p, q = np.append(path.p[part][order], 0.0), np.append(path.q[part][order], 0.0)
-        sure = np.array([[max(start, float(path.levels[t + 1])) + slack, end - slack]])
-        parts.append(by_value(start, np.array([end]), sure, members[None], np.stack([p - q, p])[None], k, slack))
-        start = end
-    if start < high or not parts:
-        nothing, sure = np.full((1, k), -1), np.array([[start + slack, high]])
-        parts.append(LambdaPath(start, np.array([high]), nothing, np.zeros((1, 2, k)), sure))
-    picks = np.concatenate([np.pad(p.picks, ((0, 0), (0, k - p.picks.shape[1])), constant_values=-1) for p in parts])
-    gains = np.concatenate([np.pad(p.gains, ((0, 0), (0, 0), (0, k - p.gains.shape[2]))) for p in parts])
+        members = np.append(path.members[entries][member_order], -1)
+        segment_p = np.append(path.p[entries][member_order], 0.0)
+        segment_q = np.append(path.q[entries][member_order], 0.0)
+        sure = np.array([[max(left, float(path.levels[segment + 1])) + tolerance, right - tolerance]])
+        path_pieces.append(
+            order_lines(
+                left,
+                np.array([right]),
+                sure,
+                members[None],
+                np.stack([segment_p - segment_q, segment_p])[None],
+                k,
+                tolerance,
+            )
+        )
+        left = right
+    if left < high or not path_pieces:
+        no_picks, sure = np.full((1, k), -1), np.array([[left + tolerance, high]])
+        path_pieces.append(LambdaPath(left, np.array([high]), no_picks, np.zeros((1, 2, k)), sure))
+    picks = np.concatenate(
+        [
+            np.pad(segment_p.picks, ((0, 0), (0, k - segment_p.picks.shape[1])), constant_values=-1)
+            for segment_p in path_pieces
+        ]
+    )
+    gains = np.concatenate(
+        [np.pad(segment_p.gains, ((0, 0), (0, 0), (0, k - segment_p.gains.shape[2]))) for segment_p in path_pieces]
+    )
     picks[np.logical_or.accumulate(picks < 0, axis=1)] = -1
-    ends, certain = np.concatenate([p.ends for p in parts]), np.concatenate([p.certain for p in parts])
+    ends = np.concatenate([segment_p.ends for segment_p in path_pieces])
+    certain = np.concatenate([segment_p.certain for segment_p in path_pieces])
     return LambdaPath(low, ends, picks, gains, certain)
 
 
-def _path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, rows: Array) -> WeightPath:
-    levels, ends, members, p, q, finished = segments
-    return WeightPath(l2=l2, levels=levels, ends=ends, members=rows[members], p=p, q=q, finished=bool(finished))
+def _build_path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, row_ids: Array) -> WeightPath:
+    levels, ends, members, all_p, all_q, finished = segments
+    return WeightPath(
+        l2=l2, levels=levels, ends=ends, members=row_ids[members], p=all_p, q=all_q, finished=bool(finished)
+    )
 
 
-def _probed(c: Candidates, l2: float, lowest: float) -> Array:
-    """The rows to begin with, ascending."""
-    top = float(c.relevance.max())
-    first = c.relevance[0].topk(min(c.count, FIRST)).indices.cpu().numpy()
-    if top <= lowest:
-        return np.sort(first)
-    levels = np.geomspace(top, lowest, PROBES + 1)[1:]
-    probes = elastic_nets(c, levels[None], np.full(PROBES, l2))
-    return np.union1d(first, probes.members)
+def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
+    """Return the ascending rows to start from: the most relevant, and the supports at a few λ₁ along the path."""
+    max_score = float(c.relevance.max())
+    start_rows = c.relevance[0].topk(min(c.count, PATH_START_ROWS)).indices.cpu().numpy()
+    if max_score <= min_level:
+        return np.sort(start_rows)
+    levels = np.geomspace(max_score, min_level, N_PROBES + 1)[1:]
+    probes = elastic_nets(c, levels[None], np.full(N_PROBES, l2))
+    return np.union1d(start_rows, probes.members)
 
 
-def _residuals(c: Candidates, path: WeightPath, inside: Array | None = None) -> tuple[Array, Array]:
-    """(T + 1,) the violation at each kink, and which rows outside the working set would have a weight there."""
+def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -> tuple[Array, Array]:
+    """Return (T + 1,) violations at the kinks, and rows outside that would get a weight at one."""
     if not len(path):
         return np.zeros(0), np.empty(0, np.int64)
-    ends, members, weights = [], [], []
-    for t in range(len(path) + 1):
-        part = path.segment(min(t, len(path) - 1))
-        weight = np.maximum(path.p[part] - path.levels[t] * path.q[part], 0)
-        members.append(path.members[part][weight > 0])
-        weights.append(weight[weight > 0])
-        ends.append(len(weights[-1]))
-    nothing = np.zeros(len(ends))
+    kink_sizes, members, weights = [], [], []
+    for kink_index in range(len(path) + 1):
+        entries = path.segment(min(kink_index, len(path) - 1))
+        kink_weights = np.maximum(path.p[entries] - path.levels[kink_index] * path.q[entries], 0)
+        members.append(path.members[entries][kink_weights > 0])
+        weights.append(kink_weights[kink_weights > 0])
+        kink_sizes.append(len(weights[-1]))
+    no_bounds = np.zeros(len(kink_sizes))
     kinks = Solutions(
-        ends=np.cumsum(ends),
+        ends=np.cumsum(kink_sizes),
         members=np.concatenate(members),
         weights=np.concatenate(weights),
-        residual=nothing,
-        gap=nothing,
-        passes=nothing,
+        residual=no_bounds,
+        gap=no_bounds,
+        passes=no_bounds,
     )
     if inside is not None:
-        missing: list[Array] = []
+        missing_parts: list[Array] = []
         levels = torch.from_numpy(path.levels).to(c.queries.device)
-        slack = 1e-9 * float(c.relevance.abs().max())
-        for points, level in blocks(c.count, points_of(c, kinks), levels):
-            score, error, exact = duals(c, points)
-            above = score > (level - error).unsqueeze(1)
-            above[:, torch.from_numpy(inside).to(above.device)] = False
-            batch, index = above.nonzero(as_tuple=True)
-            missing.append(index[exact.exact_relevance(batch, index) > level[batch] + slack].cpu().numpy())
-        if len(rows := np.unique(np.concatenate(missing))):
-            return np.zeros(0), rows
-    return certificate(c, kinks, path.levels, np.full(len(ends), path.l2))[0], np.empty(0, np.int64)
+        tolerance = 1e-9 * float(c.relevance.abs().max())
+        for points, kink_levels in blocks(c.count, residual_points(c, kinks), levels):
+            products, error, exact_scorer = score_residuals(c, points)
+            is_above = products > (kink_levels - error).unsqueeze(1)
+            is_above[:, torch.from_numpy(inside).to(is_above.device)] = False
+            kink_ids, row_id = is_above.nonzero(as_tuple=True)
+            missing_parts.append(
+                row_id[exact_scorer.exact_relevance(kink_ids, row_id) > kink_levels[kink_ids] + tolerance].cpu().numpy()
+            )
+        if len(missing_ids := np.unique(np.concatenate(missing_parts))):
+            return np.zeros(0), missing_ids
+    return compute_certificate(c, kinks, path.levels, np.full(len(kink_sizes), path.l2))[0], np.empty(0, np.int64)

@@ -17,20 +17,20 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, GRAM_ROWS, blocks, gram, rounding, slices, underflow
-from engine.solvers.elastic_net.dual_newton import TOLERANCE, ascend
-from engine.solvers.elastic_net.rounding import EXTRA, LOST, SUMMED, TINY, UNIT
+from engine.solvers.elastic_net.dual_newton import DUAL_TOLERANCE, maximise_dual
+from engine.solvers.elastic_net.rounding import EPS, EXTRA, SUM_FACTOR, SUM_LOSS, TINY
 
 Array = np.ndarray
 
-EVEN = 1e-10
+EQUAL_WEIGHT_TOLERANCE = 1e-10
 """Weights of one answer that differ by less, of the largest, are equal: the lower row goes first."""
-FEWEST, MOST = 64, 512
+MIN_START_ROWS, MAX_START_ROWS = 64, 512
 """The working set begins with so many rows, depending on the corpus."""
-FLAT = 1e-12
+MIN_NEWTON_L2 = 1e-12
 """On a GPU a λ₂ under this share of the longest squared row goes the way of λ₂ = 0: Newton's systems have no digits."""
-ROOM = 1536
+WORKING_SET_GROWTH = 1536
 """How many rows the working set may grow by, at first."""
-POOL_GRAM = 512
+MAX_GRAM_POOL = 512
 """Pools of so many rows go by their Gram matrix."""
 
 
@@ -38,7 +38,7 @@ POOL_GRAM = 512
 class Solutions:
     """The minimisers of P problems, one after the other.
 
-    ends: (P,) where each one's members end
+    ends: (P,) where the members of each problem end
     members: candidates with a weight, the largest weight first
     weights: above 0
     residual: (P,) bound on the largest violation of the optimality conditions
@@ -60,388 +60,413 @@ class Solutions:
 
     @cached_property
     def counts(self) -> Array:
-        """(P,) how many members each problem has."""
+        """(P,) number of members of each problem."""
         counts = self.ends.copy()
         counts[1:] -= self.ends[:-1]
         return counts
 
     @cached_property
     def problem(self) -> Array:
-        """(E,) the problem of each member."""
+        """(E,) problem of each member."""
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, problems: Array) -> Solutions:
-        """Some of the problems, in the order given."""
-        counts = self.counts[problems]
-        ends = np.cumsum(counts)
-        entries = np.arange(counts.sum()) + np.repeat(self.ends[problems] - ends, counts)
-        place = {int(p): i for i, p in enumerate(problems)}
+        """Return some of the problems, in the order given."""
+        problem_counts = self.counts[problems]
+        new_ends = np.cumsum(problem_counts)
+        entry_ids = np.arange(problem_counts.sum()) + np.repeat(self.ends[problems] - new_ends, problem_counts)
+        new_index = {int(problem): new_position for new_position, problem in enumerate(problems)}
         return Solutions(
-            ends=ends,
-            members=self.members[entries],
-            weights=self.weights[entries],
+            ends=new_ends,
+            members=self.members[entry_ids],
+            weights=self.weights[entry_ids],
             residual=self.residual[problems],
             gap=self.gap[problems],
             passes=self.passes[problems],
-            tied={place[p]: duplicates for p, duplicates in self.tied.items() if p in place},
+            tied={new_index[problem]: duplicates for problem, duplicates in self.tied.items() if problem in new_index},
         )
 
     @staticmethod
     def joined(parts: Sequence[Solutions]) -> Solutions:
-        """The problems of all parts, in order."""
+        """Concatenate the problems of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
-        before = np.cumsum([0, *(len(p) for p in parts)]).tolist()
-        entries = np.cumsum([0, *(len(p.members) for p in parts)])
-        names = ("members", "weights", "residual", "gap", "passes")
-        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+        problem_offsets = np.cumsum([0, *(len(p) for p in parts)]).tolist()
+        entry_offsets = np.cumsum([0, *(len(p.members) for p in parts)])
+        array_names = ("members", "weights", "residual", "gap", "passes")
+        arrays = {array_name: np.concatenate([getattr(p, array_name) for p in parts]) for array_name in array_names}
         return Solutions(
-            ends=np.concatenate([part.ends + e for part, e in zip(parts, entries, strict=False)]),
-            tied={p + b: found for part, b in zip(parts, before, strict=False) for p, found in part.tied.items()},
+            ends=np.concatenate(
+                [part.ends + entry_offset for part, entry_offset in zip(parts, entry_offsets, strict=False)]
+            ),
+            tied={
+                p + problem_offset: duplicates
+                for part, problem_offset in zip(parts, problem_offsets, strict=False)
+                for p, duplicates in part.tied.items()
+            },
             **arrays,
         )
 
 
-def by_vectors(c: Candidates) -> Candidates:
-    """The candidates with the inner products as relevance, whatever scorer chose them: what is rebuilt is the query."""
+def score_by_vectors(c: Candidates) -> Candidates:
+    """Return the candidates with inner products as relevance, whatever scorer chose them."""
     return c if c.inner_product else replace(c, relevance=c.products(c.queries), inner_product=True)
 
 
-def only(c: Candidates, some: slice | Array | Tensor) -> Candidates:
-    """Some of the problems."""
-    part = replace(c, relevance=c.relevance[some], queries=c.queries[some])
-    return part if c.vectors.ndim == 2 else replace(part, vectors=c.vectors[some])
+def take_queries(c: Candidates, queries: slice | Array | Tensor) -> Candidates:
+    """Return the candidates of some of the queries."""
+    selection = replace(c, relevance=c.relevance[queries], queries=c.queries[queries])
+    return selection if c.vectors.ndim == 2 else replace(selection, vectors=c.vectors[queries])
 
 
 def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """The minimiser for each of B queries at each of C settings: problem b · C + a.
+    """Solve each of B queries at each of C settings: problem b · C + a.
 
     l1: (B, C) with l1 > 0 or l2 > 0; l2: (C,).
     """
     if len(l2) == 1:
-        return _solved(by_vectors(c), l1, l2)
+        return _solve_problems(score_by_vectors(c), l1, l2)
     # From one setting to the next the weights change least where λ₁ falls and λ₂ stays.
-    order = np.lexsort((-l1.mean(0), l2))
-    found = _solved(by_vectors(c), l1[:, order], l2[order])
-    if (order[1:] < order[:-1]).any():
-        at = np.empty_like(order)
-        at[order] = np.arange(len(order))
-        found = found.take((np.arange(len(l1))[:, None] * len(order) + at).ravel())
-    return found
+    setting_order = np.lexsort((-l1.mean(0), l2))
+    solved = _solve_problems(score_by_vectors(c), l1[:, setting_order], l2[setting_order])
+    if (setting_order[1:] < setting_order[:-1]).any():
+        sorted_position = np.empty_like(setting_order)
+        sorted_position[setting_order] = np.arange(len(setting_order))
+        solved = solved.take((np.arange(len(l1))[:, None] * len(setting_order) + sorted_position).ravel())
+    return solved
 
 
-def _solved(c: Candidates, l1: Array, l2: Array) -> Solutions:
+def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
     if c.vectors.is_cuda:
-        ridged = l2 > FLAT * c.max_norm**2
-        if ridged.all():
-            return _by_newton(c, l1, l2)
-        rows = c.matrix.on_cpu if c.shared else c.vectors.cpu()
-        host = replace(c, vectors=rows, relevance=c.relevance.cpu(), queries=c.queries.cpu())
-        parts = [(np.flatnonzero(ridged), c), (np.flatnonzero(~ridged), host)]
-        solved = [_solved(on, l1[:, some], l2[some]) for some, on in parts if len(some)]
-        order = np.concatenate([(np.arange(len(l1))[:, None] * len(l2) + some).ravel() for some, _ in parts])
-        return Solutions.joined(solved).take(np.argsort(order))
+        is_ridged = l2 > MIN_NEWTON_L2 * c.max_norm**2
+        if is_ridged.all():
+            return _solve_by_newton(c, l1, l2)
+        host_vectors = c.matrix.on_cpu if c.shared else c.vectors.cpu()
+        host_candidates = replace(c, vectors=host_vectors, relevance=c.relevance.cpu(), queries=c.queries.cpu())
+        setting_groups = [(np.flatnonzero(is_ridged), c), (np.flatnonzero(~is_ridged), host_candidates)]
+        solved = [
+            _solve_problems(group_candidates, l1[:, setting_ids], l2[setting_ids])
+            for setting_ids, group_candidates in setting_groups
+            if len(setting_ids)
+        ]
+        problem_order = np.concatenate(
+            [(np.arange(len(l1))[:, None] * len(l2) + setting_ids).ravel() for setting_ids, _ in setting_groups]
+        )
+        return Solutions.joined(solved).take(np.argsort(problem_order))
     solutions = []
-    for block, by_gram in _blocks(c, len(l2)):
-        part = c if block == slice(None) else only(c, block)
-        solutions.append((_by_gram if by_gram else _by_rows)(part, l1[block], l2))
+    for block, uses_gram in _split_queries(c, len(l2)):
+        block_candidates = c if block == slice(None) else take_queries(c, block)
+        solutions.append((_solve_with_gram if uses_gram else _solve_with_rows)(block_candidates, l1[block], l2))
     return Solutions.joined(solutions)
 
 
-def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
-    """Which queries are solved together, and whether by a Gram matrix: all where they share their rows."""
+def _split_queries(c: Candidates, n_settings: int) -> Iterator[tuple[slice, bool]]:
+    """Yield blocks of queries to solve together, and True where by a Gram matrix."""
     if c.vectors.ndim == 3:
-        yield from ((slice(b, b + 1), c.count <= POOL_GRAM) for b in range(c.batch))
+        yield from ((slice(query_id, query_id + 1), c.count <= MAX_GRAM_POOL) for query_id in range(c.batch))
         return
-    made = "gram" in vars(c.matrix) or c.matrix.cached or c.batch * settings * 16 >= c.count
-    if c.count <= GRAM_ROWS and made:
+    is_gram_ready = "gram" in vars(c.matrix) or c.matrix.cached or c.batch * n_settings * 16 >= c.count
+    if c.count <= GRAM_ROWS and is_gram_ready:
         yield slice(None), True
     else:
-        yield from ((slice(b, b + 1), False) for b in range(c.batch))
+        yield from ((slice(query_id, query_id + 1), False) for query_id in range(c.batch))
 
 
-def _by_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    from engine.solvers.elastic_net.active_set import by_gram
+def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    from engine.solvers.elastic_net.active_set import solve_by_gram
 
     queries = c.queries.double()
     if c.shared:
-        products, scores = c.matrix.gram, _exact_scores(c)
+        products, scores = c.matrix.gram, _compute_exact_scores(c)
     else:
         rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
         products, scores = gram(rows), queries @ rows.T
-    scale = scores.abs().amax(1).numpy()
-    found = by_gram(
-        products.numpy(),
-        scores.numpy(),
-        np.ascontiguousarray(l1),
-        l2,
-        TOLERANCE * scale,
-        np.ascontiguousarray(scores.topk(min(c.count, FEWEST), dim=1).indices.numpy()),
-        c.max_norm,
-        queries.numpy(),
-        _near(c, scale),
-        _size(c),
-    )
-    return _collected(c, (*found[:-1], np.ones_like(found[-1])), l1, l2)
+    max_scores = scores.abs().amax(1).numpy()
+    results = solve_by_gram(
+        products.numpy(), scores.numpy(), np.ascontiguousarray(l1), l2, DUAL_TOLERANCE * max_scores,
+        np.ascontiguousarray(scores.topk(min(c.count, MIN_START_ROWS), dim=1).indices.numpy()), c.max_norm,
+        queries.numpy(), _share_dimension(c, max_scores), _bound_active_set(c),
+    )  # fmt: skip
+    return _collect_results(c, (*results[:-1], np.ones_like(results[-1])), l1, l2)
 
 
-def _exact_scores(c: Candidates) -> Tensor:
-    """(B, n) float64 inner products of all rows with the queries."""
-    from engine.solvers.elastic_net.working_set import exact_products
+def _compute_exact_scores(c: Candidates) -> Tensor:
+    """Return (B, n) float64 inner products of all rows with the queries."""
+    from engine.solvers.elastic_net.working_set import exact_dots
 
     if c.batch > 1:
         return c.queries.double() @ c.matrix.float64.T
     rows, query = c.vectors.contiguous().numpy(), c.queries[0]
-    return c.matrix.remembered(query, lambda: torch.from_numpy(exact_products(rows, query.double().numpy()))[None])
+    return c.matrix.remembered(query, lambda: torch.from_numpy(exact_dots(rows, query.double().numpy()))[None])
 
 
-def _by_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    from engine.solvers.elastic_net.active_set import CROWDED
-    from engine.solvers.elastic_net.working_set import by_rows
+def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    from engine.solvers.elastic_net.active_set import COLUMNS_FULL
+    from engine.solvers.elastic_net.working_set import solve_by_rows
 
     rows = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
     codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.cached):
-        codes, step, slack = (part.numpy() for part in c.matrix.codes)
-    first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 64)))).indices.numpy()
-    query, scale = c.queries[0].double(), float(c.relevance.abs().max())
-    state, room = CROWDED, len(first) + ROOM
-    while state == CROWDED:
-        found = by_rows(
-            rows.contiguous().numpy(),
-            codes,
-            step,
-            slack,
-            first,
-            query.numpy(),
-            np.ascontiguousarray(l1[0]),
-            l2,
-            TOLERANCE * scale,
-            rounding(rows) * c.max_norm,
-            underflow(rows),
-            c.max_norm,
-            bool(_near(c, np.array([scale]))[0]),
-            _size(c),
-            room,
-        )
-        state, room = found[-2][-1], 2 * room
-    return _collected(c, (*found[:-1], found[-1] + 1), l1, l2)
+        codes, step, slack = (code_array.numpy() for code_array in c.matrix.codes)
+    start_rows = (
+        c.relevance[0].topk(min(c.count, max(MIN_START_ROWS, min(MAX_START_ROWS, c.count // 64)))).indices.numpy()
+    )
+    query, max_score = c.queries[0].double(), float(c.relevance.abs().max())
+    state, max_rows = COLUMNS_FULL, len(start_rows) + WORKING_SET_GROWTH
+    while state == COLUMNS_FULL:
+        results = solve_by_rows(
+            rows.contiguous().numpy(), codes, step, slack, start_rows, query.numpy(), np.ascontiguousarray(l1[0]), l2,
+            DUAL_TOLERANCE * max_score, rounding(rows) * c.max_norm, underflow(rows), c.max_norm,
+            bool(_share_dimension(c, np.array([max_score]))[0]), _bound_active_set(c), max_rows,
+        )  # fmt: skip
+        state, max_rows = results[-2][-1], 2 * max_rows
+    return _collect_results(c, (*results[:-1], results[-1] + 1), l1, l2)
 
 
-def _near(c: Candidates, scale: Array) -> Array:
-    """(B,) whether a query has a dimension in common with any candidate; scale: (B,) the largest product."""
-    near: Array = scale != 0
-    for b in np.flatnonzero(~near).tolist():
-        rows = c.vectors if c.vectors.ndim == 2 else c.vectors[b]
-        near[b] = bool(rows[:, c.queries[b] != 0].any())
-    return near
+def _share_dimension(c: Candidates, max_products: Array) -> Array:
+    """Return (B,) True where a query has a dimension in common with any candidate.
+
+    `max_products`: (B,) largest product.
+    """
+    overlaps: Array = max_products != 0
+    for query_id in np.flatnonzero(~overlaps).tolist():
+        rows = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
+        overlaps[query_id] = bool(rows[:, c.queries[query_id] != 0].any())
+    return overlaps
 
 
-def _size(c: Candidates) -> int:
-    """Room for an active set: without a ridge it holds no more than the dimension of the vectors."""
-    from engine.solvers.elastic_net.active_set import MOST
+def _bound_active_set(c: Candidates) -> int:
+    """Return the room for an active set: without a ridge it holds no more members than the vectors have dimensions."""
+    from engine.solvers.elastic_net.active_set import MAX_ACTIVE
 
-    return 2 + min(c.count, max(MOST, c.vectors.shape[-1]))
+    return 2 + min(c.count, max(MAX_ACTIVE, c.vectors.shape[-1]))
 
 
-def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
-    """What the compiled loops found, in order; what they gave up on, by Newton steps."""
-    from engine.solvers.elastic_net.active_set import FULL
+def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
+    """Sort what the compiled loops returned, and solve by Newton steps the problems whose active set had no room."""
+    from engine.solvers.elastic_net.active_set import FACTOR_FULL
 
-    ends, members, weights, tie_ends, ties, residual, gap, states, passes = found
+    ends, members, weights, tie_ends, ties, residual, gap, states, passes = results
     gap[np.tile(l2 == 0, len(l1))] = np.nan
-    sure = Solutions(ends=ends, members=members, weights=weights, residual=residual, gap=gap, passes=passes)
-    sure = _shared(c, sorted_solutions(sure), l1.ravel(), np.tile(l2, len(l1)), tie_ends, ties)
-    if not (late := np.flatnonzero(states == FULL)).size:
-        return sure
-    query, setting = late // len(l2), late % len(l2)
-    extra = _ascended(only(c, query), l1[query, setting], l2[setting])
-    at = np.arange(len(sure))
-    at[late] = len(sure) + np.arange(len(late))
-    return Solutions.joined([sure, extra]).take(at)
+    solutions = Solutions(ends=ends, members=members, weights=weights, residual=residual, gap=gap, passes=passes)
+    solutions = _distribute_among_copies(c, sort_solutions(solutions), l1.ravel(), np.tile(l2, len(l1)), tie_ends, ties)
+    if not (unsolved := np.flatnonzero(states == FACTOR_FULL)).size:
+        return solutions
+    queries, setting_ids = unsolved // len(l2), unsolved % len(l2)
+    newton_solutions = _solve_queries_by_newton(take_queries(c, queries), l1[queries, setting_ids], l2[setting_ids])
+    problem_order = np.arange(len(solutions))
+    problem_order[unsolved] = len(solutions) + np.arange(len(unsolved))
+    return Solutions.joined([solutions, newton_solutions]).take(problem_order)
 
 
-def bounds(gap: Array, l2: Array | float) -> Array:
-    """(P,) no weights with this gap are further from the minimiser's, |w − w*|; NaN at λ₂ = 0."""
+def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
+    """Return (P,) √(2 gap / λ₂): no weights with this gap are further than that from the minimiser.
+
+    NaN at λ₂ = 0.
+    """
+    # The objective is λ₂-strongly convex, so ½ λ₂ |w − w*|² is at most the gap.
     with np.errstate(over="ignore", invalid="ignore"):
-        distance: Array = np.sqrt(2.0) * np.sqrt(gap) / np.sqrt(l2)
+        distance: Array = np.sqrt(2.0) * np.sqrt(gaps) / np.sqrt(l2)
     return distance
 
 
-def _shared(c: Candidates, s: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array) -> Solutions:
-    """The solutions as exact copies have it: the same weight each at λ₂ > 0, all of it the lowest at λ₂ = 0.
+def _distribute_among_copies(
+    c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array
+) -> Solutions:
+    """Give exact copies equal weights at λ₂ > 0, and all of their weight to the lowest copy at λ₂ = 0.
 
     l1, l2: (P,); ties: what may be a copy of a member and is none itself, for problem p up to tie_ends[p].
     """
     # The minimiser gives copies one weight, so weights that are proven to differ are of none.
-    after = s.problem[1:]
-    near = (s.weights[:-1] - s.weights[1:] <= 2 * bounds(s.gap, l2)[after]) & (after == s.problem[:-1])
-    if not len(ties) and not near.any():
-        return s
-    suspect = np.diff(tie_ends, prepend=0) > 0
-    suspect[after[near]] = True
-    members, weights = np.split(s.members, s.ends[:-1]), np.split(s.weights, s.ends[:-1])
+    next_problem = solved.problem[1:]
+    is_near = (solved.weights[:-1] - solved.weights[1:] <= 2 * bound_weight_errors(solved.gap, l2)[next_problem]) & (
+        next_problem == solved.problem[:-1]
+    )
+    if not len(ties) and not is_near.any():
+        return solved
+    is_suspect = np.diff(tie_ends, prepend=0) > 0
+    is_suspect[next_problem[is_near]] = True
+    members, weights = np.split(solved.members, solved.ends[:-1]), np.split(solved.weights, solved.ends[:-1])
     tied: dict[int, dict[int, list[int]]] = {}
     changed = []
-    for p in np.flatnonzero(suspect).tolist():
-        index = np.concatenate([members[p], ties[tie_ends[p - 1] if p else 0 : tie_ends[p]]])
+    for problem in np.flatnonzero(is_suspect).tolist():
+        row_ids = np.concatenate([members[problem], ties[tie_ends[problem - 1] if problem else 0 : tie_ends[problem]]])
         # Numbers in the order in which rows occur first, the same for exact copies.
-        some = torch.from_numpy(index).to(c.vectors.device)
-        rows = c.rows(torch.full_like(some, p * c.batch // len(s)), some).cpu().numpy()
-        seen: dict[bytes, int] = {}
-        kind = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
-        held = np.flatnonzero(kind <= kind[: len(members[p])].max())
-        index, kind = index[held], kind[held]
-        total = np.bincount(kind[: len(members[p])], weights[p])
-        if len(total) == len(index):
+        row_id = torch.from_numpy(row_ids).to(c.vectors.device)
+        rows = c.rows(torch.full_like(row_id, problem * c.batch // len(solved)), row_id).cpu().numpy()
+        first_seen: dict[bytes, int] = {}
+        copy_group = np.array([first_seen.setdefault(row.tobytes(), len(first_seen)) for row in rows])
+        is_member_group = np.flatnonzero(copy_group <= copy_group[: len(members[problem])].max())
+        row_ids, copy_group = row_ids[is_member_group], copy_group[is_member_group]
+        group_weights = np.bincount(copy_group[: len(members[problem])], weights[problem])
+        if len(group_weights) == len(row_ids):
             continue
-        if l2[p] > 0:
-            members[p], weights[p] = index, (total / np.bincount(kind))[kind]
-            changed.append(p)
+        if l2[problem] > 0:
+            members[problem], weights[problem] = row_ids, (group_weights / np.bincount(copy_group))[copy_group]
+            changed.append(problem)
         else:
-            alike = [sorted(index[kind == each].tolist()) for each in range(len(total))]
-            members[p], weights[p] = np.array([lowest for lowest, *_ in alike]), total
-            tied[p] = {lowest: others for lowest, *others in alike if others}
-    ends = np.cumsum([len(own) for own in members])
-    whole = replace(s, ends=ends, members=np.concatenate(members), weights=np.concatenate(weights), tied=tied)
-    s = sorted_solutions(whole)
+            copies = [sorted(row_ids[copy_group == group].tolist()) for group in range(len(group_weights))]
+            members[problem], weights[problem] = np.array([lowest for lowest, *_ in copies]), group_weights
+            tied[problem] = {lowest: duplicates for lowest, *duplicates in copies if duplicates}
+    ends = np.cumsum([len(problem_members) for problem_members in members])
+    merged = replace(solved, ends=ends, members=np.concatenate(members), weights=np.concatenate(weights), tied=tied)
+    solved = sort_solutions(merged)
     if changed:
-        part = only(c, np.array(changed) * c.batch // len(s))
-        s.residual[changed], s.gap[changed] = certificate(part, s.take(np.array(changed)), l1[changed], l2[changed])
-        s.passes[changed] += 1
-    return s
+        changed_candidates = take_queries(c, np.array(changed) * c.batch // len(solved))
+        solved.residual[changed], solved.gap[changed] = compute_certificate(
+            changed_candidates, solved.take(np.array(changed)), l1[changed], l2[changed]
+        )
+        solved.passes[changed] += 1
+    return solved
 
 
-def sorted_solutions(s: Solutions) -> Solutions:
-    """The members of each problem by weight, the lower row first where weights are equal."""
-    if not len(s.members):
-        return s
-    if len(s) == 1:
-        order = np.lexsort((s.members, -s.weights))
-        problem, weights = np.zeros_like(order), s.weights[order]
-        top = weights[:1]
+def sort_solutions(solved: Solutions) -> Solutions:
+    """Sort the members of each problem by weight, the lower row first where weights are equal."""
+    if not len(solved.members):
+        return solved
+    if len(solved) == 1:
+        entry_order = np.lexsort((solved.members, -solved.weights))
+        entry_problem, sorted_weights = np.zeros_like(entry_order), solved.weights[entry_order]
+        max_weights = sorted_weights[:1]
     else:
-        order = np.lexsort((s.members, -s.weights, s.problem))
-        problem, weights = s.problem[order], s.weights[order]
-        top = np.zeros(len(s))
-        np.maximum.at(top, problem, weights)
+        entry_order = np.lexsort((solved.members, -solved.weights, solved.problem))
+        entry_problem, sorted_weights = solved.problem[entry_order], solved.weights[entry_order]
+        max_weights = np.zeros(len(solved))
+        np.maximum.at(max_weights, entry_problem, sorted_weights)
     # A run of weights, each within reach of the one before, counts as one weight.
-    fresh = np.ones(len(order), dtype=np.int64)
-    fresh[1:] = (problem[1:] != problem[:-1]) | (weights[:-1] - weights[1:] > EVEN * top[problem[1:]])
-    if not fresh.all():
-        order = order[np.lexsort((s.members[order], np.cumsum(fresh)))]
-    return replace(s, members=s.members[order], weights=s.weights[order])
+    is_new_weight = np.ones(len(entry_order), dtype=np.int64)
+    is_new_weight[1:] = (entry_problem[1:] != entry_problem[:-1]) | (
+        sorted_weights[:-1] - sorted_weights[1:] > EQUAL_WEIGHT_TOLERANCE * max_weights[entry_problem[1:]]
+    )
+    if not is_new_weight.all():
+        entry_order = entry_order[np.lexsort((solved.members[entry_order], np.cumsum(is_new_weight)))]
+    return replace(solved, members=solved.members[entry_order], weights=solved.weights[entry_order])
 
 
-def _by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Every query at every setting by Newton steps, as many at a time as memory allows."""
-    settings, problems = len(l2), l1.size
+def _solve_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """Solve every query at every setting by Newton steps, as many at a time as memory allows."""
+    n_settings, n_problems = len(l2), l1.size
     parts = []
-    for block in slices(problems, 4 * c.vectors.shape[-1] * min(MOST, c.vectors.shape[-1])):
-        query, setting = np.divmod(np.arange(block.start, block.stop), settings)
-        parts.append(_ascended(only(c, query), l1[query, setting], l2[setting]))
+    for problem_block in slices(n_problems, 4 * c.vectors.shape[-1] * min(MAX_START_ROWS, c.vectors.shape[-1])):
+        queries, setting_ids = np.divmod(np.arange(problem_block.start, problem_block.stop), n_settings)
+        parts.append(_solve_queries_by_newton(take_queries(c, queries), l1[queries, setting_ids], l2[setting_ids]))
     return Solutions.joined(parts)
 
 
-def _ascended(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """One problem a query by Newton steps: l1, l2 (B,), l2 > 0."""
-    first, second = (torch.from_numpy(x).to(c.queries.device) for x in (l1, l2))
-    weights, members, passes = ascend(c, first, second)
-    found = with_certificate(c, weights, members, l1, l2, passes + 1)
-    return _shared(c, found, l1, l2, np.zeros(c.batch, np.int64), np.empty(0, np.int64))
+def _solve_queries_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """Solve one problem a query by Newton steps: l1, l2 (B,), l2 > 0."""
+    lam1, lam2 = (torch.from_numpy(penalties).to(c.queries.device) for penalties in (l1, l2))
+    weights, members, n_passes = maximise_dual(c, lam1, lam2)
+    solved = certify_weights(c, weights, members, l1, l2, n_passes + 1)
+    return _distribute_among_copies(c, solved, l1, l2, np.zeros(c.batch, np.int64), np.empty(0, np.int64))
 
 
-def with_certificate(c: Candidates, weights: Tensor, members: Tensor, l1: Array, l2: Array, passes: int) -> Solutions:
-    """Weights, (B, m), of the rows `members`, (B, m), with what proves or refutes them; l1, l2: (B,)."""
-    batch, place = (weights > 0).nonzero(as_tuple=True)
-    ends = torch.bincount(batch, minlength=c.batch).cumsum(0).cpu().numpy()
-    rows, values = members[batch, place].cpu().numpy(), weights[batch, place].double().cpu().numpy()
-    zeros, counts = np.zeros(c.batch), np.full(c.batch, passes)
-    rough = Solutions(ends=ends, members=rows, weights=values, residual=zeros, gap=zeros, passes=counts)
-    solutions = sorted_solutions(rough)
-    residual, gap = certificate(c, solutions, l1, l2)
-    return replace(solutions, residual=residual, gap=gap)
+def certify_weights(c: Candidates, weights: Tensor, members: Tensor, l1: Array, l2: Array, n_passes: int) -> Solutions:
+    """Attach residuals and gaps to weights, (B, m), of the rows `members`, (B, m); l1, l2: (B,)."""
+    query_id, column_index = (weights > 0).nonzero(as_tuple=True)
+    ends = torch.bincount(query_id, minlength=c.batch).cumsum(0).cpu().numpy()
+    row_ids = members[query_id, column_index].cpu().numpy()
+    weight_values = weights[query_id, column_index].double().cpu().numpy()
+    no_bounds, pass_counts = np.zeros(c.batch), np.full(c.batch, n_passes)
+    uncertified = Solutions(
+        ends=ends, members=row_ids, weights=weight_values, residual=no_bounds, gap=no_bounds, passes=pass_counts
+    )
+    sorted_answers = sort_solutions(uncertified)
+    residual, gap = compute_certificate(c, sorted_answers, l1, l2)
+    return replace(sorted_answers, residual=residual, gap=gap)
 
 
-def points_of(c: Candidates, s: Solutions) -> Tensor:
-    """(P, d) float64 what the weights leave of the queries, v − Uᵀw: P a multiple of the batch, b · C + a."""
-    return _points(c, s)[0]
+def residual_points(c: Candidates, solved: Solutions) -> Tensor:
+    """Return (P, d) float64 residuals v − Uᵀw of the queries: P a multiple of the batch, problem b · C + a."""
+    return _residual_points_with_size(c, solved)[0]
 
 
-def _points(c: Candidates, s: Solutions) -> tuple[Tensor, Tensor]:
-    """The same, and (P,) |v| + Σ w|u|, which bounds their rounding: 0 only where all products are exactly 0."""
-    query = torch.arange(len(s), device=c.queries.device) // (len(s) // c.batch)
-    near = torch.from_numpy(_near(c, c.relevance.any(1).cpu().numpy())).to(query.device)
-    left, size = c.queries.double()[query], (_lengths(c.queries) * near)[query]
-    problem = torch.from_numpy(s.problem).to(left.device)
-    members = torch.from_numpy(s.members).to(left.device)
-    weights = torch.from_numpy(s.weights).to(left.device)
-    for p, member, weight in blocks(left.shape[1], problem, members, weights):
-        rows = c.rows(query[p], member).double()
-        size.index_add_(0, p, _lengths(rows).mul_(weight))
-        left.index_add_(0, p, rows.mul_(weight.unsqueeze(1)), alpha=-1)
-    return left, size
+def _residual_points_with_size(c: Candidates, solved: Solutions) -> tuple[Tensor, Tensor]:
+    """Return the residual points, and (P,) |v| + Σ w|u|, to which their rounding is proportional.
 
-
-def _lengths(rows: Tensor) -> Tensor:
-    """(m,) float64 lengths of rows, (m, d), with what underflow may take from them."""
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return lengths.add_(math.sqrt(rows.shape[1] * TINY))
-
-
-def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
-    """(P, n) products of the candidates with float64 points, (P, d); their error, (P,); what scores exactly."""
-    query = torch.arange(len(points), device=points.device) // (len(points) // c.batch)
-    vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query]
-    exact = replace(c, queries=points, vectors=vectors, relevance=c.relevance[:1], inner_product=True)
-    return exact.products(points.to(c.vectors.dtype)), exact.product_error(points), exact
-
-
-def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
-    """(P,) bounds on the violation of the optimality conditions and on the duality gap (NaN at λ₂ = 0), whoever solved.
-
-    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see `active_set.judge`.
-    float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
+    It is 0 only where every product is exactly 0.
     """
-    points, size = _points(c, s)
+    query_id = torch.arange(len(solved), device=c.queries.device) // (len(solved) // c.batch)
+    overlaps = torch.from_numpy(_share_dimension(c, c.relevance.any(1).cpu().numpy())).to(query_id.device)
+    residuals, magnitudes = c.queries.double()[query_id], (_row_norms(c.queries) * overlaps)[query_id]
+    problems = torch.from_numpy(solved.problem).to(residuals.device)
+    members = torch.from_numpy(solved.members).to(residuals.device)
+    weights = torch.from_numpy(solved.weights).to(residuals.device)
+    for problem, member, weight in blocks(residuals.shape[1], problems, members, weights):
+        rows = c.rows(query_id[problem], member).double()
+        magnitudes.index_add_(0, problem, _row_norms(rows).mul_(weight))
+        residuals.index_add_(0, problem, rows.mul_(weight.unsqueeze(1)), alpha=-1)
+    return residuals, magnitudes
+
+
+def _row_norms(rows: Tensor) -> Tensor:
+    """Return (m,) float64 lengths of rows, (m, d), raised by what underflow may take from them."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms.add_(math.sqrt(rows.shape[1] * TINY))
+
+
+def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
+    """Return (P, n) products with float64 points, (P, d), their error, (P,), and an exact scorer."""
+    query_id = torch.arange(len(points), device=points.device) // (len(points) // c.batch)
+    vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
+    exact_scorer = replace(c, queries=points, vectors=vectors, relevance=c.relevance[:1], inner_product=True)
+    return exact_scorer.products(points.to(c.vectors.dtype)), exact_scorer.product_error(points), exact_scorer
+
+
+def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
+    """Return (P,) bounds on the violation of the optimality conditions and on the duality gap (NaN at λ₂ = 0).
+
+    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see
+    `active_set.bound_violation`. Valid for weights of any solver. float64: rows whose product, in the vectors'
+    precision, may exceed λ₁ are scored again.
+    """
+    points, magnitudes = _residual_points_with_size(c, solved)
     device, d = points.device, points.shape[1]
-    first, second = torch.from_numpy(l1).to(device), torch.from_numpy(l2).to(device)
-    problem, members = torch.from_numpy(s.problem).to(device), torch.from_numpy(s.members).to(device)
-    held, terms = torch.from_numpy(s.weights).to(device), torch.from_numpy(s.counts).to(device) + d
-    total = torch.ones_like(first).index_add_(0, problem, held)
-    share = torch.where(size > 0, (terms + EXTRA) * (UNIT * size + TINY), 0)
-    floor = torch.where(size > 0, EXTRA * UNIT * first + terms * TINY * total, 0)
-    least = first - 2 * (share * c.max_norm + floor)
-    residual, squares = first.new_zeros(len(s)), first.new_zeros(len(s))
-    each = len(s) // c.batch
-    step = max(1, CHUNK_NUMBERS // max(c.count, d) // each) * each
-    for start in range(0, len(s), step):
-        block = slice(start // each, (start + step) // each)
-        score, error, exact = duals(only(c, block), points[start : start + step])
-        open_ = score > (least[start : start + step] - error).unsqueeze(1)
-        inside = (problem >= start) & (problem < start + step)
-        support = problem[inside] - start, members[inside]
-        open_[support] = True
-        weights = torch.zeros(score.shape, dtype=torch.float64, device=device)
-        weights[support] = held[inside]
-        batch, index = open_.nonzero(as_tuple=True)
-        value, length = _scored(exact, batch, index)
-        weight, batch = weights[batch, index], batch + start
-        pull = second[batch] * weight
-        error, g = share[batch] * length + floor[batch] + EXTRA * UNIT * pull, value - first[batch]
-        off = (torch.where(weight > 0, (g - pull).abs(), g) + error).clamp_min_(0)
-        low = (weight > 0) & (g < -error)
-        residual.scatter_reduce_(0, batch, off, "amax")
-        squares.index_add_(0, batch, torch.where(low, (pull + 2 * error) * (pull - 2 * g), off * off))
-    gap = torch.where(second > 0, (SUMMED * squares + LOST * (residual > 0).double()) / (2 * second), torch.nan)
-    return residual.cpu().numpy(), gap.cpu().numpy()
+    lam1, lam2 = torch.from_numpy(l1).to(device), torch.from_numpy(l2).to(device)
+    problems, members = torch.from_numpy(solved.problem).to(device), torch.from_numpy(solved.members).to(device)
+    member_weights = torch.from_numpy(solved.weights).to(device)
+    n_terms = torch.from_numpy(solved.counts).to(device) + d
+    weight_sums = torch.ones_like(lam1).index_add_(0, problems, member_weights)
+    rel_error = torch.where(magnitudes > 0, (n_terms + EXTRA) * (EPS * magnitudes + TINY), 0)
+    abs_error = torch.where(magnitudes > 0, EXTRA * EPS * lam1 + n_terms * TINY * weight_sums, 0)
+    # Rows whose rounded product stays under the cutoff by more than the error of the pass satisfy g ≤ 0 and add nothing
+    # to either bound.
+    cutoff = lam1 - 2 * (rel_error * c.max_norm + abs_error)
+    residuals, squares = lam1.new_zeros(len(solved)), lam1.new_zeros(len(solved))
+    n_settings = len(solved) // c.batch
+    step = max(1, CHUNK_NUMBERS // max(c.count, d) // n_settings) * n_settings
+    for start in range(0, len(solved), step):
+        block = slice(start // n_settings, (start + step) // n_settings)
+        products, error, exact_scorer = score_residuals(take_queries(c, block), points[start : start + step])
+        is_open = products > (cutoff[start : start + step] - error).unsqueeze(1)
+        is_in_block = (problems >= start) & (problems < start + step)
+        support = problems[is_in_block] - start, members[is_in_block]
+        is_open[support] = True
+        dense_weights = torch.zeros(products.shape, dtype=torch.float64, device=device)
+        dense_weights[support] = member_weights[is_in_block]
+        problem, row_id = is_open.nonzero(as_tuple=True)
+        dual_of, norms = _score_pairs(exact_scorer, problem, row_id)
+        pair_weights, problem = dense_weights[problem, row_id], problem + start
+        ridge_pull = lam2[problem] * pair_weights
+        error = rel_error[problem] * norms + abs_error[problem] + EXTRA * EPS * ridge_pull
+        excess = dual_of - lam1[problem]
+        deviation = (torch.where(pair_weights > 0, (excess - ridge_pull).abs(), excess) + error).clamp_min_(0)
+        is_below = (pair_weights > 0) & (excess < -error)
+        residuals.scatter_reduce_(0, problem, deviation, "amax")
+        squares.index_add_(
+            0,
+            problem,
+            torch.where(is_below, (ridge_pull + 2 * error) * (ridge_pull - 2 * excess), deviation * deviation),
+        )
+    gaps = torch.where(lam2 > 0, (SUM_FACTOR * squares + SUM_LOSS * (residuals > 0).double()) / (2 * lam2), torch.nan)
+    return residuals.cpu().numpy(), gaps.cpu().numpy()
 
 
-def _scored(c: Candidates, batch: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """(m,) float64 inner products at flat pairs, and (m,) the lengths of the rows."""
+def _score_pairs(c: Candidates, problem: Tensor, row_id: Tensor) -> tuple[Tensor, Tensor]:
+    """Return (m,) float64 inner products at flat pairs, and (m,) the lengths of the rows."""
     values, lengths = [], []
-    for b, i in blocks(c.vectors.shape[-1], batch, index):
-        rows = c.rows(b, i).double()
-        lengths.append(_lengths(rows))
+    for b, row_ids in blocks(c.vectors.shape[-1], problem, row_id):
+        rows = c.rows(b, row_ids).double()
+        lengths.append(_row_norms(rows))
         values.append(rows.mul_(c.queries[b]).sum(1))
     return torch.cat(values), torch.cat(lengths)

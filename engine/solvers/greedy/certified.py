@@ -2,7 +2,8 @@
 
 A pass over the vectors bounds every gain from above. The best by bound become a pool in float64, where picks are made
 for as long as the best beats every bound outside. As the gains of mmr, dpp and ssd only fall, a bound stays true;
-those of max_sum move by no more than `beyond` says. Then the bounds are renewed with all picks and a new pool is drawn.
+those of max_sum move by no more than `bound_outside_gain` says. Then the bounds are renewed with all picks and a new
+pool is drawn.
 """
 
 import math
@@ -17,44 +18,47 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import Matrix, first_duplicate, products, rounding, underflow
-from engine.solvers.gram import Gram, corpus_gram, ranking, relevance
+from engine.solvers.gram import Gram, build_ranking, compute_relevance, corpus_gram
 from engine.solvers.greedy.steps import (
     LOG_RESIDUAL,
     NEAREST,
     SUM,
-    choose,
-    choose_many,
-    fold_bound,
-    nothing_chosen,
-    orthonormal,
-    upper_bounds,
+    choose_for_queries,
+    choose_picks,
+    compute_upper_bounds,
+    fold_state_bound,
+    init_state,
+    orthonormalise_picks,
 )
 from engine.solvers.jit import interpreting, is_compiled
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 from engine.values import Ranking
 
-FEW = 256
+SINGLE_POOL_SIZE = 256
 """Up to so many candidates all are one pool."""
-MANY = 8
+GRAM_MIN_PROBLEMS = 8
 """So many problems over a small corpus repay keeping its inner products."""
-POOL = (128, 256)
+POOL_SIZE_RANGE = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles after fewer than FRUITFUL picks."""
-SUM_POOL = 1024
+SUM_POOL_SIZE = 1024
 """That of max_sum has so many rows and two a pick."""
-MOST_POOL = 1024
+MAX_POOL_SIZE = 1024
 """No pool is larger."""
-NEAR = 4096
+MAX_PARTIAL_REFRESH = 4096
 """The bounds of so many candidates are renewed alone, where that is less than a tenth of all."""
-FRUITFUL = 16
-TOGETHER = 16
+MIN_POOL_PICKS = 16
+POINT_BLOCK_SIZE = 16
 """With so many points a pass has products at a time."""
-AHEAD = 8
+N_GUESSED_PICKS = 8
 """So many further picks of a pool are guessed, and share a pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What is chosen by: see `steps`; window 0 is none; by_relevance: the first pick is the most relevant."""
+    """The gain to choose by (see `steps`); window 0 means none.
+
+    By_relevance: the first pick is the most relevant.
+    """
 
     kind: int
     k: int
@@ -64,12 +68,12 @@ class Method:
 
     @property
     def residual(self) -> bool:
-        """Whether gains come from distances to the span of the chosen."""
+        """True where gains come from distances to the span of the chosen."""
         return self.kind not in (NEAREST, SUM)
 
     @property
     def horizon(self) -> int:
-        """For how many picks a bound holds: with a window, while the picks it was computed from are inside it."""
+        """Number of picks a bound holds for: with a window, while the picks it was computed from are inside it."""
         return (self.window + 1) // 2 if self.window else self.k
 
 
@@ -80,85 +84,90 @@ class Problem:
     weight: float
     chosen: np.ndarray
     scores: np.ndarray
-    pool: int
+    pool_size: int
     """How many rows its next pool has."""
-    known: int
+    n_known: int
     """How many picks are known before any pool: the first, or none."""
-    done: int = 0
-    past: int = -1
-    largest: int = 0
-    passes: int = 0
+    n_done: int = 0
+    past_rank: int = -1
+    largest_pool: int = 0
+    n_passes: int = 0
     close_calls: int = 0
     state: np.ndarray = field(default_factory=lambda: np.empty(0))
-    """Upper bounds on the states of all candidates after the first `fresh` picks."""
-    fresh: int = 0
-    whole: bool = True
+    """Upper bounds on the states of all candidates after the first `n_folded` picks."""
+    n_folded: int = 0
+    refresh_all: bool = True
     """Whether the next renewal is one of all bounds."""
 
     @property
     def picks(self) -> np.ndarray:
-        """Those that are made or known."""
-        return self.chosen[: max(self.done, self.known)]
+        """The picks made so far, or known before any pool."""
+        return self.chosen[: max(self.n_done, self.n_known)]
 
 
-def greedy(
-    c: Candidates,
-    k: int,
-    kind: int,
-    weights: Sequence[float],
-    window: int | None = None,
-    floor: float = 0.0,
-    compiling: bool = False,
-) -> list[Ranking]:
-    """The k picks of every problem at every weight, in float64.
+def select_greedily(
+    c: Candidates, k: int, kind: int, weights: Sequence[float], window: int | None = None, floor: float = 0.0,
+    wait_for_compilation: bool = False,
+) -> list[Ranking]:  # fmt: skip
+    """Return the k picks of every problem at every weight, in float64, one Ranking a weight.
 
-    kind, floor: see `steps`; window: only the last so many picks count, None for all; compiling: wait for compilation
-    even where a problem is solved sooner without. Returns one Ranking a weight;
-    gain: the score at the moment of the pick; info: candidates; pool, the largest there was; passes over the
-    candidates after that for relevance; close_calls, the picks for which every candidate in reach was compared;
-    certified, always: no other pick is made; past_rank, the first pick that is nothing but a combination of earlier
-    ones, where the method tells them apart.
+    kind, floor: see `steps`; window: only the last so many picks count, None for all; wait_for_compilation: even where
+    a problem is solved sooner without. gain: the score at the moment of the pick; info: candidates; pool, the largest
+    there was; passes over the candidates after that for relevance; close_calls, the picks for which every candidate in
+    reach was compared; certified, always: no other pick is made; past_rank, the first pick that is nothing but a
+    combination of earlier ones, where the method tells them apart.
     """
     method = Method(
-        kind=kind,
-        k=k,
-        window=0 if window is None or window >= k else window,
-        floor=floor,
+        kind=kind, k=k, window=0 if window is None or window >= k else window, floor=floor,
         by_relevance=k == 1 or kind in (NEAREST, SUM) or c.matrix.unit,
-    )
-    few = c.batch * len(weights) < MANY
+    )  # fmt: skip
+    is_small_batch = c.batch * len(weights) < GRAM_MIN_PROBLEMS
     # For pools, which are small, no compilation is worth waiting.
-    waits = few and not compiling and not is_compiled(choose)
-    gram = corpus_gram(c) if not (waits or (few and not c.matrix.cached)) else None
+    runs_interpreted = is_small_batch and not wait_for_compilation and not is_compiled(choose_picks)
+    gram = corpus_gram(c) if not (runs_interpreted or (is_small_batch and not c.matrix.cached)) else None
     if gram is not None:
-        found = choose_many(
-            kind, gram.columns, gram.rows, gram.made, gram.squares, relevance(c, gram), k, np.array(weights),
+        results = choose_for_queries(
+            kind, gram.columns, gram.rows, gram.filled, gram.squares, compute_relevance(c, gram), k, np.array(weights),
             method.window, floor, method.by_relevance,
         )  # fmt: skip
-        told = [[(c.count, 0, 0, past) for past in row] for row in found[2].tolist()]
-        return [_ranking(c, found[0][:, at], found[1][:, at], [row[at] for row in told]) for at in range(len(weights))]
-    with interpreting() if waits else nullcontext():
-        problems = [PoolSearch(SingleQuery(c, b), method).solved(weights) for b in range(c.batch)]
+        told = [[(c.count, 0, 0, past_rank) for past_rank in figures_row] for figures_row in results[2].tolist()]
+        return [
+            _build_ranking(
+                c, results[0][:, weight_id], results[1][:, weight_id], [figures_row[weight_id] for figures_row in told]
+            )
+            for weight_id in range(len(weights))
+        ]
+    with interpreting() if runs_interpreted else nullcontext():
+        problems = [PoolSearch(SingleQuery(c, query_id), method).solve(weights) for query_id in range(c.batch)]
     rankings = []
-    for own in zip(*problems, strict=True):
-        figures = [(p.largest, p.passes, p.close_calls, p.past) for p in own]
-        rankings.append(_ranking(c, np.stack([p.chosen for p in own]), np.stack([p.scores for p in own]), figures))
+    for weight_problems in zip(*problems, strict=True):
+        figures = [(task.largest_pool, task.n_passes, task.close_calls, task.past_rank) for task in weight_problems]
+        rankings.append(
+            _build_ranking(
+                c,
+                np.stack([task.chosen for task in weight_problems]),
+                np.stack([task.scores for task in weight_problems]),
+                figures,
+            )
+        )
     return rankings
 
 
-def _ranking(c: Candidates, chosen: np.ndarray, scores: np.ndarray, told: list[tuple[int, int, int, int]]) -> Ranking:
+def _build_ranking(
+    c: Candidates, picks: np.ndarray, scores: np.ndarray, figures: list[tuple[int, int, int, int]]
+) -> Ranking:
     info = tuple(
         {
             "candidates": c.count,
-            "pool": pool,
+            "pool": pool_size,
             "passes": passes,
             "close_calls": close_calls,
             "certified": True,
-            "past_rank": None if past < 0 else past,
+            "past_rank": None if past_rank < 0 else past_rank,
         }
-        for pool, passes, close_calls, past in told
+        for pool_size, passes, close_calls, past_rank in figures
     )
-    return ranking(c, chosen, scores, info)
+    return build_ranking(c, picks, scores, info)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,55 +182,59 @@ class Pool:
 class SingleQuery:
     """One query over many candidates."""
 
-    def __init__(self, c: Candidates, b: int) -> None:
-        self.c, self.b = c, b
-        self.vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[b]
-        self.relevance = c.relevance[b].double().cpu().numpy()
-        self.relevance_error = float(c.relevance_error[b])
-        self.point = c.queries[b : b + 1] if c.inner_product else None
+    def __init__(self, c: Candidates, query_id: int) -> None:
+        self.c, self.query_id = c, query_id
+        self.vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
+        self.relevance = c.relevance[query_id].double().cpu().numpy()
+        self.relevance_error = float(c.relevance_error[query_id])
+        self.point = c.queries[query_id : query_id + 1] if c.inner_product else None
 
     @cached_property
     def squares(self) -> np.ndarray:
         """(n,) upper bounds on the squared lengths."""
         c = self.c
-        squares = c.squares if c.squares.ndim == 1 else c.squares[self.b]
+        squares = c.squares if c.squares.ndim == 1 else c.squares[self.query_id]
         return squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
 
     @cached_property
-    def first(self) -> int:
-        """The most relevant candidate."""
-        near = np.flatnonzero(self.relevance >= self.relevance.max() - 2 * self.relevance_error)
-        parts = [self.pool(part).relevance for part in np.array_split(near, -(-len(near) // MOST_POOL))]
-        return int(near[np.concatenate(parts).argmax()])
+    def most_relevant(self) -> int:
+        """The most relevant candidate, decided in float64 among all within the error of the best."""
+        near_ids = np.flatnonzero(self.relevance >= self.relevance.max() - 2 * self.relevance_error)
+        exact_scores = [
+            self.pool(id_block).relevance for id_block in np.array_split(near_ids, -(-len(near_ids) // MAX_POOL_SIZE))
+        ]
+        return int(near_ids[np.concatenate(exact_scores).argmax()])
 
     def rows(self, index: np.ndarray) -> Tensor:
-        """(m, d) vectors of some candidates."""
+        """Return (m, d) vectors of some candidates."""
         return self.vectors.index_select(0, torch.from_numpy(index).to(self.vectors.device))
 
     def pool(self, ids: np.ndarray) -> Pool:
-        """The candidates `ids`, ascending."""
+        """Build the pool of the ascending candidates `ids`."""
         gram = Gram(self.rows(ids))
-        return Pool(ids, gram, self.relevance[ids] if self.point is None else gram.relevance(self.point)[0])
+        return Pool(ids, gram, self.relevance[ids] if self.point is None else gram.score_queries(self.point)[0])
 
-    def one_of_a_kind(self, ids: np.ndarray) -> np.ndarray:
-        """The lowest of identical candidates, ascending; all where their relevance may differ."""
+    def drop_duplicates(self, ids: np.ndarray) -> np.ndarray:
+        """Return the lowest of identical candidates, ascending; all where their relevance may differ."""
         if self.point is None:
             return ids
-        same = self.c.matrix.duplicate_of if self.c.shared else first_duplicate(self.vectors)
-        return ids[np.sort(np.unique(same.cpu().numpy()[ids], return_index=True)[1])]
+        duplicate_of = self.c.matrix.duplicate_of if self.c.shared else first_duplicate(self.vectors)
+        return ids[np.sort(np.unique(duplicate_of.cpu().numpy()[ids], return_index=True)[1])]
 
-    def finish(self, p: Problem) -> None:
-        """Fill up a problem's picks by relevance."""
-        c, left = self.c, self.c.relevance[self.b].clone()
-        left[torch.from_numpy(p.chosen[: p.done]).to(left.device)] = -torch.inf
+    def fill_by_relevance(self, task: Problem) -> None:
+        """Fill up the picks of a problem by relevance."""
+        c, remaining = self.c, self.c.relevance[self.query_id].clone()
+        remaining[torch.from_numpy(task.chosen[: task.n_done]).to(remaining.device)] = -torch.inf
 
-        def exact(_: Tensor, at: Tensor) -> Tensor:
-            return c.exact_relevance(torch.full_like(at, self.b), at).masked_fill(left[at] == -torch.inf, -torch.inf)
+        def exact(_: Tensor, doc_ids: Tensor) -> Tensor:
+            return c.exact_relevance(torch.full_like(doc_ids, self.query_id), doc_ids).masked_fill(
+                remaining[doc_ids] == -torch.inf, -torch.inf
+            )
 
-        error = c.relevance_error[self.b : self.b + 1]
-        index, gain = ranked(left.unsqueeze(0), len(p.chosen) - p.done, error, exact)
-        p.chosen[p.done :], p.scores[p.done :] = index[0].cpu().numpy(), gain[0].cpu().numpy()
-        p.done = len(p.chosen)
+        error = c.relevance_error[self.query_id : self.query_id + 1]
+        index, gain = rank_exactly(remaining.unsqueeze(0), len(task.chosen) - task.n_done, error, exact)
+        task.chosen[task.n_done :], task.scores[task.n_done :] = index[0].cpu().numpy(), gain[0].cpu().numpy()
+        task.n_done = len(task.chosen)
 
 
 class Bounds:
@@ -232,88 +245,97 @@ class Bounds:
 
     def __init__(self, query: SingleQuery, method: Method, guess: Callable[[Problem], list[int]]) -> None:
         self.query, self.method, self.guess = query, method, guess
-        self.ahead: dict[int, Tensor] = {}
+        self.guessed_products: dict[int, Tensor] = {}
 
-    def of(self, p: Problem) -> tuple[np.ndarray, float]:
-        """(n,) bounds for those that may enter a problem's pool, −inf for others, and one that holds for these."""
-        n, method, sure = self.query.c.count, self.method, len(p.picks)
-        if not len(p.state) or method.window:
-            p.state, p.fresh = np.empty(n), 0
-            nothing_chosen(method.kind, self.query.squares, p.state)
+    def compute(self, task: Problem) -> tuple[np.ndarray, float]:
+        """Return (n,) bounds of those that may enter the pool, −inf for others, and a bound of these."""
+        n, method, n_picks = self.query.c.count, self.method, len(task.picks)
+        if not len(task.state) or method.window:
+            task.state, task.n_folded = np.empty(n), 0
+            init_state(method.kind, self.query.squares, task.state)
         if method.window:
-            p.fresh = max(0, sure + method.horizon - 1 - method.window)
-        if p.fresh < sure and not (p.whole or method.window or method.kind == SUM) and n > 10 * NEAR:
-            upper = self._upper(p, p.state)
-            near = _largest(upper, NEAR + 1)
-            beyond, near = float(upper[near].min()), np.sort(near[upper[near] > upper[near].min()])
-            state, upper = p.state[near], np.full(n, -np.inf)
-            self._fold(p, state, self.query.rows(near), self.query.squares[near])
-            upper[near] = self._upper(p, state, near)
-            return upper, beyond
-        if p.fresh < sure:
-            self._fold(p, p.state, self.query.vectors, self.query.squares)
-            p.passes, p.whole = p.passes + method.residual, False
-            p.fresh = p.fresh if method.window else sure
-        return self._upper(p, p.state), -np.inf
+            task.n_folded = max(0, n_picks + method.horizon - 1 - method.window)
+        if (
+            task.n_folded < n_picks
+            and not (task.refresh_all or method.window or method.kind == SUM)
+            and n > 10 * MAX_PARTIAL_REFRESH
+        ):
+            upper = self._upper(task, task.state)
+            near_ids = _find_largest(upper, MAX_PARTIAL_REFRESH + 1)
+            stale, near_ids = float(upper[near_ids].min()), np.sort(near_ids[upper[near_ids] > upper[near_ids].min()])
+            near_state, upper = task.state[near_ids], np.full(n, -np.inf)
+            self._fold(task, near_state, self.query.rows(near_ids), self.query.squares[near_ids])
+            upper[near_ids] = self._upper(task, near_state, near_ids)
+            return upper, stale
+        if task.n_folded < n_picks:
+            self._fold(task, task.state, self.query.vectors, self.query.squares)
+            task.n_passes, task.refresh_all = task.n_passes + method.residual, False
+            task.n_folded = task.n_folded if method.window else n_picks
+        return self._upper(task, task.state), -np.inf
 
-    def _fold(self, p: Problem, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Fold the picks from number `fresh` on into a bound on the states of some vectors."""
-        method, picks = self.method, p.picks
+    def _fold(self, task: Problem, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
+        """Fold the picks from number `n_folded` on into a bound on the states of some vectors."""
+        method, picks = self.method, task.picks
         if not method.residual and vectors is self.query.vectors:
-            self._fold_ahead(p, picks[p.fresh :].tolist(), state)
+            self._fold_ahead(task, picks[task.n_folded :].tolist(), state)
             return
-        start = p.fresh if method.window or not method.residual else 0
-        points, distinct = self.query.rows(picks[start:]).double(), True
+        first_pick = task.n_folded if method.window or not method.residual else 0
+        pick_points, is_distinct = self.query.rows(picks[first_pick:]).double(), True
         if method.residual:
-            columns, basis = points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(points.shape)))
-            distinct = orthonormal(columns, np.arange(len(points)), len(points), method.floor, basis)
-            if distinct and not method.window:
-                points = torch.from_numpy(basis.T[p.fresh :].copy()).to(vectors.device)
-        if method.residual and (method.window or not distinct):
-            self._fold_singly(points, state, vectors, squares)
+            columns, basis = pick_points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(pick_points.shape)))
+            is_distinct = orthonormalise_picks(
+                columns, np.arange(len(pick_points)), len(pick_points), method.floor, basis
+            )
+            if is_distinct and not method.window:
+                pick_points = torch.from_numpy(basis.T[task.n_folded :].copy()).to(vectors.device)
+        if method.residual and (method.window or not is_distinct):
+            self._fold_singly(pick_points, state, vectors, squares)
             return
-        for part in points.to(vectors.dtype).split(TOGETHER):
-            fold_bound(method.kind, products(vectors, part).cpu().numpy(), self._error(part), state)
+        for point_block in pick_points.to(vectors.dtype).split(POINT_BLOCK_SIZE):
+            fold_state_bound(method.kind, products(vectors, point_block).cpu().numpy(), self._error(point_block), state)
 
     def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Bound residuals by those on one pick each: what several span may be another thing with more picks before.
+        """Bound residuals by those on each single pick.
 
-        A pick that counts as noise is within √floor of its length from the span that counts.
+        The span of several picks may be another one once a window moves, so its residual is no bound. A pick that
+        counts as noise is within √floor of its length from the span that counts.
         """
-        length = torch.linalg.vector_norm(points, dim=1, keepdim=True)
-        for part in (points / length.masked_fill(length == 0, 1)).to(vectors.dtype).split(TOGETHER):
-            inner = np.abs(products(vectors, part).cpu().numpy().astype(np.float64))
-            error = self._error(part) + math.sqrt(self.method.floor) * self.query.c.max_norm
-            np.minimum(state, squares - np.maximum(inner - error, 0).max(0) ** 2, out=state)
+        point_norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
+        for point_block in (
+            (points / point_norms.masked_fill(point_norms == 0, 1)).to(vectors.dtype).split(POINT_BLOCK_SIZE)
+        ):
+            absolute_products = np.abs(products(vectors, point_block).cpu().numpy().astype(np.float64))
+            error = self._error(point_block) + math.sqrt(self.method.floor) * self.query.c.max_norm
+            np.minimum(state, squares - np.maximum(absolute_products - error, 0).max(0) ** 2, out=state)
 
-    def _fold_ahead(self, p: Problem, picks: list[int], state: np.ndarray) -> None:
-        """The same for picked rows as they are and all vectors."""
-        query, missing = self.query, [row for row in picks if row not in self.ahead]
-        if missing:
-            p.passes += 1
-            rows = list(dict.fromkeys([*missing, *self.guess(p)]))
-            made = products(query.vectors, query.rows(np.array(rows))).cpu()
-            self.ahead = {row: self.ahead[row] for row in picks if row in self.ahead} | dict(
-                zip(rows, made, strict=True)
-            )
-        for row in picks:
-            error = self._error(query.vectors[row : row + 1])
-            fold_bound(self.method.kind, self.ahead[row].unsqueeze(0).numpy(), error, state)
+    def _fold_ahead(self, task: Problem, picks: list[int], state: np.ndarray) -> None:
+        """Fold picked rows into a state bound over all vectors, sharing a pass with the picks guessed next."""
+        query, missing_picks = self.query, [pick_id for pick_id in picks if pick_id not in self.guessed_products]
+        if missing_picks:
+            task.n_passes += 1
+            product_rows = list(dict.fromkeys([*missing_picks, *self.guess(task)]))
+            row_products = products(query.vectors, query.rows(np.array(product_rows))).cpu()
+            self.guessed_products = {
+                pick_id: self.guessed_products[pick_id] for pick_id in picks if pick_id in self.guessed_products
+            } | dict(zip(product_rows, row_products, strict=True))
+        for pick_id in picks:
+            error = self._error(query.vectors[pick_id : pick_id + 1])
+            fold_state_bound(self.method.kind, self.guessed_products[pick_id].unsqueeze(0).numpy(), error, state)
 
     def _error(self, points: Tensor) -> float:
-        """Bound on the error of products with points."""
-        vectors, length = self.query.vectors, float(torch.linalg.vector_norm(points.double(), dim=1).max())
+        """Bound the error of products with points."""
+        vectors, max_length = self.query.vectors, float(torch.linalg.vector_norm(points.double(), dim=1).max())
         # Points that are to be at right angles are so within some rounding of float64.
-        return (rounding(vectors) + 1e-11) * self.query.c.max_norm * length * (1 + 1e-5) + underflow(vectors)
+        return (rounding(vectors) + 1e-11) * self.query.c.max_norm * max_length * (1 + 1e-5) + underflow(vectors)
 
-    def _upper(self, p: Problem, state: np.ndarray, ids: np.ndarray | None = None) -> np.ndarray:
-        """Upper bounds on the gains of all candidates, or of some, −inf where chosen."""
-        query, method, at = self.query, self.method, slice(None) if ids is None else ids
-        upper: np.ndarray = upper_bounds(
-            method.kind, query.relevance[at], query.relevance_error, state, query.squares[at], method.k, p.weight,
-            method.floor,
+    def _upper(self, task: Problem, state: np.ndarray, ids: np.ndarray | None = None) -> np.ndarray:
+        """Return upper bounds on the gains of all candidates, or of some; −inf where chosen."""
+        query, method, selection = self.query, self.method, slice(None) if ids is None else ids
+        upper: np.ndarray = compute_upper_bounds(
+            method.kind, query.relevance[selection], query.relevance_error, state, query.squares[selection], method.k,
+            task.weight, method.floor,
         )  # fmt: skip
-        upper[p.picks if ids is None else np.isin(ids, p.picks)] = -np.inf
+        upper[task.picks if ids is None else np.isin(ids, task.picks)] = -np.inf
         return upper
 
 
@@ -325,119 +347,135 @@ class PoolSearch:
         self.bounds = Bounds(query, method, self._guess)
         self.pool: Pool | None = None
 
-    def solved(self, weights: Sequence[float]) -> list[Problem]:
-        """The problems at some weights, each with its k picks."""
-        k, kind, known = self.method.k, self.method.kind, int(self.method.by_relevance)
-        everything = self.query.pool(np.arange(self.query.c.count)) if self.query.c.count <= FEW else None
-        chosen = np.full(k, self.query.first if known and everything is None else 0)
-        size = SUM_POOL + 2 * k if kind == SUM else min(max(8 * k, POOL[0]), POOL[1])
+    def solve(self, weights: Sequence[float]) -> list[Problem]:
+        """Solve the problems at some weights, each with its k picks."""
+        k, kind, n_known = self.method.k, self.method.kind, int(self.method.by_relevance)
+        full_pool = self.query.pool(np.arange(self.query.c.count)) if self.query.c.count <= SINGLE_POOL_SIZE else None
+        first_picks = np.full(k, self.query.most_relevant if n_known and full_pool is None else 0)
+        pool_size = SUM_POOL_SIZE + 2 * k if kind == SUM else min(max(8 * k, POOL_SIZE_RANGE[0]), POOL_SIZE_RANGE[1])
         problems = [
-            Problem(weight=weight, chosen=chosen.copy(), scores=np.empty(k), pool=size, known=known)
+            Problem(weight=weight, chosen=first_picks.copy(), scores=np.empty(k), pool_size=pool_size, n_known=n_known)
             for weight in weights
         ]
-        if everything is not None:
-            for p in problems:
-                self._advance(p, everything, -np.inf, k)
-        while active := [p for p in problems if p.done < k]:
-            self._round(active)
+        if full_pool is not None:
+            for task in problems:
+                self._advance(task, full_pool, -np.inf, k)
+        while active := [task for task in problems if task.n_done < k]:
+            self._run_round(active)
         return problems
 
-    def _round(self, active: list[Problem]) -> None:
-        """Picks for all problems: from the pool that is there, or from a new one for those to whom it gives none."""
-        bounds = [self.bounds.of(p) for p in active]
+    def _run_round(self, unfinished: list[Problem]) -> None:
+        """Pick for all problems from the present pool, or from a new one for those to whom it gives no pick."""
+        problem_bounds = [self.bounds.compute(task) for task in unfinished]
         if self.method.kind != SUM:
             # Every pick moves the best by bound; those of max_sum stay much the same, and its pools are large.
             self.pool = None
-        stuck = [(p, *bound) for p, bound in zip(active, bounds, strict=True) if not self._picked(p, *bound)]
-        if not stuck:
+        stuck_problems = [
+            (task, *problem_bound)
+            for task, problem_bound in zip(unfinished, problem_bounds, strict=True)
+            if not self._pick_from_pool(task, *problem_bound)
+        ]
+        if not stuck_problems:
             return
-        near = [_largest(upper, min(p.pool, len(upper))) for p, upper, _ in stuck]
-        self.pool = self.query.pool(np.unique(np.concatenate([*near, *(p.picks for p, _, _ in stuck)])))
-        for p, upper, stale in stuck:
-            done, size = p.done, p.pool
-            picked = self._picked(p, upper, stale)
-            if p.done - done < FRUITFUL:
-                p.pool, p.whole = min(2 * size, max(size, MOST_POOL)), True
-            if not picked and size >= MOST_POOL and stale == -np.inf:
-                self._settle(p, self.pool, upper)
+        pool_ids = [_find_largest(upper, min(task.pool_size, len(upper))) for task, upper, _ in stuck_problems]
+        self.pool = self.query.pool(
+            np.unique(np.concatenate([*pool_ids, *(task.picks for task, _, _ in stuck_problems)]))
+        )
+        # A pool that gave few picks was too small: the next one doubles.
+        for task, upper, stale in stuck_problems:
+            done_before, pool_size = task.n_done, task.pool_size
+            has_picked = self._pick_from_pool(task, upper, stale)
+            if task.n_done - done_before < MIN_POOL_PICKS:
+                task.pool_size, task.refresh_all = min(2 * pool_size, max(pool_size, MAX_POOL_SIZE)), True
+            if not has_picked and pool_size >= MAX_POOL_SIZE and stale == -np.inf:
+                self._compare_contenders(task, self.pool, upper)
 
-    def _picked(self, p: Problem, upper: np.ndarray, stale: float) -> bool:
-        """Whether the pool gave a problem picks.
+    def _pick_from_pool(self, task: Problem, upper: np.ndarray, stale: float) -> bool:
+        """Advance a problem in the pool; return True if it got picks.
 
         upper: (n,) bounds on the gains, no larger than `stale` where they are −inf
         """
-        if self.pool is None or not np.isin(p.picks, self.pool.ids).all():
+        if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return False
-        before, outside = len(p.picks), upper.copy()
+        n_before, outside = len(task.picks), upper.copy()
         outside[self.pool.ids] = -np.inf
-        stop = min(self.method.k, before + self.method.horizon)
-        self._advance(p, self.pool, max(float(outside.max()), stale), stop)
-        return p.done > before or p.done == self.method.k
+        stop_rank = min(self.method.k, n_before + self.method.horizon)
+        self._advance(task, self.pool, max(float(outside.max()), stale), stop_rank)
+        return task.n_done > n_before or task.n_done == self.method.k
 
-    def _advance(self, p: Problem, pool: Pool, outside: float, stop: int) -> None:
-        """Picks of a problem in a pool up to `stop`, while they beat what is outside."""
-        m, query, gram = self.method, self.query, pool.gram
-        geometry, along = np.array([outside, 0.0, 0.0, 0.0]), np.zeros(len(pool.ids))
-        if m.kind == SUM and outside > -np.inf:
-            beta = 2 * (1 - p.weight)
-            geometry[1:3] = beta, query.c.max_norm * (1 + 1e-5)
+    def _advance(self, task: Problem, pool: Pool, outside_bound: float, stop_rank: int) -> None:
+        """Pick for a problem in a pool up to `stop_rank`, while the best beats the bound outside."""
+        method, query, gram = self.method, self.query, pool.gram
+        outside_geometry, point_products = np.array([outside_bound, 0.0, 0.0, 0.0]), np.zeros(len(pool.ids))
+        if method.kind == SUM and outside_bound > -np.inf:
+            beta = 2 * (1 - task.weight)
+            outside_geometry[1:3] = beta, query.c.max_norm * (1 + 1e-5)
             if query.point is not None:
-                point = (m.k - 1) * p.weight * query.point.double() - beta * query.rows(p.picks).double().sum(0)
-                geometry[3], along = float(point.norm()), gram.relevance(point)[0]
-        places = np.zeros(m.k, np.int64)
-        places[: p.done] = np.searchsorted(pool.ids, p.chosen[: p.done])
-        done, past = choose(
-            m.kind, gram.columns, gram.rows, gram.made, gram.squares, pool.relevance, m.k, p.weight, m.window, m.floor,
-            m.by_relevance, geometry, along, places, p.scores, p.done, stop,
+                point = (method.k - 1) * task.weight * query.point.double() - beta * query.rows(
+                    task.picks
+                ).double().sum(0)
+                outside_geometry[3], point_products = float(point.norm()), gram.score_queries(point)[0]
+        pool_positions = np.zeros(method.k, np.int64)
+        pool_positions[: task.n_done] = np.searchsorted(pool.ids, task.chosen[: task.n_done])
+        n_done, past_rank = choose_picks(
+            method.kind, gram.columns, gram.rows, gram.filled, gram.squares, pool.relevance, method.k, task.weight,
+            method.window, method.floor, method.by_relevance, outside_geometry, point_products, pool_positions,
+            task.scores, task.n_done, stop_rank,
         )  # fmt: skip
-        p.chosen[p.done : done], p.done = pool.ids[places[p.done : done]], done
-        p.past, p.largest = past if p.past < 0 else p.past, max(p.largest, len(pool.ids))
+        task.chosen[task.n_done : n_done], task.n_done = pool.ids[pool_positions[task.n_done : n_done]], n_done
+        task.past_rank, task.largest_pool = (
+            past_rank if task.past_rank < 0 else task.past_rank,
+            max(task.largest_pool, len(pool.ids)),
+        )
 
-    def _guess(self, p: Problem) -> list[int]:
-        """What a problem would pick next if there were nothing outside its pool."""
-        if self.pool is None or not np.isin(p.picks, self.pool.ids).all():
+    def _guess(self, task: Problem) -> list[int]:
+        """Return the next picks of a problem if there were nothing outside its pool."""
+        if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return []
-        guess, sure = replace(p, chosen=p.chosen.copy(), scores=p.scores.copy()), len(p.picks)
-        self._advance(guess, self.pool, -np.inf, min(self.method.k, sure + AHEAD))
-        return [int(row) for row in guess.chosen[sure : guess.done]]
+        guessed, n_picks = replace(task, chosen=task.chosen.copy(), scores=task.scores.copy()), len(task.picks)
+        self._advance(guessed, self.pool, -np.inf, min(self.method.k, n_picks + N_GUESSED_PICKS))
+        return [int(pick_id) for pick_id in guessed.chosen[n_picks : guessed.n_done]]
 
-    def _settle(self, p: Problem, pool: Pool, upper: np.ndarray) -> None:
-        """The next pick by comparison of all whose bound reaches the best of the pool, a pool at a time."""
-        done, past, best = p.done, p.past, (False, -np.inf, 0)
+    def _compare_contenders(self, task: Problem, pool: Pool, upper: np.ndarray) -> None:
+        """Decide the next pick by comparing, pool by pool, all whose bound reaches the best."""
+        n_done, past_rank, best_choice = task.n_done, task.past_rank, (False, -np.inf, 0)
 
         def contest(pool: Pool) -> None:
-            nonlocal best
-            p.done, p.past = done, -1
-            self._advance(p, pool, -np.inf, done + 1)
-            best = max(best, (p.past < 0, float(p.scores[done]), -int(p.chosen[done])))
+            nonlocal best_choice
+            task.n_done, task.past_rank = n_done, -1
+            self._advance(task, pool, -np.inf, n_done + 1)
+            best_choice = max(best_choice, (task.past_rank < 0, float(task.scores[n_done]), -int(task.chosen[n_done])))
 
+        # The pool's best sets the mark; every candidate whose bound reaches it competes, in pools of limited size.
         contest(pool)
-        reach = self.query.one_of_a_kind(np.flatnonzero((upper >= best[1]) | (not best[0]) & (upper > -np.inf)))
-        for start in range(0, len(reach), MOST_POOL):
-            contest(self.query.pool(np.union1d(reach[start : start + MOST_POOL], p.chosen[:done])))
-        p.chosen[done], p.scores[done], p.done = -best[2], best[1], done + 1
-        p.past = done if past < 0 and not best[0] else past
-        p.close_calls += 1
-        if not best[0] and not self.method.window:
+        contender_ids = self.query.drop_duplicates(
+            np.flatnonzero((upper >= best_choice[1]) | (not best_choice[0]) & (upper > -np.inf))
+        )
+        for start in range(0, len(contender_ids), MAX_POOL_SIZE):
+            contest(self.query.pool(np.union1d(contender_ids[start : start + MAX_POOL_SIZE], task.chosen[:n_done])))
+        task.chosen[n_done], task.scores[n_done], task.n_done = -best_choice[2], best_choice[1], n_done + 1
+        task.past_rank = n_done if past_rank < 0 and not best_choice[0] else past_rank
+        task.close_calls += 1
+        if not best_choice[0] and not self.method.window:
             # Every other candidate lies in the span of the chosen too.
-            self.query.finish(p)
+            self.query.fill_by_relevance(task)
 
 
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Positions of the `count` largest values, in any order."""
-    return torch.from_numpy(values).topk(count, sorted=False).indices.numpy()
+def _find_largest(values: np.ndarray, n_largest: int) -> np.ndarray:
+    """Return positions of the `n_largest` largest values, in any order."""
+    return torch.from_numpy(values).topk(n_largest, sorted=False).indices.numpy()
 
 
 @cache
 def warm() -> None:
     """Compile the loops, or load what was compiled."""
-    for count in (8, FEW + 8):
-        rows = torch.eye(count)
-        for cached in (True, False):
-            candidates = Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=cached))
-            greedy(candidates, 2, LOG_RESIDUAL, [0.5], compiling=True)
+    for n in (8, SINGLE_POOL_SIZE + 8):
+        identity = torch.eye(n)
+        for is_cached in (True, False):
+            candidates = Candidates(identity, identity[:1], identity[:1], Matrix(identity, cached=is_cached))
+            select_greedily(candidates, 2, LOG_RESIDUAL, [0.5], wait_for_compilation=True)
 
 
 def is_warm() -> bool:
-    """Whether the loops are compiled."""
-    return is_compiled(choose)
+    """Return True if the loops are compiled."""
+    return is_compiled(choose_picks)

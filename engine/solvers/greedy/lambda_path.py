@@ -22,316 +22,359 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
-from engine.solvers.coverage import Covers, covered, grounds
-from engine.solvers.gram import Gram, corpus_gram, products, squares
+from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
+from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram
 from engine.solvers.greedy.steps import (
     COVERAGE,
+    EXCLUDED,
+    EXCLUDED_LIMIT,
     LOG_RESIDUAL,
     NEAREST,
-    NOTHING_BUT_OUT,
-    OUT,
     ROOT_RESIDUAL,
     SUM,
-    begin,
-    best,
-    fold_held,
-    gains,
-    lanes,
-    nothing_chosen,
+    find_best_gain,
+    find_lane_maxima,
+    fold_loaded_pick,
+    init_gains,
+    init_state,
+    update_gains,
 )
-from engine.solvers.jit import exactly, maxima
-from engine.solvers.largest import LANES as COVER_LANES
-from engine.solvers.lines import LambdaPath, by_value
+from engine.solvers.jit import jit_exact, jit_maxima
+from engine.solvers.largest import N_LANES as COVER_LANES
+from engine.solvers.lines import LambdaPath, order_lines
 
 Array = np.ndarray
 
-SLACK = 2.0**-46
+ROUNDING_SLACK = 2.0**-46
 """What rounding may decide, as a share of the size of the gains' parts: 128 units."""
-BELOW_ONE = 1 - 2.0**-53
+MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
-GUESSED = 512
+N_GUESS_ROWS = 512
 """Among so many most relevant the first picks are guessed there."""
-HELD = 1024
+N_INITIAL_ROWS = 1024
 """For how many picks Gram rows are held at first, where not all can be."""
 
 
-@maxima
-def leaders(weight, a, b, slack, floor, few, count, listed):
-    """Add to few[:count] who is within `slack` of the best, or over `floor`; the best, lowest first, and the count."""
-    n, rest, largest, at = len(a), 1 - weight, -np.inf, len(a)
-    top = lanes(weight, a, b)
-    for j in range(len(top)):
-        largest = max(largest, top[j])
-    if largest <= NOTHING_BUT_OUT:
-        return best(weight, a, b), count
-    least = min(largest - slack, floor)
-    for j in range(len(top)):
-        if top[j] >= least:
-            for i in range(j, n, len(top)):
-                value = weight * a[i] + rest * b[i]
-                if value >= least and not listed[i]:
-                    listed[i] = True
-                    few[count] = i
-                    count += 1
-                if value == largest and i < at:
-                    at = i
-    return at, count
+@jit_maxima
+def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_listed):
+    """List the candidates within `slack` of the best, or over `value_floor`.
+
+    Return the lowest best one and their number.
+    """
+    n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, len(a)
+    top = find_lane_maxima(weight, a, b)
+    for lane in range(len(top)):
+        largest = max(largest, top[lane])
+    if largest <= EXCLUDED_LIMIT:
+        return find_best_gain(weight, a, b), n_leaders
+    min_value = min(largest - slack, value_floor)
+    for lane in range(len(top)):
+        if top[lane] >= min_value:
+            for item in range(lane, n, len(top)):
+                value = weight * a[item] + diversity_weight * b[item]
+                if value >= min_value and not is_listed[item]:
+                    is_listed[item] = True
+                    leader_ids[n_leaders] = item
+                    n_leaders += 1
+                if value == largest and item < winner:
+                    winner = item
+    return winner, n_leaders
 
 
-@exactly
-def certainty(a, b, i, left, right, slack, few, certain):
-    """certain = from where to where in [left, right] line i is ahead of all others among few by more than slack."""
+@jit_exact
+def find_certain_interval(a, b, line_index, left, right, slack, leader_ids, certain):
+    """Find where in [left, right] one line is ahead of all other leaders by more than `slack`, into `certain`."""
     certain[0], certain[1] = left, right
-    own_left, own_right = left * a[i] + (1 - left) * b[i], right * a[i] + (1 - right) * b[i]
-    for c in few:
-        if a[c] != a[i] or b[c] != b[i]:
-            at_left = own_left - (left * a[c] + (1 - left) * b[c])
-            at_right = own_right - (right * a[c] + (1 - right) * b[c])
-            if at_left <= slack and at_right <= slack:
+    value_at_start = left * a[line_index] + (1 - left) * b[line_index]
+    value_at_end = right * a[line_index] + (1 - right) * b[line_index]
+    # Where a lead passes `slack` between the ends, linear interpolation gives the λ from which it is certain.
+    for rival in leader_ids:
+        if a[rival] != a[line_index] or b[rival] != b[line_index]:
+            lead_at_start = value_at_start - (left * a[rival] + (1 - left) * b[rival])
+            lead_at_end = value_at_end - (right * a[rival] + (1 - right) * b[rival])
+            if lead_at_start <= slack and lead_at_end <= slack:
                 certain[0], certain[1] = np.inf, -np.inf
-            elif at_left <= slack:
-                share = (slack - at_left) / (at_right - at_left)
-                certain[0] = max(certain[0], left + (right - left) * share)
-            elif at_right <= slack:
-                share = (slack - at_right) / (at_left - at_right)
-                certain[1] = min(certain[1], right - (right - left) * share)
+            elif lead_at_start <= slack:
+                unsure_share = (slack - lead_at_start) / (lead_at_end - lead_at_start)
+                certain[0] = max(certain[0], left + (right - left) * unsure_share)
+            elif lead_at_end <= slack:
+                unsure_share = (slack - lead_at_end) / (lead_at_start - lead_at_end)
+                certain[1] = min(certain[1], right - (right - left) * unsure_share)
 
 
-@exactly
-def envelope(a, b, low, high, slack, few, listed, ends, lines, certain):
-    """Cut [low, high] into pieces: piece j ends at ends[j], and line lines[j] is the best there. Returns how many."""
-    i, count = leaders(low, a, b, slack, np.inf, few, 0, listed)
-    j, count = leaders(high, a, b, slack, np.inf, few, count, listed)
-    steeper = (a[j] - b[j]) - (a[i] - b[i])
-    if i != j and steeper > 0:
-        x = min(max((b[i] - b[j]) / steeper, low), high)
-        crossing = min(x * a[i] + (1 - x) * b[i], x * a[j] + (1 - x) * b[j])
-        _, count = leaders(x, a, b, slack, crossing - slack, few, count, listed)
-    pieces, left = 0, low
+@jit_exact
+def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain):
+    """Cut [low, high] into pieces, line lines[j] the best up to ends[j]; return their number."""
+    line, n_leaders = collect_leaders(low, a, b, slack, np.inf, leader_ids, 0, is_listed)
+    last_line, n_leaders = collect_leaders(high, a, b, slack, np.inf, leader_ids, n_leaders, is_listed)
+    steeper = (a[last_line] - b[last_line]) - (a[line] - b[line])
+    if line != last_line and steeper > 0:
+        crossing_at = min(max((b[line] - b[last_line]) / steeper, low), high)
+        crossing_value = min(
+            crossing_at * a[line] + (1 - crossing_at) * b[line],
+            crossing_at * a[last_line] + (1 - crossing_at) * b[last_line],
+        )
+        _, n_leaders = collect_leaders(
+            crossing_at, a, b, slack, crossing_value - slack, leader_ids, n_leaders, is_listed
+        )
+    # Walk along the upper envelope from the left: from the current line to the steeper one that crosses it first.
+    n_pieces, left = 0, low
     while True:
-        right, following = high, -1
-        for c in few[:count]:
-            steeper = (a[c] - b[c]) - (a[i] - b[i])
+        right, next_line = high, -1
+        for rival in leader_ids[:n_leaders]:
+            steeper = (a[rival] - b[rival]) - (a[line] - b[line])
             if steeper > 0:
-                x = max((b[i] - b[c]) / steeper, left)
-                if x < right:
-                    right, following = x, c
-                elif x == right and following >= 0:
-                    more = (a[c] - b[c]) - (a[following] - b[following])
-                    if more > 0 or (more == 0 and c < following):
-                        following = c
-        if following < 0 or right > left:
-            ends[pieces], lines[pieces] = right, i
-            certainty(a, b, i, left, right, slack, few[:count], certain[pieces])
-            pieces += 1
-        if following < 0:
+                crossing_at = max((b[line] - b[rival]) / steeper, left)
+                if crossing_at < right:
+                    right, next_line = crossing_at, rival
+                elif crossing_at == right and next_line >= 0:
+                    slope_lead = (a[rival] - b[rival]) - (a[next_line] - b[next_line])
+                    if slope_lead > 0 or (slope_lead == 0 and rival < next_line):
+                        next_line = rival
+        if next_line < 0 or right > left:
+            ends[n_pieces], lines[n_pieces] = right, line
+            find_certain_interval(a, b, line, left, right, slack, leader_ids[:n_leaders], certain[n_pieces])
+            n_pieces += 1
+        if next_line < 0:
             break
-        i, left = following, right
-    for c in few[:count]:
-        listed[c] = False
-    return pieces
+        line, left = next_line, right
+    for rival in leader_ids[:n_leaders]:
+        is_listed[rival] = False
+    return n_pieces
 
 
-@exactly
-def renew(a, b, low, high, slack, stale, rows, cover, share, sums):
-    """Bring b up to date for all whom `envelope` may look at: of the others upper bounds are enough (Minoux 1978)."""
+@jit_exact
+def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums):
+    """Update b for all candidates that `cut_envelope` may inspect.
+
+    For the others upper bounds suffice (Minoux 1978).
+    """
     points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
-    for at in range(2):
-        winners[at] = best(points[at], a, b)
-        while stale[winners[at]]:
-            i = winners[at]
-            b[i], stale[i] = share * covered(rows[i], cover, sums), False
-            winners[at] = best(points[at], a, b)
-    i, j = winners[0], winners[1]
-    steeper = (a[j] - b[j]) - (a[i] - b[i])
-    if i != j and steeper > 0:
-        points[2] = min(max((b[i] - b[j]) / steeper, low), high)
-    winners[2] = i
-    for at in range(3):
-        weight, i = points[at], winners[at]
-        least, top = weight * a[i] + (1 - weight) * b[i] - 2 * slack, lanes(weight, a, b)
-        for residue in range(len(top)):
-            if top[residue] >= least:
-                for c in range(residue, len(a), len(top)):
-                    if stale[c] and weight * a[c] + (1 - weight) * b[c] >= least:
-                        b[c], stale[c] = share * covered(rows[c], cover, sums), False
+    for point_id in range(2):
+        winners[point_id] = find_best_gain(points[point_id], a, b)
+        while is_stale[winners[point_id]]:
+            low_winner = winners[point_id]
+            b[low_winner], is_stale[low_winner] = (
+                share * measure_added_coverage(rows[low_winner], coverage, sums),
+                False,
+            )
+            winners[point_id] = find_best_gain(points[point_id], a, b)
+    low_winner, high_winner = winners[0], winners[1]
+    steeper = (a[high_winner] - b[high_winner]) - (a[low_winner] - b[low_winner])
+    if low_winner != high_winner and steeper > 0:
+        points[2] = min(max((b[low_winner] - b[high_winner]) / steeper, low), high)
+    winners[2] = low_winner
+    # Three λ decide what `cut_envelope` reads: whoever may reach the best there is computed exactly.
+    for point_id in range(3):
+        weight, low_winner = points[point_id], winners[point_id]
+        min_value = weight * a[low_winner] + (1 - weight) * b[low_winner] - 2 * slack
+        maxima = find_lane_maxima(weight, a, b)
+        for lane in range(len(maxima)):
+            if maxima[lane] >= min_value:
+                for item in range(lane, len(a), len(maxima)):
+                    if is_stale[item] and weight * a[item] + (1 - weight) * b[item] >= min_value:
+                        b[item], is_stale[item] = share * measure_added_coverage(rows[item], coverage, sums), False
 
 
-@exactly
-def hold(columns, rows, made, slot, used, p):
-    """Where in rows the Gram row of candidate p is, made if it was not there; −1 where there is no room for it."""
-    if slot[p] < 0:
-        if used[0] == len(rows):
+@jit_exact
+def load_row(columns, rows, filled, row_slot, n_used, item):
+    """Return the position in `rows` of a candidate's Gram row, computed if missing.
+
+    −1 where there is no room for it.
+    """
+    if row_slot[item] < 0:
+        if n_used[0] == len(rows):
             return -1
-        slot[p] = used[0]
-        used[0] += 1
-    at = slot[p]
-    if not made[at]:
+        row_slot[item] = n_used[0]
+        n_used[0] += 1
+    row_id = row_slot[item]
+    if not filled[row_id]:
         # Another thread may make it too: sums on the way must not be seen where it is read.
-        row = np.empty((1, rows.shape[1]))
-        products(columns, columns[:, p].astype(np.float64).reshape(1, -1), row)
-        for i in range(rows.shape[1]):
-            rows[at, i] = row[0, i]
-        made[at] = True
-    return at
+        new_row = np.empty((1, rows.shape[1]))
+        compute_products(columns, columns[:, item].astype(np.float64).reshape(1, -1), new_row)
+        for position in range(rows.shape[1]):
+            rows[row_id, position] = new_row[0, position]
+        filled[row_id] = True
+    return row_id
 
 
-@exactly
-def hold_together(columns, rows, made, slot, used, picks):
-    """Make the Gram rows of some candidates as far as they are not held and there is room: faster than one by one."""
-    start, count = used[0], 0
-    for p in picks:
-        if slot[p] < 0 and start + count < len(rows):
-            slot[p] = start + count
-            count += 1
-    points = np.empty((count, len(columns)))
-    for p in picks:
-        if slot[p] >= start:
-            for x in range(len(columns)):
-                points[slot[p] - start, x] = columns[x, p]
-    products(columns, points, rows[start : start + count])
-    for at in range(start, start + count):
-        made[at] = True
-    used[0] += count
+@jit_exact
+def load_rows(columns, rows, filled, row_slot, n_used, picks):
+    """Compute the missing Gram rows of some candidates together, as far as there is room: faster than one by one."""
+    first_slot, n_new = n_used[0], 0
+    for item in picks:
+        if row_slot[item] < 0 and first_slot + n_new < len(rows):
+            row_slot[item] = first_slot + n_new
+            n_new += 1
+    points = np.empty((n_new, len(columns)))
+    for item in picks:
+        if row_slot[item] >= first_slot:
+            for axis in range(len(columns)):
+                points[row_slot[item] - first_slot, axis] = columns[axis, item]
+    compute_products(columns, points, rows[first_slot : first_slot + n_new])
+    for row_id in range(first_slot, first_slot + n_new):
+        filled[row_id] = True
+    n_used[0] += n_new
 
 
-@exactly
-def holds_mark(marks, low, high):
-    """Whether there is a mark from low to high; marks ascend, and none at all stand for every number."""
-    left, right = 0, len(marks)
-    while left < right:
-        middle = (left + right) // 2
+@jit_exact
+def has_mark(marks, low, high):
+    """Return True if an ascending mark lies in [low, high]; no marks at all stand for every number."""
+    search_low, search_high = 0, len(marks)
+    while search_low < search_high:
+        middle = (search_low + search_high) // 2
         if marks[middle] < low:
-            left = middle + 1
+            search_low = middle + 1
         else:
-            right = middle
-    return len(marks) == 0 or (left < len(marks) and marks[left] <= high)
+            search_high = middle
+    return len(marks) == 0 or (search_low < len(marks) and marks[search_low] <= high)
 
 
-@exactly
-def grown(array):
-    """The array with twice the rows."""
-    more = np.empty((2 * len(array), array.shape[1]), array.dtype)
-    for i in range(len(array)):
-        for j in range(array.shape[1]):
-            more[i, j] = array[i, j]
-    return more
+@jit_exact
+def double_capacity(array):
+    """Return the array with room for twice the rows."""
+    larger = np.empty((2 * len(array), array.shape[1]), array.dtype)
+    for row_id in range(len(array)):
+        for column_index in range(array.shape[1]):
+            larger[row_id, column_index] = array[row_id, column_index]
+    return larger
 
 
-@exactly
-def follow(
-    kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack, marks,
-    alone, second, seen,
+@jit_exact
+def follow_pieces(
+    kind, columns, rows, filled, row_slot, n_used, squares, relevance, k, window, floor, by_relevance, low, high,
+    slack, marks, solo_gain, pair_gain, pair_ready,
 ):  # fmt: skip
-    """The pieces of [low, high] that hold a mark, from the left: (m, 3) end, certain from, certain to; (m, k)
-    picks; (m, 2, k) lines; and False where there was no room for a Gram row.
+    """Return the pieces of [low, high] that hold a mark, from the left.
 
-    Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made;
-    alone, second, seen: see `Covers`.
+    As (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) lines; and False where there was no room for a Gram
+    row. Arguments as of `steps.choose_picks`; rows: (r, n), row row_slot[i] of which is candidate i's where filled;
+    solo_gain, pair_gain, pair_ready: see `CoverageTables`.
     """
     n, keeps = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
     a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
     along, coefficients = np.empty((k if keeps else 0, n)), np.empty((k if keeps else 0, k))
     # What a window leaves out starts the span anew: that of the picks on the way here is still needed.
-    window_along, window_coefficients = (
-        np.empty((window if keeps else 0, n)),
-        np.empty((window if keeps else 0, window)),
-    )
-    few, listed = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    window_along = np.empty((window if keeps else 0, n))
+    window_coefficients = np.empty((window if keeps else 0, window))
+    leader_ids, is_listed = np.empty(n, np.int64), np.zeros(n, np.bool_)
     ends, lines, certain = np.empty(n), np.empty(n, np.int64), np.empty((n, 2))
     # Nodes to come, the leftmost on top: left, right, certain from and to, b of the pick; its depth and itself.
-    todo, which = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
-    bounds, picks, values = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, k))
-    chosen, held, own = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
-    lazy, share, sums, stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
+    node_bounds, node_picks = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
+    found_bounds, found_picks, found_values = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, k))
+    path_picks, held_slots, path_values = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
+    lazy, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
     upper = np.empty((k if lazy else 0, n))
-    begin(kind, squares, relevance, k, a, states[0])
-    for i in range(n):
-        fixed[i] = a[i]
+    init_gains(kind, squares, relevance, k, a, states[0])
+    for item in range(n):
+        fixed[item] = a[item]
     b = np.zeros(n)
     if lazy:
         states[0] = 0.0
         b = upper[0]
-        for i in range(n):
-            b[i] = share * alone[i]
+        for item in range(n):
+            b[item] = share * solo_gain[item]
     if keeps:
-        gains(kind, states[0], squares, floor, a, b, scratch)
+        update_gains(kind, states[0], squares, floor, a, b, scratch)
     if by_relevance:
-        p = best(1.0, relevance, relevance)
-        ends[0], lines[0], certain[0, 0], certain[0, 1], count = high, p, low, high, 1
+        pick = find_best_gain(1.0, relevance, relevance)
+        ends[0], lines[0], certain[0, 0], certain[0, 1], n_pieces = high, pick, low, high, 1
     else:
-        count = envelope(a, b, low, high, slack, few, listed, ends, lines, certain)
-    left, sure_left, sure_right, depth, top, found, taken, room = low, low, high, 0, 0, 0, 0, True
+        n_pieces = cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain)
+    left, sure_from, sure_to, depth, top, n_found, n_taken, has_room = low, low, high, 0, 0, 0, 0, True
     while True:
-        while top + count > len(todo):
-            todo, which = grown(todo), grown(which)
-        below = top
-        for c in range(count - 1, -1, -1):
-            todo[top, 0], todo[top, 1] = ends[c - 1] if c else left, ends[c]
-            if not holds_mark(marks, todo[top, 0], todo[top, 1]):
+        while top + n_pieces > len(node_bounds):
+            node_bounds, node_picks = double_capacity(node_bounds), double_capacity(node_picks)
+        stack_base = top
+        for position in range(n_pieces - 1, -1, -1):
+            node_bounds[top, 0], node_bounds[top, 1] = ends[position - 1] if position else left, ends[position]
+            if not has_mark(marks, node_bounds[top, 0], node_bounds[top, 1]):
                 continue
-            todo[top, 2], todo[top, 3] = max(sure_left, certain[c, 0]), min(sure_right, certain[c, 1])
-            todo[top, 4] = b[lines[c]] if b[lines[c]] > NOTHING_BUT_OUT else fixed[lines[c]]
-            which[top, 0], which[top, 1] = depth, lines[c]
+            node_bounds[top, 2], node_bounds[top, 3] = (
+                max(sure_from, certain[position, 0]),
+                min(sure_to, certain[position, 1]),
+            )
+            node_bounds[top, 4] = b[lines[position]] if b[lines[position]] > EXCLUDED_LIMIT else fixed[lines[position]]
+            node_picks[top, 0], node_picks[top, 1] = depth, lines[position]
             top += 1
-        if top > below + 1 and depth < k - 1 and len(slot) > len(rows):
-            hold_together(columns, rows, made, slot, used, which[below:top, 1].copy())
+        if top > stack_base + 1 and depth < k - 1 and len(row_slot) > len(rows):
+            load_rows(columns, rows, filled, row_slot, n_used, node_picks[stack_base:top, 1].copy())
         if not top:
             break
         top -= 1
-        left, right, sure_left, sure_right = todo[top, 0], todo[top, 1], todo[top, 2], todo[top, 3]
-        t, p = which[top]
-        for c in range(t, taken):
-            a[chosen[c]] = fixed[chosen[c]]
-        chosen[t], own[t], taken, depth = p, todo[top, 4], t + 1, t + 1
+        left = node_bounds[top, 0]
+        right = node_bounds[top, 1]
+        sure_from = node_bounds[top, 2]
+        sure_to = node_bounds[top, 3]
+        node_rank, pick = node_picks[top]
+        for position in range(node_rank, n_taken):
+            a[path_picks[position]] = fixed[path_picks[position]]
+        path_picks[node_rank], path_values[node_rank], n_taken, depth = (
+            pick, node_bounds[top, 4], node_rank + 1, node_rank + 1,
+        )  # fmt: skip
+        # A leaf: all k picks are known, and the interval with its lines is one piece of the answer.
         if depth == k:
-            if found == len(bounds):
-                bounds, picks, values = grown(bounds), grown(picks), grown(values)
-            bounds[found, 0], bounds[found, 1], bounds[found, 2] = right, sure_left, sure_right
-            for j in range(k):
-                picks[found, j], values[found, j] = chosen[j], own[j]
-            found, count = found + 1, 0
+            if n_found == len(found_bounds):
+                found_bounds, found_picks, found_values = (
+                    double_capacity(found_bounds),
+                    double_capacity(found_picks),
+                    double_capacity(found_values),
+                )
+            found_bounds[n_found, 0], found_bounds[n_found, 1], found_bounds[n_found, 2] = right, sure_from, sure_to
+            for rank in range(k):
+                found_picks[n_found, rank], found_values[n_found, rank] = path_picks[rank], path_values[rank]
+            n_found, n_pieces = n_found + 1, 0
             continue
-        held[t] = hold(columns, rows, made, slot, used, p)
-        if held[t] < 0:
-            room = False
+        held_slots[node_rank] = load_row(columns, rows, filled, row_slot, n_used, pick)
+        if held_slots[node_rank] < 0:
+            has_room = False
             break
-        a[p] = OUT
-        before, state, first, fresh = states[t], states[depth], 0, t
-        span, inner = along, coefficients
+        a[pick] = EXCLUDED
+        old_state, new_state, window_first, first_folded = states[node_rank], states[depth], 0, node_rank
+        span_products, span_coefficients = along, coefficients
         if window and depth > window:
-            before, first, fresh, span, inner = state, depth - window, 0, window_along, window_coefficients
-            nothing_chosen(kind, squares, state)
-        for c in range(depth if lazy else fresh, depth - first):
-            fold_held(kind, columns, rows, held[first:], squares, chosen[first:], c, before, state, floor, span, inner)
-            before = state
+            old_state = new_state
+            window_first = depth - window
+            first_folded = 0
+            span_products = window_along
+            span_coefficients = window_coefficients
+            init_state(kind, squares, new_state)
+        for position in range(depth if lazy else first_folded, depth - window_first):
+            fold_loaded_pick(
+                kind, columns, rows, held_slots[window_first:], squares, path_picks[window_first:], position, old_state,
+                new_state, floor, span_products, span_coefficients,
+            )  # fmt: skip
+            old_state = new_state
         if keeps:
-            gains(kind, state, squares, floor, a, b, scratch)
+            update_gains(kind, new_state, squares, floor, a, b, scratch)
         elif lazy:
             b = upper[depth]
-            for i in range(n):
-                state[i], b[i] = max(before[i], rows[p, i]), upper[t, i]
-            b[p], stale[:] = OUT, True
+            for item in range(n):
+                new_state[item], b[item] = max(old_state[item], rows[pick, item]), upper[node_rank, item]
+            b[pick], is_stale[:] = EXCLUDED, True
             if depth == 1:
                 # The first pick lowers nearly every gain, and each branch after it would find that out anew.
-                if not seen[p]:
-                    for i in range(n):
-                        second[p, i] = covered(rows[i], state, sums)
-                    seen[p] = True
-                for i in range(n):
-                    b[i] = share * second[p, i] if a[i] > OUT else OUT
+                if not pair_ready[pick]:
+                    for item in range(n):
+                        pair_gain[pick, item] = measure_added_coverage(rows[item], new_state, lanes)
+                    pair_ready[pick] = True
+                for item in range(n):
+                    b[item] = share * pair_gain[pick, item] if a[item] > EXCLUDED else EXCLUDED
             else:
-                renew(a, b, left, right, slack, stale, rows, state, share, sums)
+                refresh_gains(a, b, left, right, slack, is_stale, rows, new_state, share, lanes)
         else:
-            for c in range(depth):
-                state[chosen[c]] = OUT
-            b = state
-        count = envelope(a, b, left, right, slack, few, listed, ends, lines, certain)
-    both = np.empty((found, 2, k))
-    for m in range(found):
-        for c in range(k):
-            both[m, 0, c], both[m, 1, c] = fixed[picks[m, c]], values[m, c]
-    return bounds[:found], picks[:found], both, room
+            for position in range(depth):
+                new_state[path_picks[position]] = EXCLUDED
+            b = new_state
+        n_pieces = cut_envelope(a, b, left, right, slack, leader_ids, is_listed, ends, lines, certain)
+    found_lines = np.empty((n_found, 2, k))
+    for found_index in range(n_found):
+        for position in range(k):
+            found_lines[found_index, 0, position], found_lines[found_index, 1, position] = (
+                fixed[found_picks[found_index, position]],
+                found_values[found_index, position],
+            )
+    return found_bounds[:n_found], found_picks[:n_found], found_lines, has_room
 
 
 class _Rows:
@@ -342,164 +385,161 @@ class _Rows:
         if gram is None and n <= GRAM_ROWS:
             gram = Gram(vectors)
         if gram is not None:
-            self._keep(gram.columns, gram.rows, gram.made, gram.squares)
+            self._set_arrays(gram.columns, gram.rows, gram.filled, gram.squares)
             return
         # In the vectors' own precision: sums over them are float64's, and the same.
         self.columns = vectors.T.contiguous().cpu().numpy()
-        self.squares = squares(self.columns)
-        self.rows, self.made, self.slot = np.empty((min(n, HELD), n)), np.zeros(min(n, HELD), np.bool_), np.full(n, -1)
+        self.squares = compute_squared_norms(self.columns)
+        self.rows = np.empty((min(n, N_INITIAL_ROWS), n))
+        self.filled = np.zeros(min(n, N_INITIAL_ROWS), np.bool_)
+        self.row_slot = np.full(n, -1)
 
     @classmethod
-    def of(cls, columns: Array, rows: Array, made: Array, squares: Array) -> "_Rows":
-        """Those of all candidates."""
+    def from_arrays(cls, columns: Array, rows: Array, made: Array, squares: Array) -> "_Rows":
+        """Wrap the Gram rows of all candidates."""
         kept = cls.__new__(cls)
-        kept._keep(columns, rows, made, squares)
+        kept._set_arrays(columns, rows, made, squares)
         return kept
 
-    def _keep(self, columns: Array, rows: Array, made: Array, squares: Array) -> None:
-        self.columns, self.rows, self.made, self.squares = columns, rows, made, squares
-        self.slot = np.arange(len(rows))
+    def _set_arrays(self, columns: Array, rows: Array, made: Array, squares: Array) -> None:
+        self.columns, self.rows, self.filled, self.squares = columns, rows, made, squares
+        self.row_slot = np.arange(len(rows))
 
     def grow(self) -> None:
-        """Room for twice as many rows."""
+        """Make room for twice as many rows."""
         self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
-        self.made = np.concatenate([self.made, np.zeros_like(self.made)])
+        self.filled = np.concatenate([self.filled, np.zeros_like(self.filled)])
 
     @property
-    def whole(self) -> bool:
-        """Whether all candidates have their rows."""
-        return len(self.rows) == len(self.slot)
+    def has_all_rows(self) -> bool:
+        """True where every candidate has a row."""
+        return len(self.rows) == len(self.row_slot)
 
-    def fetch(self, picks: Array) -> None:
-        """Hold the rows of some candidates, made together, and no others."""
+    def preload(self, picks: Array) -> None:
+        """Compute the rows of some candidates together, and forget all others."""
         while len(self.rows) < len(picks):
             self.grow()
-        self.slot[:], self.made[:] = -1, False
-        points = np.ascontiguousarray(self.columns[:, picks].T, dtype=np.float64)
-        products(self.columns, points, self.rows[: len(picks)])
-        self.slot[picks], self.made[: len(picks)] = np.arange(len(picks)), True
+        self.row_slot[:], self.filled[:] = -1, False
+        pick_vectors = np.ascontiguousarray(self.columns[:, picks].T, dtype=np.float64)
+        compute_products(self.columns, pick_vectors, self.rows[: len(picks)])
+        self.row_slot[picks], self.filled[: len(picks)] = np.arange(len(picks)), True
 
-    def relevance(self, queries: Tensor) -> Array:
-        """(B, n) inner products with queries, (B, d)."""
-        out = np.empty((len(queries), len(self.slot)))
-        products(self.columns, queries.double().cpu().numpy(), out)
-        return out
+    def score_queries(self, queries: Tensor) -> Array:
+        """Return (B, n) inner products with queries, (B, d)."""
+        along = np.empty((len(queries), len(self.row_slot)))
+        compute_products(self.columns, queries.double().cpu().numpy(), along)
+        return along
 
 
 def lambda_paths(
-    kind: int,
-    c: Candidates,
-    k: int,
-    interval: tuple[float, float],
-    marks: Sequence[float] = (),
-    *,
-    floor: float = 0.0,
+    kind: int, c: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = (), *, floor: float = 0.0,
     window: int | None = None,
-) -> list[LambdaPath]:
-    """The path of every problem.
+) -> list[LambdaPath]:  # fmt: skip
+    """Return the path of every problem.
 
-    kind, floor: see `steps`; window: only the last so many picks count; marks: ascending λ that alone are asked for,
-    none for all: pieces without one are left out, and belong to the next that is there.
+    kind, floor: see `steps`; window: only the last so many picks count; marks: the ascending λ of interest, none for
+    all: pieces without one are left out, and belong to the next piece that is there.
 
     For SUM the answer is the set in the order of the members' contributions to it, and so are picks and gains.
     """
-    rows, paths = _Rows(c.vectors, corpus_gram(c)) if c.shared else None, []
-    for b in range(c.batch):
-        vectors = c.vectors if c.shared else c.vectors[b]
-        own = rows or _Rows(vectors)
-        relevance = own.relevance(c.queries[b : b + 1])[0] if c.inner_product else c.relevance[b].double().cpu().numpy()
+    shared_rows, paths = _Rows(c.vectors, corpus_gram(c)) if c.shared else None, []
+    for query_id in range(c.batch):
+        vectors = c.vectors if c.shared else c.vectors[query_id]
+        query_rows = shared_rows or _Rows(vectors)
+        relevance = (
+            query_rows.score_queries(c.queries[query_id : query_id + 1])[0]
+            if c.inner_product
+            else c.relevance[query_id].double().cpu().numpy()
+        )
         settings = (k, interval, floor, window, c.matrix.unit, marks)
-        if not own.whole:
+        if not query_rows.has_all_rows:
             # The path among the most relevant guesses which rows will be asked for: together they are made in half
             # the time.
-            near = np.sort(np.argpartition(-relevance, max(k, GUESSED))[: max(k, GUESSED)])
-            part = _Rows(vectors[torch.from_numpy(near).to(vectors.device)])
-            own.fetch(near[np.unique(_path(kind, part, relevance[near], *settings).picks)])
-        paths.append(_path(kind, own, relevance, *settings))
+            near_ids = np.sort(np.argpartition(-relevance, max(k, N_GUESS_ROWS))[: max(k, N_GUESS_ROWS)])
+            near_rows = _Rows(vectors[torch.from_numpy(near_ids).to(vectors.device)])
+            query_rows.preload(near_ids[np.unique(_trace_path(kind, near_rows, relevance[near_ids], *settings).picks)])
+        paths.append(_trace_path(kind, query_rows, relevance, *settings))
     return paths
 
 
 def coverage_paths(
     c: Candidates, k: int, interval: tuple[float, float], size: int, marks: Sequence[float] = ()
 ) -> list[LambdaPath]:
-    """The path of every problem on its ground set of the `size` most relevant, all of whose inner products are kept.
+    """Return the path of every problem on its ground set of the `size` most relevant, all similarities cached.
 
     a = r, b = k/size Σ_j max(0, s_ij − the largest similarity of j to the chosen).
     """
     paths = []
-    for _, ground, covers, relevances in grounds(c, size):
-        rows = _Rows.of(covers.columns, covers.rows, covers.made, covers.rows.diagonal().copy())
-        for relevance in relevances:
-            found = _path(COVERAGE, rows, relevance, k, interval, 0.0, None, False, marks, covers)
-            paths.append(replace(found, picks=ground[found.picks]))
+    for _, ground_ids, tables, query_relevances in iterate_ground_sets(c, size):
+        ground_rows = _Rows.from_arrays(tables.columns, tables.rows, tables.filled, tables.rows.diagonal().copy())
+        for relevance in query_relevances:
+            ground_path = _trace_path(COVERAGE, ground_rows, relevance, k, interval, 0.0, None, False, marks, tables)
+            paths.append(replace(ground_path, picks=ground_ids[ground_path.picks]))
     return paths
 
 
-def _path(
-    kind: int,
-    rows: _Rows,
-    relevance: Array,
-    k: int,
-    interval: tuple[float, float],
-    floor: float,
-    window: int | None,
-    unit: bool,
-    marks: Sequence[float] = (),
-    covers: Covers | None = None,
-) -> LambdaPath:
+def _trace_path(
+    kind: int, rows: _Rows, relevance: Array, k: int, interval: tuple[float, float], floor: float, window: int | None,
+    has_unit_rows: bool, marks: Sequence[float] = (), tables: CoverageTables | None = None,
+) -> LambdaPath:  # fmt: skip
     low, high = interval
-    slack = SLACK * _size(kind, rows.squares, relevance, k, floor)
-    last = min(high, BELOW_ONE) if kind == LOG_RESIDUAL else high
-    by_relevance = k == 1 or kind in (NEAREST, SUM) or unit
+    slack = ROUNDING_SLACK * _bound_gain_size(kind, rows.squares, relevance, k, floor)
+    path_end = min(high, MAX_LOG_LAMBDA) if kind == LOG_RESIDUAL else high
+    by_relevance = k == 1 or kind in (NEAREST, SUM) or has_unit_rows
     window = window if window and window < k else 0
-    whole, inner_marks = low > last, np.array([mark for mark in marks if low <= mark <= last])
-    nothing = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
-    table = nothing if covers is None else (covers.alone, covers.second, covers.seen)
+    is_complete, inner_marks = low > path_end, np.array([mark for mark in marks if low <= mark <= path_end])
+    no_tables = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
+    coverage_arrays = no_tables if tables is None else (tables.solo_gain, tables.pair_gain, tables.pair_ready)
     bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
-    while not whole:
-        used = np.array([int(rows.slot.max()) + 1])
-        bounds, picks, lines, whole = follow(
-            kind, rows.columns, rows.rows, rows.made, rows.slot, used, rows.squares, relevance, k, window, floor,
-            by_relevance, low, last, slack, inner_marks, *table,
+    # The loop gives up where it has no room for a Gram row; it starts again with twice as much, all rows kept.
+    while not is_complete:
+        n_used = np.array([int(rows.row_slot.max()) + 1])
+        bounds, picks, lines, is_complete = follow_pieces(
+            kind, rows.columns, rows.rows, rows.filled, rows.row_slot, n_used, rows.squares, relevance, k, window,
+            floor, by_relevance, low, path_end, slack, inner_marks, *coverage_arrays,
         )  # fmt: skip
-        if not whole:
+        if not is_complete:
             rows.grow()
     if kind == SUM:
-        return _as_set(rows, relevance, low, bounds, picks, slack)
-    if high > last:
+        return _order_sets(rows, relevance, low, bounds, picks, slack)
+    if high > path_end:
         # The k most relevant, whatever the floor says.
-        top = np.argsort(-relevance, kind="stable")[:k]
+        top_ids = np.argsort(-relevance, kind="stable")[:k]
         bounds = np.concatenate([bounds, [[high, np.inf, -np.inf]]])
-        picks, lines = np.concatenate([picks, top[None]]), np.concatenate([lines, [[relevance[top]] * 2]])
+        picks, lines = np.concatenate([picks, top_ids[None]]), np.concatenate([lines, [[relevance[top_ids]] * 2]])
     return LambdaPath(low, bounds[:, 0], picks, lines, bounds[:, 1:])
 
 
-def _size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
-    """No gain has larger parts."""
-    largest, most = float(squares.max()), float(np.abs(relevance).max())
+def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
+    """Bound the size of the two parts of any gain."""
+    max_square, max_relevance = float(squares.max()), float(np.abs(relevance).max())
     if kind == SUM:
-        return (k - 1) * (most + 2 * largest) or most
+        return (k - 1) * (max_relevance + 2 * max_square) or max_relevance
     if kind == COVERAGE:
-        return most + k * largest
+        return max_relevance + k * max_square
     if kind == LOG_RESIDUAL:
-        least = float(squares[squares > 0].min(initial=largest)) * floor
-        return most + max(abs(math.log(max(x, 1e-300))) for x in (largest, least))
-    return most + (math.sqrt(largest) if kind == ROOT_RESIDUAL else largest)
+        min_square = float(squares[squares > 0].min(initial=max_square)) * floor
+        return max_relevance + max(abs(math.log(max(square, 1e-300))) for square in (max_square, min_square))
+    return max_relevance + (math.sqrt(max_square) if kind == ROOT_RESIDUAL else max_square)
 
 
-def _as_set(rows: _Rows, relevance: Array, low: float, bounds: Array, picks: Array, slack: float) -> LambdaPath:
-    """The members in the order of a_i = (k−1) r_i, b_i = −2 Σ s_ij over the others; alone, by relevance."""
+def _order_sets(rows: _Rows, relevance: Array, low: float, bounds: Array, picks: Array, slack: float) -> LambdaPath:
+    """Order members by a_i = (k−1) r_i, b_i = −2 Σ s_ij over the other members; a single one by relevance."""
     k = picks.shape[1]
-    one, two = np.triu_indices(k, 1)
-    similarity = np.zeros((len(picks), k, k))
+    first_member, second_member = np.triu_indices(k, 1)
+    similarities = np.zeros((len(picks), k, k))
     # The rows of all but the last pick are there, and s_ij = s_ji.
-    similarity[:, one, two] = similarity[:, two, one] = rows.rows[rows.slot[picks[:, one]], picks[:, two]]
-    similarity[:, range(k), range(k)] = rows.squares[picks]
-    order = picks.argsort(1)
-    members = np.take_along_axis(picks, order, 1)
-    similarity = np.take_along_axis(np.take_along_axis(similarity, order[:, :, None], 1), order[:, None], 2)
+    similarities[:, first_member, second_member] = similarities[:, second_member, first_member] = rows.rows[
+        rows.row_slot[picks[:, first_member]], picks[:, second_member]
+    ]
+    similarities[:, range(k), range(k)] = rows.squares[picks]
+    member_order = picks.argsort(1)
+    members = np.take_along_axis(picks, member_order, 1)
+    similarities = np.take_along_axis(
+        np.take_along_axis(similarities, member_order[:, :, None], 1), member_order[:, None], 2
+    )
     # Summed with the diagonal, identical members have identical sums.
-    b = -2 * (similarity.sum(2) - rows.squares[members])
+    b = -2 * (similarities.sum(2) - rows.squares[members])
     a = (k - 1) * relevance[members] if k > 1 else relevance[members]
     lines = np.stack([a, b if k > 1 else a], 1)
-    return by_value(low, bounds[:, 0], bounds[:, 1:], members, lines, k, slack)
+    return order_lines(low, bounds[:, 0], bounds[:, 1:], members, lines, k, slack)

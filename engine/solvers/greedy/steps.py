@@ -13,330 +13,363 @@ over `Gram` rows, so identical candidates have identical gains, and of equals th
 
 import numpy as np
 
-from engine.solvers.gram import make_row, products
-from engine.solvers.jit import exactly, maxima
+from engine.solvers.gram import compute_products, fill_row
+from engine.solvers.jit import jit_exact, jit_maxima
 
 Array = np.ndarray
 
 NEAREST, SUM, LOG_RESIDUAL, ROOT_RESIDUAL, COVERAGE = range(5)
-OUT = -1e300
+EXCLUDED = -1e300
 """In a and b both: never chosen. In b alone: chosen when nothing else is left, or at weight 1."""
-NOTHING_BUT_OUT = -1e200
-LANES = 64
-STEEP = 16.0
+EXCLUDED_LIMIT = -1e200
+GAIN_LANES = 64
+MAX_COEFFICIENT_SIZE = 16.0
 """A residual with larger coefficients in the chosen rows, or under FLAT of a row's squared length, is taken from the
 rows themselves: inner products would lose its digits."""
-FLAT = 0.01
-FAR = 1e4
+MIN_RESIDUAL_SHARE = 0.01
+CLEAR_FACTOR = 1e4
 """Squared residuals this many times over or under their floor are not on the other side of it by rounding."""
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
-@maxima
-def lanes(weight, a, b):
-    """(LANES,) largest gain of the candidates of each residue: a single maximum would not be vectorised."""
-    n, rest, top = len(a), 1 - weight, np.full(LANES, -np.inf)
-    for start in range(0, n - LANES + 1, LANES):
-        x, y = a[start : start + LANES], b[start : start + LANES]
-        for j in range(LANES):
-            value = weight * x[j] + rest * y[j]
-            top[j] = value if value > top[j] else top[j]
-    for i in range(n - n % LANES, n):
-        top[i % LANES] = max(top[i % LANES], weight * a[i] + rest * b[i])
+@jit_maxima
+def find_lane_maxima(weight, a, b):
+    """Return (GAIN_LANES,) largest gain of the candidates of each residue: a single maximum would not be vectorised."""
+    n, diversity_weight, top = len(a), 1 - weight, np.full(GAIN_LANES, -np.inf)
+    for start in range(0, n - GAIN_LANES + 1, GAIN_LANES):
+        a_strip, b_strip = a[start : start + GAIN_LANES], b[start : start + GAIN_LANES]
+        for lane in range(GAIN_LANES):
+            value = weight * a_strip[lane] + diversity_weight * b_strip[lane]
+            top[lane] = value if value > top[lane] else top[lane]
+    for item in range(n - n % GAIN_LANES, n):
+        top[item % GAIN_LANES] = max(top[item % GAIN_LANES], weight * a[item] + diversity_weight * b[item])
     return top
 
 
-@maxima
-def best(weight, a, b):
-    """Lowest candidate with the largest gain; where b is OUT for all that are left, with the largest a."""
-    n, rest, largest, at = len(a), 1 - weight, -np.inf, 0
-    top = lanes(weight, a, b)
-    for j in range(LANES):
-        largest = max(largest, top[j])
-    if largest > NOTHING_BUT_OUT:
-        at = n
-        for j in range(LANES):
-            if top[j] == largest:
-                for i in range(j, at, LANES):
-                    if weight * a[i] + rest * b[i] == largest:
-                        at = i
+@jit_maxima
+def find_best_gain(weight, a, b):
+    """Return the lowest candidate with the largest gain.
+
+    Where b is EXCLUDED for all that remain, with the largest a.
+    """
+    n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, 0
+    top = find_lane_maxima(weight, a, b)
+    for lane in range(GAIN_LANES):
+        largest = max(largest, top[lane])
+    # The first candidate that reaches the maximum of its lane; the lowest over all lanes wins the tie.
+    if largest > EXCLUDED_LIMIT:
+        winner = n
+        for lane in range(GAIN_LANES):
+            if top[lane] == largest:
+                for item in range(lane, winner, GAIN_LANES):
+                    if weight * a[item] + diversity_weight * b[item] == largest:
+                        winner = item
                         break
-        return at
-    for i in range(n):
-        if a[i] > a[at]:
-            at = i
-    return at
+        return winner
+    for item in range(n):
+        if a[item] > a[winner]:
+            winner = item
+    return winner
 
 
-@exactly
-def logarithms(x, out, power):
-    """out = log x of positive normal x, within 2 units, in loops that vectorise; power is scratch.
+@jit_exact
+def compute_logarithms(x, result, exponents):
+    """Compute log x of positive normal x, within 2 units, in loops that vectorise; `exponents` is scratch.
 
     No two of the three may share memory.
     """
-    bits, mantissa, exponent = x.view(np.uint64), out.view(np.uint64), power.view(np.uint64)
-    low, one, shift = np.uint64(0x000FFFFFFFFFFFFF), np.uint64(0x3FF0000000000000), np.uint64(52)
-    large = np.uint64(0x4330000000000000)  # 2^52: the exponent becomes a float64 without a conversion
-    for i in range(len(x)):
-        mantissa[i] = (bits[i] & low) | one
-        exponent[i] = (bits[i] >> shift) | large
-    for i in range(len(x)):
-        m = out[i]
-        big = m > 1.4142135623730951
-        m = m * 0.5 if big else m
-        c = (power[i] - 4503599627370496.0) - (1022.0 if big else 1023.0)
-        s = (m - 1) / (m + 1)
-        q = s * s
-        tail = q * (1 / 11 + q * (1 / 13 + q * (1 / 15 + q * (1 / 17 + q / 19))))
-        p = q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + tail))))
-        out[i] = c * LN2_HIGH + (c * LN2_LOW + (2 * s + 2 * s * p))
+    bits, mantissa, exponent = x.view(np.uint64), result.view(np.uint64), exponents.view(np.uint64)
+    mantissa_mask = np.uint64(0x000FFFFFFFFFFFFF)
+    exponent_of_one = np.uint64(0x3FF0000000000000)
+    mantissa_bits = np.uint64(52)
+    exponent_offset = np.uint64(0x4330000000000000)  # 2^52: the exponent becomes a float64 without a conversion
+    for position in range(len(x)):
+        mantissa[position] = (bits[position] & mantissa_mask) | exponent_of_one
+        exponent[position] = (bits[position] >> mantissa_bits) | exponent_offset
+    for position in range(len(x)):
+        reduced = result[position]
+        is_large = reduced > 1.4142135623730951
+        reduced = reduced * 0.5 if is_large else reduced
+        exponent_value = (exponents[position] - 4503599627370496.0) - (1022.0 if is_large else 1023.0)
+        ratio = (reduced - 1) / (reduced + 1)
+        ratio_sq = ratio * ratio
+        tail = ratio_sq * (1 / 11 + ratio_sq * (1 / 13 + ratio_sq * (1 / 15 + ratio_sq * (1 / 17 + ratio_sq / 19))))
+        series = ratio_sq * (1 / 3 + ratio_sq * (1 / 5 + ratio_sq * (1 / 7 + ratio_sq * (1 / 9 + tail))))
+        result[position] = exponent_value * LN2_HIGH + (exponent_value * LN2_LOW + (2 * ratio + 2 * ratio * series))
 
 
-@exactly
-def begin(kind, squares, relevance, k, a, state):
-    """The fixed part a of all gains, and the state before the first pick."""
-    for i in range(len(a)):
-        a[i] = (k - 1.0) * relevance[i] if kind == SUM else relevance[i]
-    nothing_chosen(kind, squares, state)
+@jit_exact
+def init_gains(kind, squares, relevance, k, a, state):
+    """Set the fixed part a of all gains, and the state before the first pick."""
+    for item in range(len(a)):
+        a[item] = (k - 1.0) * relevance[item] if kind == SUM else relevance[item]
+    init_state(kind, squares, state)
 
 
-@exactly
-def nothing_chosen(kind, squares, state):
-    """The state before the first pick."""
-    for i in range(len(state)):
-        state[i] = 0.0 if kind == SUM else np.inf if kind == NEAREST else squares[i]
+@jit_exact
+def init_state(kind, squares, state):
+    """Set the state before the first pick."""
+    for item in range(len(state)):
+        state[item] = 0.0 if kind == SUM else np.inf if kind == NEAREST else squares[item]
 
 
-@maxima
-def gains(kind, state, squares, floor, a, b, scratch):
-    """b of all candidates from the state; who is out stays out. scratch: (2, n)."""
+@jit_maxima
+def update_gains(kind, state, squares, floor, a, b, scratch):
+    """Compute b of all candidates from the state; excluded ones stay excluded. scratch: (2, n)."""
     n = len(state)
     if kind == LOG_RESIDUAL:
-        for i in range(n):
-            scratch[0, i] = max(state[i], 1e-300)
-        logarithms(scratch[0, :n], b, scratch[1, :n])
-        for i in range(n):
-            b[i] = b[i] if state[i] > floor * squares[i] and a[i] > OUT else OUT
+        for item in range(n):
+            scratch[0, item] = max(state[item], 1e-300)
+        compute_logarithms(scratch[0, :n], b, scratch[1, :n])
+        for item in range(n):
+            b[item] = b[item] if state[item] > floor * squares[item] and a[item] > EXCLUDED else EXCLUDED
     elif kind == ROOT_RESIDUAL:
-        for i in range(n):
-            root = np.sqrt(state[i] if state[i] > floor * squares[i] else 0.0)
-            b[i] = root if a[i] > OUT else OUT
+        for item in range(n):
+            distance = np.sqrt(state[item] if state[item] > floor * squares[item] else 0.0)
+            b[item] = distance if a[item] > EXCLUDED else EXCLUDED
     else:
-        for i in range(n):
-            b[i] = state[i] if a[i] > OUT else OUT
+        for item in range(n):
+            b[item] = state[item] if a[item] > EXCLUDED else EXCLUDED
 
 
-@exactly
-def orthonormal(columns, chosen, count, floor, basis):
-    """basis (d, count) = the unit vector that each chosen row adds to the span of those before, zeros for noise.
+@jit_exact
+def orthonormalise_picks(columns, picks, n_picks, floor, basis):
+    """Compute basis (d, n_picks): the unit vector that each pick adds to the span of those before, zeros for noise.
 
-    Whether each is far from the floor, so that nothing that computes it otherwise can take it for the other.
+    Returns True if each is far from the floor, so that nothing that computes it otherwise can decide otherwise.
     """
-    d, inner, clear = len(columns), np.empty(count), True
-    for at in range(count):
-        row, whole, square = columns[:, chosen[at]].astype(np.float64), 0.0, 0.0
-        for x in range(d):
-            whole += row[x] * row[x]
+    d, coefs, is_clear = len(columns), np.empty(n_picks), True
+    for rank in range(n_picks):
+        residual, full_square, square_left = columns[:, picks[rank]].astype(np.float64), 0.0, 0.0
+        for axis in range(d):
+            full_square += residual[axis] * residual[axis]
         # Twice: the first pass leaves rounding along the basis that a short residual would magnify.
         for _ in range(2):
-            inner[:at] = 0.0
-            for x in range(d):
-                for j in range(at):
-                    inner[j] += row[x] * basis[x, j]
-            for x in range(d):
-                for j in range(at):
-                    row[x] -= inner[j] * basis[x, j]
-        for x in range(d):
-            square += row[x] * row[x]
-        scale = 1 / np.sqrt(square) if square > floor * whole else 0.0
-        for x in range(d):
-            basis[x, at] = row[x] * scale
-        clear = clear and (square >= FAR * floor * whole or square <= floor * whole / FAR)
-    return clear
+            coefs[:rank] = 0.0
+            for axis in range(d):
+                for j in range(rank):
+                    coefs[j] += residual[axis] * basis[axis, j]
+            for axis in range(d):
+                for j in range(rank):
+                    residual[axis] -= coefs[j] * basis[axis, j]
+        for axis in range(d):
+            square_left += residual[axis] * residual[axis]
+        # At or under floor · |u|² the residual is noise, and the pick adds no direction.
+        scale = 1 / np.sqrt(square_left) if square_left > floor * full_square else 0.0
+        for axis in range(d):
+            basis[axis, rank] = residual[axis] * scale
+        is_clear = is_clear and (
+            square_left >= CLEAR_FACTOR * floor * full_square or square_left <= floor * full_square / CLEAR_FACTOR
+        )
+    return is_clear
 
 
-@exactly
-def new_direction(columns, rows, held, squares, chosen, t, state, floor, along, coefficients):
-    """along[t]: inner products of all candidates with the unit vector that pick t adds to the span.
+@jit_exact
+def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, along, coefficients):
+    """Compute along[rank]: products of all candidates with the unit vector that this pick adds to the span.
 
-    held: where in rows those of the chosen are; along: (k, n) of the earlier picks too; coefficients: (k, k), row t of
-    which becomes that vector in the chosen rows.
+    row_slots: where in rows those of the picks are; along: (k, n) of the earlier picks too; coefs: (k, k), row `rank`
+    of which becomes that vector in the picked rows.
     """
-    p, e, n, own = chosen[t], along[t], len(state), coefficients[t]
-    own[:] = 0.0
-    e[:] = 0.0
-    if not state[p] > floor * squares[p]:
+    pick, new_products, n, factors = picks[rank], along[rank], len(state), coefficients[rank]
+    factors[:] = 0.0
+    new_products[:] = 0.0
+    if not state[pick] > floor * squares[pick]:
         return
-    for j in range(t):
-        for i in range(j + 1):
-            own[i] -= along[j, p] * coefficients[j, i]
-    own[t] = 1.0
-    inverse, size = 1 / np.sqrt(state[p]), 0.0
-    for j in range(t + 1):
-        own[j] *= inverse
-        size += abs(own[j]) * np.sqrt(squares[chosen[j]])
-    if size > STEEP or state[p] < FLAT * squares[p]:
-        basis = np.empty((len(columns), t + 1))
-        orthonormal(columns, chosen, t + 1, floor, basis)
-        products(columns, basis[:, t].copy().reshape(1, -1), along[t : t + 1])
+    # Gram–Schmidt in coefficients of the picked rows: the products of the new pick with the earlier directions are
+    # already in `along`.
+    for earlier in range(rank):
+        for position in range(earlier + 1):
+            factors[position] -= along[earlier, pick] * coefficients[earlier, position]
+    factors[rank] = 1.0
+    inverse_length, coefficient_size = 1 / np.sqrt(state[pick]), 0.0
+    for earlier in range(rank + 1):
+        factors[earlier] *= inverse_length
+        coefficient_size += abs(factors[earlier]) * np.sqrt(squares[picks[earlier]])
+    if coefficient_size > MAX_COEFFICIENT_SIZE or state[pick] < MIN_RESIDUAL_SHARE * squares[pick]:
+        basis = np.empty((len(columns), rank + 1))
+        orthonormalise_picks(columns, picks, rank + 1, floor, basis)
+        compute_products(columns, basis[:, rank].copy().reshape(1, -1), along[rank : rank + 1])
         return
-    j = 0
-    while j + 3 <= t:
-        m0, m1, m2, m3 = own[j], own[j + 1], own[j + 2], own[j + 3]
-        g0, g1, g2, g3 = rows[held[j]], rows[held[j + 1]], rows[held[j + 2]], rows[held[j + 3]]
-        for i in range(n):
-            e[i] += (m0 * g0[i] + m1 * g1[i]) + (m2 * g2[i] + m3 * g3[i])
-        j += 4
-    while j <= t:
-        m0, g0 = own[j], rows[held[j]]
-        for i in range(n):
-            e[i] += m0 * g0[i]
-        j += 1
+    earlier = 0
+    while earlier + 3 <= rank:
+        m0, m1, m2, m3 = factors[earlier], factors[earlier + 1], factors[earlier + 2], factors[earlier + 3]
+        g0 = rows[row_slots[earlier]]
+        g1 = rows[row_slots[earlier + 1]]
+        g2 = rows[row_slots[earlier + 2]]
+        g3 = rows[row_slots[earlier + 3]]
+        for position in range(n):
+            new_products[position] += (m0 * g0[position] + m1 * g1[position]) + (m2 * g2[position] + m3 * g3[position])
+        earlier += 4
+    while earlier <= rank:
+        m0, g0 = factors[earlier], rows[row_slots[earlier]]
+        for position in range(n):
+            new_products[position] += m0 * g0[position]
+        earlier += 1
 
 
-@maxima
-def fold(kind, columns, rows, made, squares, chosen, t, before, after, floor, along, coefficients):
-    """The state after pick t = chosen[t]; `after` may be the array `before`."""
-    make_row(columns, rows, made, chosen[t])
-    fold_held(kind, columns, rows, chosen, squares, chosen, t, before, after, floor, along, coefficients)
+@jit_maxima
+def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_state, floor, along, coefficients):
+    """Compute the state after the pick of a rank; `new_state` may be the array `old_state`."""
+    fill_row(columns, rows, filled, picks[rank])
+    fold_loaded_pick(kind, columns, rows, picks, squares, picks, rank, old_state, new_state, floor, along, coefficients)
 
 
-@maxima
-def fold_held(kind, columns, rows, held, squares, chosen, t, before, after, floor, along, coefficients):
-    """The same with Gram rows of some candidates only: that of chosen[l] is rows[held[l]]."""
-    n, g = len(before), rows[held[t]]
+@jit_maxima
+def fold_loaded_pick(
+    kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients
+):
+    """Fold a pick whose Gram row is loaded: that of pick l is rows[row_slots[l]]."""
+    n, pick_row = len(old_state), rows[row_slots[rank]]
     if kind == NEAREST:
-        for i in range(n):
-            after[i] = min(before[i], -g[i])
+        for item in range(n):
+            new_state[item] = min(old_state[item], -pick_row[item])
     elif kind == SUM:
-        for i in range(n):
-            after[i] = before[i] - 2 * g[i]
+        for item in range(n):
+            new_state[item] = old_state[item] - 2 * pick_row[item]
     else:
-        new_direction(columns, rows, held, squares, chosen, t, before, floor, along, coefficients)
-        e = along[t]
-        for i in range(n):
-            after[i] = before[i] - e[i] * e[i]
+        add_direction(columns, rows, row_slots, squares, picks, rank, old_state, floor, along, coefficients)
+        new_products = along[rank]
+        for item in range(n):
+            new_state[item] = old_state[item] - new_products[item] * new_products[item]
 
 
-@exactly
-def beyond(outside, along, moved):
-    """No candidate outside the pool has a larger SUM gain after the chosen moved by a vector.
+@jit_exact
+def bound_outside_gain(outside, in_z, move_square):
+    """Bound the SUM gain of every candidate outside the pool after the sum of the chosen moved by Δ.
 
     outside: the largest gain at the start, β = 2·(1 − weight), the longest row, the length of the field's point z (0
-    where there is none); along: the inner product of the move with z; moved: its squared length. With a_j = u_j·z/|z| ≤
-    τ outside, u_j·(z − βΔ) ≤ A a + B √(L² − a²), A = |z| − β Δ·z/|z|, B = β |Δ − its part along z|.
+    where there is none); in_z: the product of Δ with z; move_square: |Δ|². With a_j = u_j·z/|z| ≤ τ outside, u_j·(z −
+    βΔ) ≤ A a + B √(L² − a²), A = |z| − β Δ·z/|z|, B = β |Δ − its part along z|.
     """
-    top, beta, longest, length = outside[0], outside[1], outside[2], outside[3]
-    far = top + beta * longest * np.sqrt(max(moved, 0.0) * (1 + 1e-12))
-    if length == 0 or top == -np.inf:
-        return far
-    part = along / length
+    max_outside, beta, max_norm, point_norm = outside[0], outside[1], outside[2], outside[3]
+    plain_bound = max_outside + beta * max_norm * np.sqrt(max(move_square, 0.0) * (1 + 1e-12))
+    if point_norm == 0 or max_outside == -np.inf:
+        return plain_bound
+    parallel_part = in_z / point_norm
     # What is left of two squares that cancel has their rounding.
-    a, b = length - beta * part, beta * np.sqrt(max(moved - part * part, 0.0) + 1e-13 * (moved + part * part))
-    cosine = min(max(top / length, -longest), longest)
-    whole = np.hypot(a, b)
-    if cosine * whole >= longest * a:
-        return min(far, longest * whole)
-    return min(far, a * cosine + b * np.sqrt(longest * longest - cosine * cosine))
+    parallel_gain = point_norm - beta * parallel_part
+    orthogonal_gain = beta * np.sqrt(
+        max(move_square - parallel_part * parallel_part, 0.0) + 1e-13 * (move_square + parallel_part * parallel_part)
+    )
+    # The maximum of A a + B √(L² − a²) over a ≤ τ: at its peak a = L A / √(A² + B²) if τ allows that, else at τ.
+    cosine = min(max(max_outside / point_norm, -max_norm), max_norm)
+    gain_norm = np.hypot(parallel_gain, orthogonal_gain)
+    if cosine * gain_norm >= max_norm * parallel_gain:
+        return min(plain_bound, max_norm * gain_norm)
+    return min(plain_bound, parallel_gain * cosine + orthogonal_gain * np.sqrt(max_norm * max_norm - cosine * cosine))
 
 
-@maxima
-def choose(
-    kind, columns, rows, made, squares, relevance, k, weight, window, floor, by_relevance,
-    outside, along_point, chosen, scores, done, stop,
+@jit_maxima
+def choose_picks(
+    kind, columns, rows, filled, squares, relevance, k, weight, window, floor, by_relevance,
+    outside, along_point, picks, scores, n_done, stop_rank,
 ):  # fmt: skip
-    """Continue picks chosen[:done] up to `stop`, or to where a candidate outside could equal the best.
+    """Continue the first n_done picks up to `stop_rank`, or to where a candidate outside could equal the best.
 
     window: only the last so many picks count, 0 for all; by_relevance: the first pick is the most relevant, which is
-    among the candidates; outside: see `beyond`, of which the others need the first number; along_point: (n,) products
-    with z there. Returns how many are chosen, and the first pick whose b is OUT, −1 for none.
+    among the candidates; outside: see `bound_outside_gain`, of which the other methods need the first number;
+    along_point: (n,) products with z there. Returns the number of picks, and the first pick whose b is EXCLUDED, −1 for
+    none.
     """
-    n, keeps, past = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
+    n, keeps, past_rank = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
     a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
     b = np.empty(n) if keeps else state
-    along, coefficients = np.empty((stop if keeps else 0, n)), np.empty((stop, stop) if keeps else (0, 0))
-    at_start, in_z, moved = np.empty(n if kind == SUM else 0), 0.0, 0.0
-    begin(kind, squares, relevance, k, a, state)
-    for t in range(stop):
-        if t >= done:
-            first = t == 0 and by_relevance
+    along = np.empty((stop_rank if keeps else 0, n))
+    coefficients = np.empty((stop_rank, stop_rank) if keeps else (0, 0))
+    start_state, in_z, move_square = np.empty(n if kind == SUM else 0), 0.0, 0.0
+    init_gains(kind, squares, relevance, k, a, state)
+    for rank in range(stop_rank):
+        if rank >= n_done:
+            is_first = rank == 0 and by_relevance
             if keeps:
-                gains(kind, state, squares, floor, a, b, scratch)
-            p = best(1.0 if first else weight, relevance if first else a, relevance if first else b)
-            score = weight * a[p] + ((1 - weight) * b[p] if keeps or not first else 0.0)
-            if not first and score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
-                return t, past
-            if score < NOTHING_BUT_OUT:
-                past, score = t if past < 0 else past, a[p]
-            chosen[t], scores[t] = p, score
+                update_gains(kind, state, squares, floor, a, b, scratch)
+            p = find_best_gain(1.0 if is_first else weight, relevance if is_first else a, relevance if is_first else b)
+            score = weight * a[p] + ((1 - weight) * b[p] if keeps or not is_first else 0.0)
+            # A pick stands only while it beats the bound on everything outside the pool.
+            if not is_first and score <= (
+                bound_outside_gain(outside, in_z, move_square) if kind == SUM else outside[0]
+            ):
+                return rank, past_rank
+            if score < EXCLUDED_LIMIT:
+                past_rank, score = rank if past_rank < 0 else past_rank, a[p]
+            picks[rank], scores[rank] = p, score
             # The bound outside knows of a first pick by relevance.
-            if kind == SUM and not first:
+            if kind == SUM and not is_first:
                 in_z += along_point[p]
-                moved += squares[p] + at_start[p] - state[p]
-        p = chosen[t]
-        a[p] = OUT
-        if t + 1 == stop:
+                move_square += squares[p] + start_state[p] - state[p]
+        p = picks[rank]
+        a[p] = EXCLUDED
+        if rank + 1 == stop_rank:
             break
-        start = max(0, t + 1 - window) if window else 0
+        start = max(0, rank + 1 - window) if window else 0
         if start:
             # What the window left out counts no longer: the state is made anew.
-            nothing_chosen(kind, squares, state)
-        for j in range(0 if start else t, t + 1 - start):
-            fold(kind, columns, rows, made, squares, chosen[start:], j, state, state, floor, along, coefficients)
+            init_state(kind, squares, state)
+        for folded in range(0 if start else rank, rank + 1 - start):
+            fold_pick(
+                kind, columns, rows, filled, squares, picks[start:], folded, state, state, floor, along, coefficients
+            )
         if not keeps:
-            for j in range(t if start == 0 else 0, t + 1):
-                state[chosen[j]] = OUT
-        if kind == SUM and (t + 1 == done or t == 0):
-            for i in range(n):
-                at_start[i] = state[i]
-    return stop, past
+            for folded in range(rank if start == 0 else 0, rank + 1):
+                state[picks[folded]] = EXCLUDED
+        if kind == SUM and (rank + 1 == n_done or rank == 0):
+            for item in range(n):
+                start_state[item] = state[item]
+    return stop_rank, past_rank
 
 
-def choose_many(
-    kind: int, columns: Array, rows: Array, made: Array, squares: Array, relevance: Array, k: int, weights: Array,
+def choose_for_queries(
+    kind: int, columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, k: int, weights: Array,
     window: int, floor: float, by_relevance: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """(B, L, k) picks of each query, relevance (B, n), at each weight; their scores; (B, L) first picks past b."""
-    batch, n = relevance.shape
-    chosen, scores = np.empty((batch, len(weights), k), np.int64), np.empty((batch, len(weights), k))
-    past, nothing, outside = np.empty((batch, len(weights)), np.int64), np.zeros(n), np.array([-np.inf, 0.0, 0.0, 0.0])
-    for q in range(batch):
-        for at in range(len(weights)):
-            _, past[q, at] = choose(
-                kind, columns, rows, made, squares, relevance[q], k, weights[at], window, floor, by_relevance,
-                outside, nothing, chosen[q, at], scores[q, at], 0, k,
-            )  # fmt: skip
-    return chosen, scores, past
+    """Return (B, L, k) picks of each query, relevance (B, n), at each weight; their scores.
 
-
-@exactly
-def fold_bound(kind, inner, error, state):
-    """Fold picks into an upper bound on the state: their inner products (p, n) with all candidates, each within error.
-
-    Of a residual method they are with orthonormal points of the picks.
+    (B, L) first picks past b.
     """
-    for product in inner:
-        for i in range(len(state)):
+    n_queries, n = relevance.shape
+    picks, scores = np.empty((n_queries, len(weights), k), np.int64), np.empty((n_queries, len(weights), k))
+    past_ranks = np.empty((n_queries, len(weights)), np.int64)
+    no_products = np.zeros(n)
+    no_outside = np.array([-np.inf, 0.0, 0.0, 0.0])
+    for query_id in range(n_queries):
+        for weight_id in range(len(weights)):
+            _, past_ranks[query_id, weight_id] = choose_picks(
+                kind, columns, rows, filled, squares, relevance[query_id], k, weights[weight_id], window, floor,
+                by_relevance, no_outside, no_products, picks[query_id, weight_id], scores[query_id, weight_id], 0, k,
+            )  # fmt: skip
+    return picks, scores, past_ranks
+
+
+@jit_exact
+def fold_state_bound(kind, pick_products, error, state):
+    """Fold picks into an upper bound on the state: their products (p, n) with all candidates, each within `error`.
+
+    For a residual method they are products with orthonormal points of the picks.
+    """
+    for products in pick_products:
+        for item in range(len(state)):
             if kind == NEAREST:
-                state[i] = min(state[i], error - product[i])
+                state[item] = min(state[item], error - products[item])
             elif kind == SUM:
-                state[i] += 2 * (error - product[i])
+                state[item] += 2 * (error - products[item])
             else:
-                least = max(abs(product[i]) - error, 0.0)
-                state[i] -= least * least
+                min_product = max(abs(products[item]) - error, 0.0)
+                state[item] -= min_product * min_product
 
 
-@exactly
-def upper_bounds(kind, relevance, error, state, squares, k, weight, floor):
-    """(n,) upper bounds on all gains, from one on each state; relevance is within error."""
+@jit_exact
+def compute_upper_bounds(kind, relevance, error, state, squares, k, weight, floor):
+    """Return (n,) upper bounds on all gains, from one on each state; relevance is within `error`."""
     n = len(state)
-    a, b, nothing, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))
-    begin(kind, squares, relevance, k, a, nothing)
-    for i in range(n):
-        a[i] += error * (k - 1.0 if kind == SUM else 1.0)
+    a, b, unused_state, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))
+    init_gains(kind, squares, relevance, k, a, unused_state)
+    # Relevance enters with its error, so that a bound holds for the exact gain as well.
+    for item in range(n):
+        a[item] += error * (k - 1.0 if kind == SUM else 1.0)
     # Squares are rounded too: what may be above the floor counts as above it.
-    gains(kind, state, squares, 0.1 * floor, a, b, scratch)
-    for i in range(n):
-        value, rest = weight * a[i], (1 - weight) * b[i]
-        b[i] = value + rest + 1e-12 * (abs(value) + abs(rest))
+    update_gains(kind, state, squares, 0.1 * floor, a, b, scratch)
+    for item in range(n):
+        relevance_part, diversity_part = weight * a[item], (1 - weight) * b[item]
+        b[item] = relevance_part + diversity_part + 1e-12 * (abs(relevance_part) + abs(diversity_part))
     return b

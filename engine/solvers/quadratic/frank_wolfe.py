@@ -13,21 +13,21 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import products
-from engine.solvers.jit import exactly
-from engine.solvers.largest import best_rows
-from engine.solvers.quadratic.objective import TOLERANCE, Quadratic
-from engine.solvers.quadratic.sets import STEPS
+from engine.solvers.jit import jit_exact
+from engine.solvers.largest import select_best_rows
+from engine.solvers.quadratic.objective import SWAP_TOLERANCE, Quadratic
+from engine.solvers.quadratic.sets import MAX_ASCENT_STEPS
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ascent:
-    """Where the ascent ended.
+    """The sets that the ascent ended at.
 
-    index: (B, k) ascending candidates; steps: (B,) how many were taken; gap: (B,) the last Frank–Wolfe gap, relative
-    to k times the scale of a swap; integral: (B,) whether it ended at a set, so that nothing was rounded; field, error:
-    the linear field at `index` where `fresh` (B,) says so.
+    index: (B, k) ascending candidates; steps: (B,) number taken; gap: (B,) the last Frank–Wolfe gap, relative to k
+    times the scale of a swap; integral: (B,) True where it ended at a set, so that nothing was rounded; field, error:
+    the linear field at `index` where `is_field_current` (B,).
     """
 
     index: Tensor
@@ -36,232 +36,262 @@ class Ascent:
     integral: Tensor
     field: Tensor
     error: Tensor
-    fresh: Tensor
+    is_field_current: Tensor
 
 
-def ascend(p: Quadratic, loading: float) -> Ascent:
-    """From x = k/n to a stationary point, which is rounded to the k largest x should it not be integral."""
-    c, k = p.c, p.k
-    batch, n = c.relevance.shape
+def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
+    """Ascend from x = k/n to a stationary point; round to the k largest x where it is not integral."""
+    c, k = goal.c, goal.k
+    n_queries, n = c.relevance.shape
     if k == n:
-        index, zero = p.every.new_tensor(range(n)).expand(batch, -1), c.relevance.new_zeros(batch)
+        set_ids, zeros = goal.every.new_tensor(range(n)).expand(n_queries, -1), c.relevance.new_zeros(n_queries)
         return Ascent(
-            index=index, steps=torch.zeros_like(p.every), gap=zero, integral=zero == 0, field=c.relevance, error=zero,
-            fresh=zero > 0,
+            index=set_ids, steps=torch.zeros_like(goal.every), gap=zeros, integral=zeros == 0, field=c.relevance,
+            error=zeros, is_field_current=zeros > 0,
         )  # fmt: skip
-    climbs = [_Climb(p, b, loading) for b in range(batch)]
-    fields, errors = c.relevance, torch.zeros(batch, dtype=torch.float64)
-    at = list(range(batch))
-    for step in range(STEPS):
-        some = p.every[at]
+    climbs = [_Climb(goal, query_id, loading) for query_id in range(n_queries)]
+    linear_fields, errors = c.relevance, torch.zeros(n_queries, dtype=torch.float64)
+    active = list(range(n_queries))
+    for step in range(MAX_ASCENT_STEPS):
+        active_ids = goal.every[active]
         if step == 0 and c.shared:
-            h, error = _first_field(p)
+            field, error = _first_field(goal)
         else:
-            h, error = p.field(some, torch.from_numpy(np.stack([climbs[b].y for b in at])).to(c.relevance.device))
+            field, error = goal.compute_field(
+                active_ids,
+                torch.from_numpy(np.stack([climbs[query_id].weighted for query_id in active])).to(c.relevance.device),
+            )
         error = error.double().cpu()
-        if len(at) == batch:
-            fields, errors = h, error
+        if len(active) == n_queries:
+            linear_fields, errors = field, error
         else:
-            fields[some], errors[at] = h, error
-        numbers = h.double().cpu().numpy()
-        at = [b for row, b in enumerate(at) if climbs[b].step(numbers[row], float(error[row]))]
-        if not at:
+            linear_fields[active_ids], errors[active] = field, error
+        field_values = field.double().cpu().numpy()
+        active = [
+            query_id
+            for row_id, query_id in enumerate(active)
+            if climbs[query_id].step(field_values[row_id], float(error[row_id]))
+        ]
+        if not active:
             break
-    fresh = [climb.whole and climb.steps > 0 for climb in climbs]
-    for b in at:
+    fresh = [climb.integral and climb.steps > 0 for climb in climbs]
+    for query_id in active:
         # Problems that met the cap moved after their last pass.
-        fresh[b] = False
+        fresh[query_id] = False
     device = c.relevance.device
-    index = torch.from_numpy(np.stack([climb.rounded() for climb in climbs])).to(device)
+    set_ids = torch.from_numpy(np.stack([climb.round_weights() for climb in climbs])).to(device)
     gaps = torch.tensor([climb.gap / max(k * climb.scale, torch.finfo(torch.float64).tiny) for climb in climbs])
     steps = torch.tensor([climb.steps for climb in climbs])
     return Ascent(
-        index=index, steps=steps, gap=gaps, integral=torch.tensor([climb.whole for climb in climbs]), field=fields,
-        error=errors.to(device), fresh=torch.tensor(fresh, device=device),
+        index=set_ids, steps=steps, gap=gaps, integral=torch.tensor([climb.integral for climb in climbs]),
+        field=linear_fields, error=errors.to(device), is_field_current=torch.tensor(fresh, device=device),
     )  # fmt: skip
 
 
 class _Climb:
-    """The weights x, (n,), of one problem on their way, with what the objective needs of them.
+    """The weights x, (n,), of one problem during the ascent, with what the objective needs of them.
 
-    base: the weight of a candidate that no step has touched; whole: whether x is the set `chosen`; y: (d,) Uᵀx;
-    relevance: of x, times its factor; quadratic: xᵀDx
+    base: the weight of a candidate that no step has touched; integral: whether x is the set `current`; weighted: (d,) y
+    = Uᵀx; relevance: of x, times its factor; quadratic: xᵀDx
     """
 
-    def __init__(self, p: Quadratic, b: int, loading: float) -> None:
-        c = p.c
-        self.p, self.b, self.load, self.scale = p, b, p.beta * (1 + loading), float(p.scale[b])
-        self.base = p.k / c.count
-        self.x = np.full(c.count, self.base)
-        self.chosen, self.whole, self.steps, self.gap = np.zeros(p.k, np.int64), False, 0, 0.0
-        mean = _mean(c, b)
-        self.y = p.k * mean
-        self.vectors = c.vectors if c.shared else c.vectors[b]
-        squares = c.squares if c.squares.ndim == 1 else c.squares[b]
+    def __init__(self, goal: Quadratic, query_id: int, loading: float) -> None:
+        c = goal.c
+        self.goal, self.query_id, self.load, self.scale = (
+            goal, query_id, goal.beta * (1 + loading), float(goal.scale[query_id]),
+        )  # fmt: skip
+        self.base = goal.k / c.count
+        self.weights = np.full(c.count, self.base)
+        self.current, self.integral, self.steps, self.gap = np.zeros(goal.k, np.int64), False, 0, 0.0
+        mean_vector = _mean_candidate(c, query_id)
+        self.weighted = goal.k * mean_vector
+        self.vectors = c.vectors if c.shared else c.vectors[query_id]
+        squares = c.squares if c.squares.ndim == 1 else c.squares[query_id]
         self.squares = np.ones(1) if c.matrix.unit else squares.double().cpu().numpy()
-        self.query = c.queries[b].double().cpu().numpy() if c.inner_product else None
-        own = p.k * (mean @ self.query) if self.query is not None else p.k * float(c.relevance[b].double().mean())
-        self.relevance = p.linear * own
+        self.query = c.queries[query_id].double().cpu().numpy() if c.inner_product else None
+        relevance = (
+            goal.k * (mean_vector @ self.query)
+            if self.query is not None
+            else goal.k * float(c.relevance[query_id].double().mean())
+        )
+        self.relevance = goal.linear * relevance
         self.quadratic = self.base**2 * (c.count if c.matrix.unit else float(squares.double().sum()))
 
-    def step(self, h: Array, error: float) -> bool:
-        """Go toward the best set by the field h of x, (n,); whether there was a gain in it."""
-        p, load = self.p, self.load
-        corner = self._corner(h, error)
-        sums = self._sums(corner)
-        squares = self._squares(corner)
-        mass, overlap = squares.sum(), squares @ self.x[corner]
+    def step(self, field: Array, error: float) -> bool:
+        """Step toward the best set by the linear field of x, (n,); return False where the gap leaves no gain."""
+        goal, load = self.goal, self.load
+        corner = self._corner(field, error)
+        corner_sum = self._sum_corner(corner)
+        corner_squares = self._squares(corner)
+        corner_mass, overlap = corner_squares.sum(), corner_squares @ self.weights[corner]
         if self.query is None:
-            relevance = p.linear * float(
-                p.c.relevance[self.b, torch.from_numpy(corner).to(p.every.device)].double().sum()
+            relevance = goal.linear * float(
+                goal.c.relevance[self.query_id, torch.from_numpy(corner).to(goal.every.device)].double().sum()
             )
         else:
-            relevance = p.linear * (sums @ self.query)
-        length = self.y @ self.y
+            relevance = goal.linear * (corner_sum @ self.query)
+        norm_sq = self.weighted @ self.weighted
         self.gap = float(
-            (relevance - self.relevance) + load * (overlap - self.quadratic) - p.beta * (sums @ self.y - length)
+            (relevance - self.relevance)
+            + load * (overlap - self.quadratic)
+            - goal.beta * (corner_sum @ self.weighted - norm_sq)
         )
-        if self.gap <= TOLERANCE * p.k * self.scale:
-            self.chosen = self.chosen if self.steps else corner
+        if self.gap <= SWAP_TOLERANCE * goal.k * self.scale:
+            self.current = self.current if self.steps else corner
             return False
-        way = sums - self.y
-        curvature = load * (mass - 2 * overlap + self.quadratic) - p.beta * (way @ way)
+        direction = corner_sum - self.weighted
+        # Exact line search of Algorithm 1: a full step where the objective is convex along the direction, else gap /
+        # |curvature|, at most 1.
+        curvature = load * (corner_mass - 2 * overlap + self.quadratic) - goal.beta * (direction @ direction)
         share = 1.0 if curvature >= 0 else min(1.0, self.gap / -curvature)
-        rest = 1 - share
-        move(self.x, self.chosen, corner, share, self.whole)
-        self.base *= rest
-        self.y = rest * self.y + share * sums
-        self.relevance = rest * self.relevance + share * relevance
-        self.quadratic = rest**2 * self.quadratic + share**2 * mass + 2 * share * rest * overlap
-        self.chosen, self.whole, self.steps = corner, share == 1, self.steps + 1
+        keep = 1 - share
+        move_weights(self.weights, self.current, corner, share, self.integral)
+        self.base *= keep
+        self.weighted = keep * self.weighted + share * corner_sum
+        self.relevance = keep * self.relevance + share * relevance
+        self.quadratic = keep**2 * self.quadratic + share**2 * corner_mass + 2 * share * keep * overlap
+        self.current, self.integral, self.steps = corner, share == 1, self.steps + 1
         return True
 
-    def rounded(self) -> Array:
-        """(k,) the set, or the candidates with the largest x, equal ones by gradient, then by row."""
-        if self.whole or not self.steps:
-            return self.chosen
-        touched = np.flatnonzero(self.x != self.base)
-        gradient = self._exact(touched)
-        order = np.lexsort((touched, -gradient, -self.x[touched]))
-        return np.sort(touched[order[: self.p.k]])
+    def round_weights(self) -> Array:
+        """Return (k,) the set, or the candidates with the largest x, equal ones by gradient, then by row."""
+        if self.integral or not self.steps:
+            return self.current
+        touched = np.flatnonzero(self.weights != self.base)
+        gradient = self._exact_gradient(touched)
+        weight_order = np.lexsort((touched, -gradient, -self.weights[touched]))
+        return np.sort(touched[weight_order[: self.goal.k]])
 
-    def _corner(self, h: Array, error: float) -> Array:
-        """(k,) ascending: the k largest of the gradient h + load·D·x, exactly."""
-        p, unit = self.p, self.p.c.matrix.unit
-        corner = np.empty(p.k, np.int64)
-        bar, largest = corner_of(h, self.squares, self.load, self.x, corner)
-        error += p.rounding * (self.scale + largest + self.load * p.c.max_norm**2)
-        error += 0.0 if unit else 2 * self.load * p.c.similarity_error
-        gradient = h + self.load * self.squares * self.x
-        open_ = np.flatnonzero(np.abs(gradient - bar) <= 2 * error)
-        sure = corner[gradient[corner] > bar + 2 * error]
-        if len(sure) + len(open_) == p.k:
+    def _corner(self, field: Array, error: float) -> Array:
+        """Return (k,) ascending: the k largest of h + load·D·x, decided in float64 where close."""
+        goal, has_unit_rows = self.goal, self.goal.c.matrix.unit
+        corner = np.empty(goal.k, np.int64)
+        threshold, largest = find_corner(field, self.squares, self.load, self.weights, corner)
+        error += goal.rounding * (self.scale + largest + self.load * goal.c.max_norm**2)
+        error += 0.0 if has_unit_rows else 2 * self.load * goal.c.similarity_error
+        gradient = field + self.load * self.squares * self.weights
+        # Only candidates within twice the error of the threshold can be on the wrong side; their gradients are computed
+        # in float64.
+        open_ids = np.flatnonzero(np.abs(gradient - threshold) <= 2 * error)
+        sure_ids = corner[gradient[corner] > threshold + 2 * error]
+        if len(sure_ids) + len(open_ids) == goal.k:
             return corner
-        exact = self._exact(open_)
-        best = open_[np.lexsort((open_, -exact))[: p.k - len(sure)]]
-        return np.sort(np.concatenate([sure, best]))
+        exact_gradient = self._exact_gradient(open_ids)
+        best_open = open_ids[np.lexsort((open_ids, -exact_gradient))[: goal.k - len(sure_ids)]]
+        return np.sort(np.concatenate([sure_ids, best_open]))
 
-    def _exact(self, index: Array) -> Array:
-        """(m,) float64 gradient at candidates."""
-        p, device = self.p, self.p.every.device
-        at, y = p.every[self.b : self.b + 1], torch.from_numpy(self.y).to(device)[None]
-        rows = torch.from_numpy(index).to(device)
-        field: Array = p.exact_field(at, y, torch.zeros_like(rows), rows).cpu().numpy()
-        field += self.load * self._squares(index) * self.x[index]
-        return field
+    def _exact_gradient(self, doc_ids: Array) -> Array:
+        """Return (m,) float64 gradient at candidates."""
+        goal, device = self.goal, self.goal.every.device
+        queries = goal.every[self.query_id : self.query_id + 1]
+        weighted = torch.from_numpy(self.weighted).to(device)[None]
+        row_ids = torch.from_numpy(doc_ids).to(device)
+        exact_gradient: Array = (
+            goal.compute_exact_field(queries, weighted, torch.zeros_like(row_ids), row_ids).cpu().numpy()
+        )
+        exact_gradient += self.load * self._squares(doc_ids) * self.weights[doc_ids]
+        return exact_gradient
 
-    def _squares(self, index: Array) -> Array:
-        """(m,) float64 D at candidates: exactly 1 where the rows are unit rows, as the paper has it."""
-        p = self.p
-        if p.c.matrix.unit:
-            return np.ones(len(index))
-        rows = torch.from_numpy(index).to(p.every.device)
-        return p.squares(p.every[self.b : self.b + 1], rows[None])[0].cpu().numpy()
+    def _squares(self, doc_ids: Array) -> Array:
+        """Return (m,) float64 D at candidates: exactly 1 for unit rows, as in the paper."""
+        goal = self.goal
+        if goal.c.matrix.unit:
+            return np.ones(len(doc_ids))
+        row_ids = torch.from_numpy(doc_ids).to(goal.every.device)
+        return goal.squares(goal.every[self.query_id : self.query_id + 1], row_ids[None])[0].cpu().numpy()
 
-    def _sums(self, corner: Array) -> Array:
-        """(d,) of the rows of a set: where x is one, only what changes is added."""
-        come, gone, out = corner, corner[:0], np.zeros(len(self.y))
-        if self.whole:
-            here, there = set(self.chosen.tolist()), set(corner.tolist())
-            come, gone = (np.array(sorted(some), np.int64) for some in (there - here, here - there))
-            out = self.y.copy()
-        for index, sign in ((come, 1.0), (gone, -1.0)):
-            if len(index) and _in_place(self.vectors):
-                add_rows(self.vectors.numpy(), index, sign, out)
-            elif len(index):
-                rows = torch.from_numpy(index).to(self.vectors.device)
-                out += sign * self.vectors[rows].double().sum(0).cpu().numpy()
-        return out
+    def _sum_corner(self, corner: Array) -> Array:
+        """Return the (d,) sum of the rows of a set; where x is a set, update its sum by the rows that change."""
+        added_ids, removed_ids, vector_sum = corner, corner[:0], np.zeros(len(self.weighted))
+        if self.integral:
+            current, target_ids = set(self.current.tolist()), set(corner.tolist())
+            added_ids, removed_ids = (
+                np.array(sorted(id_set), np.int64) for id_set in (target_ids - current, current - target_ids)
+            )
+            vector_sum = self.weighted.copy()
+        for changed_ids, sign in ((added_ids, 1.0), (removed_ids, -1.0)):
+            if len(changed_ids) and _is_readable_in_place(self.vectors):
+                add_rows(self.vectors.numpy(), changed_ids, sign, vector_sum)
+            elif len(changed_ids):
+                row_ids = torch.from_numpy(changed_ids).to(self.vectors.device)
+                vector_sum += sign * self.vectors[row_ids].double().sum(0).cpu().numpy()
+        return vector_sum
 
 
-def _mean(c: Candidates, b: int) -> Array:
-    """(d,) float64 mean candidate of a problem."""
+def _mean_candidate(c: Candidates, query_id: int) -> Array:
+    """Return the (d,) float64 mean candidate of a problem."""
     if c.shared:
-        return c.matrix.derived("mean", lambda: _mean_row(c.vectors))
-    return _mean_row(c.vectors[b])
+        return c.matrix.derived("mean", lambda: _mean_vector(c.vectors))
+    return _mean_vector(c.vectors[query_id])
 
 
-def _mean_row(vectors: Tensor) -> Array:
-    if not _in_place(vectors):
+def _mean_vector(vectors: Tensor) -> Array:
+    if not _is_readable_in_place(vectors):
         return vectors.double().mean(0).cpu().numpy()
-    out = np.zeros(vectors.shape[1])
-    add_rows(vectors.numpy(), np.arange(len(vectors)), 1.0, out)
-    return out / len(vectors)
+    vector_sum = np.zeros(vectors.shape[1])
+    add_rows(vectors.numpy(), np.arange(len(vectors)), 1.0, vector_sum)
+    return vector_sum / len(vectors)
 
 
-def _in_place(vectors: Tensor) -> bool:
+def _is_readable_in_place(vectors: Tensor) -> bool:
     return vectors.is_cpu and vectors.is_contiguous()
 
 
-def _first_field(p: Quadratic) -> tuple[Tensor, Tensor]:
-    """The field at x = k/n of all problems without a pass: the matrix keeps U·mean(U)."""
-    c = p.c
-    mean = torch.from_numpy(_mean(c, 0)).to(c.relevance.device)
-    central = c.matrix.derived("centrality", lambda: products(c.vectors, mean.to(c.vectors.dtype)[None]))
-    h = torch.sub(p.linear * c.relevance, central, alpha=p.beta * p.k)
-    error = p.linear * c.relevance_error + c.product_error(p.beta * p.k * mean[None])
-    size = p.scale + p.beta * p.k * c.max_norm * float(torch.linalg.vector_norm(mean))
-    return h, error + p.rounding * size
+def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
+    """Return the field at x = k/n of all problems without a pass: the matrix caches U·mean(U)."""
+    c = goal.c
+    mean_vector = torch.from_numpy(_mean_candidate(c, 0)).to(c.relevance.device)
+    mean_products = c.matrix.derived("centrality", lambda: products(c.vectors, mean_vector.to(c.vectors.dtype)[None]))
+    field = torch.sub(goal.linear * c.relevance, mean_products, alpha=goal.beta * goal.k)
+    error = goal.linear * c.relevance_error + c.product_error(goal.beta * goal.k * mean_vector[None])
+    field_size = goal.scale + goal.beta * goal.k * c.max_norm * float(torch.linalg.vector_norm(mean_vector))
+    return field, error + goal.rounding * field_size
 
 
-@exactly
-def corner_of(h: Array, squares: Array, load: float, x: Array, corner: Array) -> tuple[float, float]:
-    """The rows with the largest h + load·D·x, into `corner`; the least of those, and the largest of all in size."""
-    n = len(h)
-    gradient, marks, heap = np.empty(n), np.zeros(n, np.bool_), np.empty(len(corner), np.int64)
-    for i in range(n):
-        gradient[i] = h[i] + load * (squares[i] if len(squares) > 1 else 1.0) * x[i]
-    best_rows(gradient, gradient, heap, marks, corner)
-    largest = 0.0
-    for i in range(n):
-        size = abs(gradient[i])
-        largest = size if size > largest else largest
-    return gradient[heap[0]], largest
+@jit_exact
+def find_corner(field: Array, squares: Array, load: float, weights: Array, corner: Array) -> tuple[float, float]:
+    """Write the rows with the largest h + load·D·x.
+
+    Return the least of those values, and the largest magnitude of all.
+    """
+    n = len(field)
+    gradient, is_marked, heap = np.empty(n), np.zeros(n, np.bool_), np.empty(len(corner), np.int64)
+    for item in range(n):
+        gradient[item] = field[item] + load * (squares[item] if len(squares) > 1 else 1.0) * weights[item]
+    select_best_rows(gradient, gradient, heap, is_marked, corner)
+    max_magnitude = 0.0
+    for item in range(n):
+        magnitude = abs(gradient[item])
+        max_magnitude = magnitude if magnitude > max_magnitude else max_magnitude
+    return gradient[heap[0]], max_magnitude
 
 
-@exactly
-def move(x: Array, chosen: Array, corner: Array, share: float, whole: bool) -> None:
-    """x ← (1 − share) x + share · indicator of `corner`; whole: x is the indicator of `chosen`."""
-    if share == 1.0 and whole:
-        for i in chosen:
-            x[i] = 0.0
+@jit_exact
+def move_weights(weights: Array, current: Array, corner: Array, share: float, integral: bool) -> None:
+    """Set x ← (1 − share) x + share · indicator of `corner`; integral: x is the indicator of `current`."""
+    if share == 1.0 and integral:
+        for item in current:
+            weights[item] = 0.0
     else:
-        for i in range(len(x)):
-            x[i] *= 1 - share
-    for i in corner:
-        x[i] += share
+        for item in range(len(weights)):
+            weights[item] *= 1 - share
+    for item in corner:
+        weights[item] += share
 
 
-@exactly
-def add_rows(vectors: Array, index: Array, sign: float, out: Array) -> None:
-    """Add some rows of vectors of any precision, times a sign, to `out`, (d,), in float64."""
-    d, last = len(out), len(index) - len(index) % 4
-    for place in range(0, last, 4):
-        a, b = vectors[index[place]], vectors[index[place + 1]]
-        c, e = vectors[index[place + 2]], vectors[index[place + 3]]
-        for j in range(d):
-            out[j] += sign * ((np.float64(a[j]) + np.float64(b[j])) + (np.float64(c[j]) + np.float64(e[j])))
-    for place in range(last, len(index)):
-        row = vectors[index[place]]
-        for j in range(d):
-            out[j] += sign * np.float64(row[j])
+@jit_exact
+def add_rows(vectors: Array, row_ids: Array, sign: float, vector_sum: Array) -> None:
+    """Add some rows of vectors of any precision, times a sign, to `vector_sum`, (d,), in float64."""
+    d, last_block = len(vector_sum), len(row_ids) - len(row_ids) % 4
+    for position in range(0, last_block, 4):
+        first_row, second_row = vectors[row_ids[position]], vectors[row_ids[position + 1]]
+        third_row, fourth_row = vectors[row_ids[position + 2]], vectors[row_ids[position + 3]]
+        for axis in range(d):
+            vector_sum[axis] += sign * (
+                (np.float64(first_row[axis]) + np.float64(second_row[axis]))
+                + (np.float64(third_row[axis]) + np.float64(fourth_row[axis]))
+            )
+    for position in range(last_block, len(row_ids)):
+        row = vectors[row_ids[position]]
+        for axis in range(d):
+            vector_sum[axis] += sign * np.float64(row[axis])

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import blocks, products
-from engine.solvers.tie_breaking import best
+from engine.solvers.tie_breaking import find_best
 from engine.values import Ranking
 
-TOLERANCE = 1e-9
+SWAP_TOLERANCE = 1e-9
 """What counts as no improvement, relative to the scale of a swap's gain."""
 
 
@@ -38,12 +38,12 @@ class Quadratic:
 
     @cached_property
     def every(self) -> Tensor:
-        """(B,) all problems."""
+        """(B,) numbers of all problems."""
         return torch.arange(self.c.batch, device=self.c.relevance.device)
 
     @cached_property
     def scale(self) -> Tensor:
-        """(B,) float64: no swap gains more than about this much."""
+        """(B,) float64 scale of a swap: none gains more than about this much."""
         c = self.c
         if c.inner_product:
             relevance = c.max_norm * torch.linalg.vector_norm(c.queries.double(), dim=1)
@@ -52,83 +52,112 @@ class Quadratic:
         scale: Tensor = (self.k - 1) * (self.weight * relevance + self.beta * c.max_norm**2)
         return scale
 
-    def sums(self, at: Tensor, index: Tensor) -> Tensor:
-        """(b, d) float64 Σ u_i over sets (b, k) of ascending candidates: k rows are read, no pass is made."""
-        return torch.cat([rows.sum(1) for rows in self._members(at, index)])
+    def sum_rows(self, queries: Tensor, set_ids: Tensor) -> Tensor:
+        """Return (b, d) float64 Σ u_i over sets (b, k) of ascending candidates: k rows are read, no pass is made."""
+        return torch.cat([rows.sum(1) for rows in self._members(queries, set_ids)])
 
-    def field(self, at: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """(b, n) the linear field of y in the vectors' precision, by one pass over them, and (b,) its error bound."""
-        h, error, _ = self.field_beside(at, y, self.c.vectors[:0])
-        return h, error
+    def compute_field(self, queries: Tensor, weighted: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (b, n) the linear field of y in the vectors' precision, by one pass, and (b,) its error."""
+        field, error, _ = self.compute_field_and_products(queries, weighted, self.c.vectors[:0])
+        return field, error
 
-    def field_beside(self, at: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The field of y, its error bound, and (m, n) products of all candidates with rows (m, d), by one pass.
+    def compute_field_and_products(
+        self, queries: Tensor, weighted: Tensor, extra_rows: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the field of y, its error bound, and (m, n) products of all candidates with rows (m, d), by one pass.
 
         Only candidates that the problems share can have products beside.
         """
-        c, z = self.c, self.point(at, y)
-        whole = len(at) == c.batch
-        error, beside = c.product_error(z), rows
+        c, points = self.c, self.field_points(queries, weighted)
+        is_full_batch = len(queries) == c.batch
+        error, beside = c.product_error(points), extra_rows
         if c.shared:
-            made = products(c.vectors, torch.cat([z.to(rows.dtype), rows]))
-            h, beside = made[: len(at)], made[len(at) :]
+            all_products = products(c.vectors, torch.cat([points.to(extra_rows.dtype), extra_rows]))
+            field, beside = all_products[: len(queries)], all_products[len(queries) :]
         else:
-            h = torch.bmm(c.vectors if whole else c.vectors[at], z.to(c.vectors.dtype).unsqueeze(2)).squeeze(2)
+            field = torch.bmm(
+                c.vectors if is_full_batch else c.vectors[queries], points.to(c.vectors.dtype).unsqueeze(2)
+            ).squeeze(2)
         if not c.inner_product:
-            h = h + self.linear * (c.relevance if whole else c.relevance[at])
-            error = error + self.rounding * (self.scale[at] + c.max_norm * torch.linalg.vector_norm(z, dim=1))
-        return h, error, beside
+            field = field + self.linear * (c.relevance if is_full_batch else c.relevance[queries])
+            error = error + self.rounding * (self.scale[queries] + c.max_norm * torch.linalg.vector_norm(points, dim=1))
+        return field, error, beside
 
-    def exact_field(self, at: Tensor, y: Tensor, batch: Tensor, index: Tensor) -> Tensor:
-        """(m,) float64 field at flat pairs; `batch` counts within `at`. Identical rows get identical numbers."""
-        z = self.point(at, y)
-        pairs = blocks(self.c.vectors.shape[-1], batch, index)
-        value = torch.cat([(self.c.rows(at[b], i).double() * z[b]).sum(1) for b, i in pairs])
-        return value if self.c.inner_product else value + self.linear * self.c.exact_relevance(at[batch], index)
+    def compute_exact_field(self, queries: Tensor, weighted: Tensor, query_id: Tensor, doc_ids: Tensor) -> Tensor:
+        """Return (m,) float64 field at flat pairs.
 
-    def squares(self, at: Tensor, index: Tensor) -> Tensor:
-        """(b, k) float64 squared lengths of the members of sets."""
-        return torch.cat([rows.square().sum(2) for rows in self._members(at, index)])
+        `query_id` counts within `queries`. Identical rows get identical numbers.
+        """
+        points = self.field_points(queries, weighted)
+        pairs = blocks(self.c.vectors.shape[-1], query_id, doc_ids)
+        exact_values = torch.cat(
+            [(self.c.rows(queries[block], id_block).double() * points[block]).sum(1) for block, id_block in pairs]
+        )
+        return (
+            exact_values
+            if self.c.inner_product
+            else exact_values + self.linear * self.c.exact_relevance(queries[query_id], doc_ids)
+        )
 
-    def ranking(self, index: Tensor, details: Mapping[str, Sequence[Any]]) -> Ranking:
-        """Sets (B, k) in the order of their marginal contributions, best first, ties by lower row.
+    def squares(self, queries: Tensor, set_ids: Tensor) -> Tensor:
+        """Return (b, k) float64 squared lengths of the members of sets."""
+        return torch.cat([rows.square().sum(2) for rows in self._members(queries, set_ids)])
+
+    def build_ranking(self, set_ids: Tensor, details: Mapping[str, Sequence[Any]]) -> Ranking:
+        """Rank sets (B, k) by the members' marginal contributions, best first, ties by lower row.
 
         gain: θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i} u_i·u_l; info: the objective in the paper's scale, θ/k Σ r_i −
-        (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, how many candidates there were, and `details`, a list over problems each.
+        (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, the number of candidates, and `details`, a list over problems each.
         """
-        index = index.sort(dim=1).values
-        parts = [self._marginal(a, i) for a, i in blocks(self.k * self.c.vectors.shape[-1], self.every, index)]
-        marginal, value = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-        order = marginal.argsort(dim=1, descending=True, stable=True)
-        info = {"objective": (value / (self.k * (self.k - 1))).tolist(), **details}
+        set_ids = set_ids.sort(dim=1).values
+        block_values = [
+            self._marginal_values(block, set_block)
+            for block, set_block in blocks(self.k * self.c.vectors.shape[-1], self.every, set_ids)
+        ]
+        marginals = torch.cat([block_value[0] for block_value in block_values])
+        set_values = torch.cat([block_value[1] for block_value in block_values])
+        member_order = marginals.argsort(dim=1, descending=True, stable=True)
+        info = {"objective": (set_values / (self.k * (self.k - 1))).tolist(), **details}
         entries = zip(*info.values(), strict=True)
         return Ranking(
-            index.gather(1, order),
-            marginal.gather(1, order),
+            set_ids.gather(1, member_order),
+            marginals.gather(1, member_order),
             tuple({**dict(zip(info, entry, strict=True)), "candidates": self.c.count} for entry in entries),
         )
 
-    def _marginal(self, at: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """(b, k) marginal contributions of the members of sets, and the sets' (b,) values, in float64."""
-        rows = next(self._members(at, index))
-        relevance = (rows * self.c.queries[at].double().unsqueeze(1)).sum(2) if self.c.inner_product else None
-        linear = self.linear * (self.c.relevance[at].gather(1, index).double() if relevance is None else relevance)
-        others = (rows * rows.sum(1, keepdim=True)).sum(2) - rows.square().sum(2)
-        return linear - self.beta * others, linear.sum(1) - self.beta / 2 * others.sum(1)
+    def _marginal_values(self, queries: Tensor, set_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (b, k) marginal contributions of the members of sets, and the sets' (b,) values, in float64."""
+        member_rows = next(self._members(queries, set_ids))
+        relevance = (
+            (member_rows * self.c.queries[queries].double().unsqueeze(1)).sum(2) if self.c.inner_product else None
+        )
+        relevance_part = self.linear * (
+            self.c.relevance[queries].gather(1, set_ids).double() if relevance is None else relevance
+        )
+        pair_sums = (member_rows * member_rows.sum(1, keepdim=True)).sum(2) - member_rows.square().sum(2)
+        return relevance_part - self.beta * pair_sums, relevance_part.sum(1) - self.beta / 2 * pair_sums.sum(1)
 
-    def point(self, at: Tensor, y: Tensor) -> Tensor:
+    def field_points(self, queries: Tensor, weighted: Tensor) -> Tensor:
         # With r = U·q the field is one product: U·(θ(k−1) q − 2(1−θ) y).
-        return self.linear * self.c.queries[at].double() - self.beta * y if self.c.inner_product else -self.beta * y
+        return (
+            self.linear * self.c.queries[queries].double() - self.beta * weighted
+            if self.c.inner_product
+            else -self.beta * weighted
+        )
 
-    def _members(self, at: Tensor, index: Tensor) -> Iterator[Tensor]:
-        """Blocks of (b, k, d) float64 rows of the members."""
-        for a, i in blocks(index.shape[1] * self.c.vectors.shape[-1], at, index):
-            yield self.c.rows(a.repeat_interleave(i.shape[1]), i.flatten()).view(*i.shape, -1).double()
+    def _members(self, queries: Tensor, set_ids: Tensor) -> Iterator[Tensor]:
+        """Yield blocks of (b, k, d) float64 rows of the members."""
+        for block, set_block in blocks(set_ids.shape[1] * self.c.vectors.shape[-1], queries, set_ids):
+            yield (
+                self.c.rows(block.repeat_interleave(set_block.shape[1]), set_block.flatten())
+                .view(*set_block.shape, -1)
+                .double()
+            )
 
 
-def most_relevant(c: Candidates) -> Ranking:
-    """The answer for k = 1, where a set has no pairs: the most relevant candidate, its relevance the gain."""
-    index = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)[0].unsqueeze(1)
-    gain = c.exact_relevance(torch.arange(c.batch, device=index.device), index[:, 0])
-    info = tuple({"objective": value, "candidates": c.count} for value in gain.tolist())
-    return Ranking(index, gain.unsqueeze(1), info)
+def select_most_relevant(c: Candidates) -> Ranking:
+    """Return the answer for k = 1, where a set has no pairs: the most relevant candidate, its relevance the gain."""
+    best_ids = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)[0].unsqueeze(1)
+    gain = c.exact_relevance(torch.arange(c.batch, device=best_ids.device), best_ids[:, 0])
+    info = tuple({"objective": relevance, "candidates": c.count} for relevance in gain.tolist())
+    return Ranking(best_ids, gain.unsqueeze(1), info)

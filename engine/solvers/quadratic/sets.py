@@ -6,266 +6,300 @@ identical products, so they tie to the last bit and every choice takes the lower
 
 import numpy as np
 
-from engine.solvers.gram import Gram, make_row
-from engine.solvers.greedy.steps import SUM, choose
-from engine.solvers.jit import exactly
-from engine.solvers.largest import best_rows, largest
+from engine.solvers.gram import Gram, fill_row
+from engine.solvers.greedy.steps import SUM, choose_picks
+from engine.solvers.jit import jit_exact
+from engine.solvers.largest import find_largest, select_best_rows
 
 Array = np.ndarray
 
-FIGURES = 7
+N_FIGURES = 7
 """A set is described by its value, the ascent's steps and gap, how many swaps were made, whether none is left, from how
 many sets it was sought, and whether the ascent ended at a set."""
-SCRATCH = 4
+N_SCRATCH_ARRAYS = 4
 """How many (n,) arrays the loops need."""
-STEPS = 200
+MAX_ASCENT_STEPS = 200
 """How many steps an ascent may take, as in the authors' implementation."""
 
 
-@exactly
-def ascent(
-    columns: Array, rows: Array, made: Array, loads: Array, centre: Array, r: Array, linear: float, beta: float,
-    loading: float, tolerance: float, most: int, chosen: Array, scratch: Array,
+@jit_exact
+def ascend_on_gram(
+    columns: Array, rows: Array, filled: Array, loads: Array, mean_products: Array, r: Array, linear: float,
+    beta: float, loading: float, tolerance: float, max_steps: int, set_ids: Array, scratch: Array,
 ) -> tuple[int, float, bool]:  # fmt: skip
-    """Frank–Wolfe from x = k/n into `chosen`; how many steps it took, the last gap, and whether it ended at a set.
+    """Run Frank–Wolfe from x = k/n; return the number of steps, the last gap, and True if it ended at a set.
 
-    loads: (n,) D; centre: (n,) products with the mean row; loading: δ. A point that is no set is rounded to the k
-    largest x, equal ones by gradient.
+    loads: (n,) D; mean_products: (n,) products with the mean row; loading: δ. A point that is no set is rounded to the
+    k largest x, equal ones by gradient, into `set_ids`.
     """
-    n, k = len(r), len(chosen)
-    x, pulled, g, toward = scratch[0], scratch[1], scratch[2], scratch[3]
-    marks, heap, corner = np.zeros(n, np.bool_), np.empty(k, np.int64), np.empty(k, np.int64)
-    load, share = beta * (1 + loading), k / n
-    relevance, quadratic, xx = 0.0, 0.0, 0.0
-    for i in range(n):
-        x[i] = share
-        pulled[i] = k * centre[i]
-        relevance += r[i]
-        quadratic += loads[i]
-        xx += centre[i]
-    relevance, quadratic, xx = share * relevance, share * share * quadratic, k * share * xx
-    whole, steps, gap = False, 0, 0.0
+    n, k = len(r), len(set_ids)
+    weights, pulled, gradient, corner_products = scratch[0], scratch[1], scratch[2], scratch[3]
+    is_marked, heap, corner = np.zeros(n, np.bool_), np.empty(k, np.int64), np.empty(k, np.int64)
+    load, initial_weight = beta * (1 + loading), k / n
+    relevance, loaded_total, norm_sq = 0.0, 0.0, 0.0
+    for item in range(n):
+        weights[item] = initial_weight
+        pulled[item] = k * mean_products[item]
+        relevance += r[item]
+        loaded_total += loads[item]
+        norm_sq += mean_products[item]
+    relevance, loaded_total, norm_sq = (
+        initial_weight * relevance,
+        initial_weight * initial_weight * loaded_total,
+        k * initial_weight * norm_sq,
+    )
+    integral, n_steps, gap = False, 0, 0.0
     while True:
-        for i in range(n):
-            g[i] = (linear * r[i] - beta * pulled[i]) + load * loads[i] * x[i]
-        if steps == most:
+        for item in range(n):
+            gradient[item] = (linear * r[item] - beta * pulled[item]) + load * loads[item] * weights[item]
+        if n_steps == max_steps:
             break
-        best_rows(g, g, heap, marks, corner)
-        gain, mass, overlap, along = 0.0, 0.0, 0.0, 0.0
+        select_best_rows(gradient, gradient, heap, is_marked, corner)
+        corner_relevance, corner_mass, overlap, corner_along = 0.0, 0.0, 0.0, 0.0
         for member in corner:
-            gain += r[member]
-            mass += loads[member]
-            overlap += loads[member] * x[member]
-            along += pulled[member]
-        gap = linear * (gain - relevance) + load * (overlap - quadratic) - beta * (along - xx)
+            corner_relevance += r[member]
+            corner_mass += loads[member]
+            overlap += loads[member] * weights[member]
+            corner_along += pulled[member]
+        # The Frank–Wolfe gap, gradient · (corner − x), bounds what any feasible point gains to first order.
+        gap = (
+            linear * (corner_relevance - relevance) + load * (overlap - loaded_total) - beta * (corner_along - norm_sq)
+        )
         if gap <= tolerance * k:
             break
-        if whole:  # Only what changes is added up.
-            for j in range(n):
-                toward[j] = pulled[j]
+        if integral:  # Only what changes is added up.
+            for position in range(n):
+                corner_products[position] = pulled[position]
             for member in corner:
-                marks[member] = True
-            for member in chosen:
-                if not marks[member]:
-                    row = rows[member]
-                    for j in range(n):
-                        toward[j] -= row[j]
+                is_marked[member] = True
+            for member in set_ids:
+                if not is_marked[member]:
+                    member_row = rows[member]
+                    for position in range(n):
+                        corner_products[position] -= member_row[position]
             for member in corner:
-                marks[member] = False
+                is_marked[member] = False
         else:
-            toward[:] = 0.0
+            corner_products[:] = 0.0
         for member in corner:
-            if not (whole and x[member] == 1.0):
-                make_row(columns, rows, made, member)
-                row = rows[member]
-                for j in range(n):
-                    toward[j] += row[j]
-        inner = 0.0
+            if not (integral and weights[member] == 1.0):
+                fill_row(columns, rows, filled, member)
+                member_row = rows[member]
+                for position in range(n):
+                    corner_products[position] += member_row[position]
+        corner_square = 0.0
         for member in corner:
-            inner += toward[member]
-        curvature = load * (mass - 2 * overlap + quadratic) - beta * (inner - 2 * along + xx)
-        length = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
-        whole = length == 1.0
-        rest = 1 - length
-        for i in range(n):
-            x[i] *= rest
-            pulled[i] = rest * pulled[i] + length * toward[i]
+            corner_square += corner_products[member]
+        # Exact line search: along the direction the objective is gap · t + ½ curvature · t², so t = −gap / curvature,
+        # at most 1, where it is concave.
+        curvature = load * (corner_mass - 2 * overlap + loaded_total) - beta * (
+            corner_square - 2 * corner_along + norm_sq
+        )
+        step_size = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
+        integral = step_size == 1.0
+        keep = 1 - step_size
+        for item in range(n):
+            weights[item] *= keep
+            pulled[item] = keep * pulled[item] + step_size * corner_products[item]
         for member in corner:
-            x[member] += length
-        relevance = rest * relevance + length * gain
-        quadratic = rest * rest * quadratic + length * length * mass + 2 * length * rest * overlap
-        xx = rest * rest * xx + length * length * inner + 2 * length * rest * along
-        for j in range(k):
-            chosen[j] = corner[j]
-        steps += 1
-    if steps == 0:
-        for j in range(k):
-            chosen[j] = corner[j]
-    elif not whole:
-        best_rows(x, g, heap, marks, chosen)
-    return steps, gap, whole
+            weights[member] += step_size
+        relevance = keep * relevance + step_size * corner_relevance
+        loaded_total = keep * keep * loaded_total + step_size * step_size * corner_mass + 2 * step_size * keep * overlap
+        norm_sq = keep * keep * norm_sq + step_size * step_size * corner_square + 2 * step_size * keep * corner_along
+        for position in range(k):
+            set_ids[position] = corner[position]
+        n_steps += 1
+    if n_steps == 0:
+        for position in range(k):
+            set_ids[position] = corner[position]
+    elif not integral:
+        select_best_rows(weights, gradient, heap, is_marked, set_ids)
+    return n_steps, gap, integral
 
 
-@exactly
-def swaps(
-    columns: Array, rows: Array, made: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
-    most: int, chosen: Array, scratch: Array,
+@jit_exact
+def swap_members(
+    columns: Array, rows: Array, filled: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
+    max_swaps: int, set_ids: Array, scratch: Array,
 ) -> tuple[int, bool, float]:  # fmt: skip
-    """Best-improvement swaps on `chosen` until none gains more than `tolerance`.
+    """Make best-improvement swaps on `set_ids` until none gains more than `tolerance`.
 
-    How many were made, whether none is left, and the set's value.
+    Returns the number of swaps, True if none is left, and the set's value.
     """
-    n, k = len(r), len(chosen)
-    field, rivals = scratch[0], scratch[1]
-    for i in range(n):
-        field[i] = linear * r[i]
-    longest = 0.0
-    for i in range(n):
-        longest = max(longest, squares[i])
-    longest = np.sqrt(longest)
-    for member in chosen:
-        make_row(columns, rows, made, member)
-        row = rows[member]
-        for j in range(n):
-            field[j] -= beta * row[j]
-    for j in range(n):
-        rivals[j] = field[j]
-    for member in chosen:
-        rivals[member] = -np.inf
-    swapped, settled = 0, k == n
-    while not settled:
-        best_gain, out, into = tolerance, -1, -1
-        top = largest(rivals, field, 0.0)[1]
-        for c in range(k):
-            i = chosen[c]
-            stays = field[i] + beta * squares[i]
+    n, k = len(r), len(set_ids)
+    field, rival_field = scratch[0], scratch[1]
+    for item in range(n):
+        field[item] = linear * r[item]
+    max_norm = 0.0
+    for item in range(n):
+        max_norm = max(max_norm, squares[item])
+    max_norm = np.sqrt(max_norm)
+    for member in set_ids:
+        fill_row(columns, rows, filled, member)
+        member_row = rows[member]
+        for column in range(n):
+            field[column] -= beta * member_row[column]
+    for column in range(n):
+        rival_field[column] = field[column]
+    for member in set_ids:
+        rival_field[member] = -np.inf
+    # field[j] = linear r_j − beta Σ_{l∈Y} s_jl; without member i it is field[j] + beta s_ij, which is what a rival in
+    # its place contributes.
+    n_swaps, optimal = 0, k == n
+    while not optimal:
+        best_gain, leaving_rank, entering = tolerance, -1, -1
+        max_rival = find_largest(rival_field, field, 0.0)[1]
+        for rank in range(k):
+            item = set_ids[rank]
+            member_value = field[item] + beta * squares[item]
             # What no rival can exceed, and what rounding may take from that.
-            if top + beta * longest * np.sqrt(squares[i]) - stays + 1e-3 * tolerance < best_gain:
+            if max_rival + beta * max_norm * np.sqrt(squares[item]) - member_value + 1e-3 * tolerance < best_gain:
                 continue
-            rival, reached = largest(rivals, rows[i], beta)
-            gain = reached - stays
+            rival, rival_value = find_largest(rival_field, rows[item], beta)
+            swap_gain = rival_value - member_value
             # Of equal members the highest row leaves.
-            if gain > best_gain or (gain == best_gain and out >= 0 and i > chosen[out]):
-                best_gain, out, into = gain, c, rival
-        if out < 0:
-            settled = True
-        elif swapped == most:
+            if swap_gain > best_gain or (swap_gain == best_gain and leaving_rank >= 0 and item > set_ids[leaving_rank]):
+                best_gain, leaving_rank, entering = swap_gain, rank, rival
+        if leaving_rank < 0:
+            optimal = True
+        elif n_swaps == max_swaps:
             break
         else:
-            left = chosen[out]
-            make_row(columns, rows, made, into)
-            before, after = rows[left], rows[into]
-            for j in range(n):
-                change = beta * (before[j] - after[j])
-                field[j] += change
-                rivals[j] += change
-            rivals[left], rivals[into], chosen[out] = field[left], -np.inf, into
-            swapped += 1
-    relevance, inner = 0.0, 0.0
-    for member in chosen:
+            leaving = set_ids[leaving_rank]
+            fill_row(columns, rows, filled, entering)
+            leaving_row, entering_row = rows[leaving], rows[entering]
+            for column in range(n):
+                change = beta * (leaving_row[column] - entering_row[column])
+                field[column] += change
+                rival_field[column] += change
+            rival_field[leaving], rival_field[entering], set_ids[leaving_rank] = field[leaving], -np.inf, entering
+            n_swaps += 1
+    relevance, pair_total = 0.0, 0.0
+    for member in set_ids:
         relevance += r[member]
-        row = rows[member]
-        for j in chosen:
-            inner += row[j]
-        inner -= squares[member]
-    return swapped, settled, linear * relevance - beta / 2 * inner
+        member_row = rows[member]
+        for column in set_ids:
+            pair_total += member_row[column]
+        pair_total -= squares[member]
+    return n_swaps, optimal, linear * relevance - beta / 2 * pair_total
 
 
-@exactly
-def ordered(
-    columns: Array, rows: Array, made: Array, squares: Array, r: Array, linear: float, beta: float, chosen: Array,
-    gain: Array,
+@jit_exact
+def sort_by_marginal(
+    columns: Array, rows: Array, filled: Array, squares: Array, r: Array, linear: float, beta: float, set_ids: Array,
+    gains: Array,
 ) -> float:  # fmt: skip
-    """Put a set in the order of its members' marginal contributions, which go into `gain`; the set's value."""
-    k = len(chosen)
-    for member in chosen:
-        make_row(columns, rows, made, member)
-    relevance, inner = 0.0, 0.0
-    for c in range(k):
-        i, total = chosen[c], 0.0
-        row = rows[i]
-        for j in chosen:
-            total += row[j]
-        relevance += r[i]
-        inner += total - squares[i]
-        gain[c] = linear * r[i] - beta * (total - squares[i])
-    for c in range(1, k):
-        i, own, place = chosen[c], gain[c], c
-        while place and (gain[place - 1] < own or (gain[place - 1] == own and chosen[place - 1] > i)):
-            gain[place], chosen[place] = gain[place - 1], chosen[place - 1]
-            place -= 1
-        gain[place], chosen[place] = own, i
-    return linear * relevance - beta / 2 * inner
+    """Sort a set by its members' marginal contributions, which go into `gains`; return the set's value."""
+    k = len(set_ids)
+    for member in set_ids:
+        fill_row(columns, rows, filled, member)
+    relevance, pair_total = 0.0, 0.0
+    for rank in range(k):
+        member_id, row_total = set_ids[rank], 0.0
+        member_row = rows[member_id]
+        for other_member in set_ids:
+            row_total += member_row[other_member]
+        relevance += r[member_id]
+        pair_total += row_total - squares[member_id]
+        gains[rank] = linear * r[member_id] - beta * (row_total - squares[member_id])
+    for rank in range(1, k):
+        member_id, own_gain, position = set_ids[rank], gains[rank], rank
+        while position and (
+            gains[position - 1] < own_gain or (gains[position - 1] == own_gain and set_ids[position - 1] > member_id)
+        ):
+            gains[position], set_ids[position] = gains[position - 1], set_ids[position - 1]
+            position -= 1
+        gains[position], set_ids[position] = own_gain, member_id
+    return linear * relevance - beta / 2 * pair_total
 
 
 class SetsOnGram:
     """Sets among the rows of one Gram matrix.
 
-    loads: (n,) D of the relaxation; most: how many swaps a set may take
+    loads: (n,) D of the relaxation; max_swaps: number of swaps a set may take
     """
 
-    def __init__(self, gram: Gram, loads: Array, k: int, most: int) -> None:
-        self.gram, self.loads, self.k, self.most = gram, loads, k, most
-        self.rows = gram.columns, gram.rows, gram.made
-        self.scratch = np.empty((SCRATCH, len(loads)))
+    def __init__(self, gram: Gram, loads: Array, k: int, max_swaps: int) -> None:
+        self.gram, self.loads, self.k, self.max_swaps = gram, loads, k, max_swaps
+        self.rows = gram.columns, gram.rows, gram.filled
+        self.scratch = np.empty((N_SCRATCH_ARRAYS, len(loads)))
         self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
-    def greedy(self, r: Array, weight: float) -> Array:
-        """The most relevant, then always the largest marginal contribution."""
-        chosen, scores = np.empty(self.k, np.int64), np.empty(self.k)
-        choose(
-            SUM, *self.rows, self.gram.squares, r, self.k, weight, 0, 0.0, True, self.outside, self.nothing, chosen,
-            scores, 0, self.k,
+    def start_greedily(self, relevance: Array, weight: float) -> Array:
+        """Pick the most relevant, then always the largest marginal contribution."""
+        set_ids, scores = np.empty(self.k, np.int64), np.empty(self.k)
+        choose_picks(
+            SUM, *self.rows, self.gram.squares, relevance, self.k, weight, 0, 0.0, True, self.outside, self.nothing,
+            set_ids, scores, 0, self.k,
         )  # fmt: skip
-        return chosen
+        return set_ids
 
-    def ascent(self, r: Array, weight: float, loading: float, tolerance: float) -> tuple[Array, int, float, bool]:
-        """Where Frank–Wolfe ends, its steps, its last gap, and whether nothing was rounded."""
-        chosen, lines = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
-        steps, gap, whole = ascent(
-            *self.rows, self.loads, self.gram.centre, r, *lines, loading, tolerance, STEPS, chosen, self.scratch
-        )
-        return chosen, steps, gap, whole
+    def run_ascent(
+        self, relevance: Array, weight: float, loading: float, tolerance: float
+    ) -> tuple[Array, int, float, bool]:
+        """Run Frank–Wolfe; return the set, the steps, the last gap, and True if nothing was rounded."""
+        set_ids, linear_weights = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
+        n_steps, gap, integral = ascend_on_gram(
+            *self.rows, self.loads, self.gram.mean_products, relevance, *linear_weights, loading, tolerance,
+            MAX_ASCENT_STEPS, set_ids, self.scratch,
+        )  # fmt: skip
+        return set_ids, n_steps, gap, integral
 
-    def improved(self, r: Array, weight: float, tolerance: float, chosen: Array, starts: int, figures: Array) -> Array:
-        """The best set that swaps reach from `chosen`, and where starts is 3 from greedy's and from that at δ = 0."""
-        trials, lines = [chosen.copy()], (weight * (self.k - 1), 2 * (1 - weight))
-        if starts == 3:
-            trials += [self.greedy(r, weight), self.ascent(r, weight, 0.0, tolerance)[0]]
-        for start, trial in enumerate(trials):
-            swapped, settled, value = swaps(
-                *self.rows, self.gram.squares, r, *lines, tolerance, self.most, trial, self.scratch
-            )
-            if start == 0 or value > figures[0] + tolerance:
-                figures[0], figures[3], figures[4], chosen = value, swapped, settled, trial
-        figures[5] = len(trials)
-        return chosen
+    def improve_by_swaps(
+        self, relevance: Array, weight: float, tolerance: float, set_ids: Array, n_starts: int, figures: Array
+    ) -> Array:
+        """Return the best set that swaps reach from `set_ids`.
+
+        With 3 starts also from greedy's and from that at δ = 0.
+        """
+        trial_sets, linear_weights = [set_ids.copy()], (weight * (self.k - 1), 2 * (1 - weight))
+        if n_starts == 3:
+            trial_sets += [
+                self.start_greedily(relevance, weight),
+                self.run_ascent(relevance, weight, 0.0, tolerance)[0],
+            ]
+        for start_index, trial_set in enumerate(trial_sets):
+            n_swaps, optimal, set_value = swap_members(
+                *self.rows, self.gram.squares, relevance, *linear_weights, tolerance, self.max_swaps, trial_set,
+                self.scratch,
+            )  # fmt: skip
+            if start_index == 0 or set_value > figures[0] + tolerance:
+                figures[0], figures[3], figures[4], set_ids = set_value, n_swaps, optimal, trial_set
+        figures[5] = len(trial_sets)
+        return set_ids
 
 
-def sets(
-    search: SetsOnGram, relevance: Array, reach: Array, settings: Array, tolerance: float, index: Array, gain: Array,
-    figures: Array,
+def find_sets(
+    search: SetsOnGram, relevance: Array, score_bounds: Array, settings: Array, tolerance: float, set_ids: Array,
+    gains: Array, figures: Array,
 ) -> None:  # fmt: skip
-    """The sets of B problems at L settings, (B, L, k), and their figures, (B, L, FIGURES).
+    """Find the sets of B problems at L settings, (B, L, k), and their figures, (B, L, N_FIGURES).
 
-    relevance: (B, n); reach: (B, 2) of it and of all similarities, whose absolute values are no larger; settings: (L,
-    4) θ, δ, whether greed (not the ascent) begins, and from how many sets swaps start
+    relevance: (B, n); score_bounds: (B, 2) of it and of all similarities, whose absolute values are no larger;
+    settings: (L, 4) θ, δ, whether greed (not the ascent) begins, and the number of sets that swaps start from
     """
     k, squares = search.k, search.gram.squares
-    for b, r in enumerate(relevance):
-        for at, (weight, loading, by_greed, starts) in enumerate(settings.tolist()):
-            scale = (k - 1) * (weight * reach[b, 0] + 2 * (1 - weight) * reach[b, 1])
-            found, small = figures[b, at], tolerance * scale
-            found[:] = 0.0
-            if k == len(r):
-                chosen, found[4:] = np.arange(k), 1.0
-            elif by_greed:
-                chosen = search.greedy(r, weight)
+    for query_id, query_relevance in enumerate(relevance):
+        for setting_id, (weight, loading, starts_greedily, n_starts) in enumerate(settings.tolist()):
+            swap_scale = (k - 1) * (weight * score_bounds[query_id, 0] + 2 * (1 - weight) * score_bounds[query_id, 1])
+            set_figures, swap_tolerance = figures[query_id, setting_id], tolerance * swap_scale
+            set_figures[:] = 0.0
+            if k == len(query_relevance):
+                best_set, set_figures[4:] = np.arange(k), 1.0
+            elif starts_greedily:
+                best_set = search.start_greedily(query_relevance, weight)
             else:
-                chosen, found[1], gap, found[6] = search.ascent(r, weight, loading, small)
-                found[2] = gap / max(k * scale, np.finfo(np.float64).tiny)
-            if starts and k < len(r):
-                chosen = search.improved(r, weight, small, chosen, int(starts), found)
-            index[b, at] = chosen
-            value = ordered(*search.rows, squares, r, weight * (k - 1), 2 * (1 - weight), index[b, at], gain[b, at])
-            found[0] = value / (k * (k - 1))
+                best_set, set_figures[1], gap, set_figures[6] = search.run_ascent(
+                    query_relevance, weight, loading, swap_tolerance
+                )
+                set_figures[2] = gap / max(k * swap_scale, np.finfo(np.float64).tiny)
+            if n_starts and k < len(query_relevance):
+                best_set = search.improve_by_swaps(
+                    query_relevance, weight, swap_tolerance, best_set, int(n_starts), set_figures
+                )
+            set_ids[query_id, setting_id] = best_set
+            set_value = sort_by_marginal(
+                *search.rows, squares, query_relevance, weight * (k - 1), 2 * (1 - weight),
+                set_ids[query_id, setting_id], gains[query_id, setting_id],
+            )  # fmt: skip
+            set_figures[0] = set_value / (k * (k - 1))

@@ -15,32 +15,32 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS, Matrix, blocks
-from engine.solvers.gram import Gram, make_row, problems, ranking
-from engine.solvers.greedy.certified import greedy
+from engine.solvers.gram import Gram, build_ranking, fill_row, iterate_problems
+from engine.solvers.greedy.certified import select_greedily
 from engine.solvers.greedy.steps import SUM
-from engine.solvers.quadratic.frank_wolfe import ascend
-from engine.solvers.quadratic.objective import TOLERANCE, Quadratic, most_relevant
-from engine.solvers.quadratic.sets import FIGURES, STEPS, SetsOnGram, sets
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.quadratic.frank_wolfe import run_frank_wolfe
+from engine.solvers.quadratic.objective import SWAP_TOLERANCE, Quadratic, select_most_relevant
+from engine.solvers.quadratic.sets import MAX_ASCENT_STEPS, N_FIGURES, SetsOnGram, find_sets
+from engine.solvers.tie_breaking import rank_exactly
 from engine.values import Ranking
 
 Array = np.ndarray
 
-LARGEST = 2048
+MAX_POLISHED_SIZE = 2048
 """Sets beyond this size are not polished: their Gram matrices and swaps would take minutes."""
-NARROWEST = 128
+MIN_SHORTLIST_SIZE = 128
 """The shortlist holds at least so many candidates beside the set, and as many as the set has."""
-ROUNDS = 12
+MAX_ROUNDS = 12
 """How often a problem may need a further pass."""
-JOINING = 256
+MAX_JOINING = 256
 """How many candidates join a shortlist at a time, at most."""
 
 
 @dataclass(frozen=True)
 class SetSearch:
-    """How a set is sought.
+    """The route to a set.
 
-    weight: θ; loading: δ of the ascent, None where greed begins instead; starts: from how many sets swaps start
+    weight: θ; loading: δ of the ascent, None where greed begins instead; starts: number of sets that swaps start from
     """
 
     weight: float
@@ -48,69 +48,78 @@ class SetSearch:
     starts: int
 
     def details(self, **columns: Sequence[Any]) -> dict[str, Sequence[Any]]:
-        """What is told of such a set."""
-        kept = [] if self.loading is None else ["iterations", "gap", "integral", "capped"]
-        kept += ["swaps", "swap_optimal"] if self.starts else []
-        return {name: columns[name] for name in kept + (["starts"] if self.starts > 1 else [])}
+        """Return the columns of figures that a ranking of such a search reports."""
+        detail_names = [] if self.loading is None else ["iterations", "gap", "integral", "capped"]
+        detail_names += ["swaps", "swap_optimal"] if self.starts else []
+        return {name: columns[name] for name in detail_names + (["starts"] if self.starts > 1 else [])}
 
 
-def rankings(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
-    """The answers of every setting, which share relevance and inner products."""
+def rank_sets(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
+    """Return the rankings of every setting; they share relevance and inner products."""
     if k == 1:
-        return [most_relevant(c)] * len(settings)
+        return [select_most_relevant(c)] * len(settings)
     if c.count <= GRAM_ROWS and (c.matrix.cached or any(setting.starts for setting in settings)):
-        return _by_gram(c, k, settings)
-    return [_by_passes(Quadratic(c, k, setting.weight), setting) for setting in settings]
+        return _rank_by_gram(c, k, settings)
+    return [_rank_by_passes(Quadratic(c, k, setting.weight), setting) for setting in settings]
 
 
-def _by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
+def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
     shape = (c.batch, len(settings), k)
-    index, gain, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], FIGURES))
-    table = np.array([(s.weight, s.loading or 0.0, s.loading is None, s.starts) for s in settings], np.float64)
-    relevant = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
-    reach = np.column_stack([relevant, np.full(c.batch, c.max_norm**2)])
-    for own, gram, relevance in problems(c):
-        search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, most_swaps(k))
-        sets(search, relevance, reach[own], table, TOLERANCE, index[own], gain[own], figures[own])
-    return [_ranking(c, s, index[:, at], gain[:, at], figures[:, at]) for at, s in enumerate(settings)]
+    set_ids, gains, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], N_FIGURES))
+    setting_table = np.array(
+        [(setting.weight, setting.loading or 0.0, setting.loading is None, setting.starts) for setting in settings],
+        np.float64,
+    )
+    max_relevance = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
+    score_bounds = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
+    for block, gram, relevance in iterate_problems(c):
+        search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, max_swaps(k))
+        find_sets(
+            search, relevance, score_bounds[block], setting_table, SWAP_TOLERANCE, set_ids[block], gains[block],
+            figures[block],
+        )  # fmt: skip
+    return [
+        _build_ranking(c, setting, set_ids[:, setting_id], gains[:, setting_id], figures[:, setting_id])
+        for setting_id, setting in enumerate(settings)
+    ]
 
 
-def _ranking(c: Candidates, setting: SetSearch, index: Array, gain: Array, figures: Array) -> Ranking:
-    objective, steps, gap, swaps, settled, starts, whole = figures.T
+def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Array, figures: Array) -> Ranking:
+    objective, n_steps, gap, n_swaps, optimal, n_starts, integral = figures.T
     details = setting.details(
-        iterations=steps.astype(int).tolist(), gap=gap.tolist(), integral=whole.astype(bool).tolist(),
-        capped=(steps == STEPS).tolist(), swaps=swaps.astype(int).tolist(),
-        swap_optimal=settled.astype(bool).tolist(), starts=starts.astype(int).tolist(),
+        iterations=n_steps.astype(int).tolist(), gap=gap.tolist(), integral=integral.astype(bool).tolist(),
+        capped=(n_steps == MAX_ASCENT_STEPS).tolist(), swaps=n_swaps.astype(int).tolist(),
+        swap_optimal=optimal.astype(bool).tolist(), starts=n_starts.astype(int).tolist(),
     )  # fmt: skip
-    names = ["objective", *details, "candidates"]
-    rows = zip(objective.tolist(), *details.values(), [c.count] * c.batch, strict=True)
-    info = tuple(dict(zip(names, row, strict=True)) for row in rows)
-    return ranking(c, index, gain, info)
+    info_names = ["objective", *details, "candidates"]
+    info_rows = zip(objective.tolist(), *details.values(), [c.count] * c.batch, strict=True)
+    info = tuple(dict(zip(info_names, info_row, strict=True)) for info_row in info_rows)
+    return build_ranking(c, set_ids, gains, info)
 
 
-def _by_passes(p: Quadratic, setting: SetSearch) -> Ranking:
+def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
     if setting.loading is None:
-        index, columns = greedy(p.c, p.k, SUM, [p.weight])[0].index.sort(dim=1).values, {}
-        field, error = p.field(p.every, p.sums(p.every, index))
-        fresh = torch.ones_like(p.every, dtype=torch.bool)
+        set_ids, columns = select_greedily(goal.c, goal.k, SUM, [goal.weight])[0].index.sort(dim=1).values, {}
+        field, error = goal.compute_field(goal.every, goal.sum_rows(goal.every, set_ids))
+        is_current = torch.ones_like(goal.every, dtype=torch.bool)
     else:
-        end = ascend(p, setting.loading)
-        index, field, error, fresh = end.index, end.field, end.error, end.fresh
-        columns = {"iterations": end.steps.tolist(), "gap": end.gap.tolist()}
-        columns |= {"integral": end.integral.tolist(), "capped": (end.steps == STEPS).tolist()}
+        ascent = run_frank_wolfe(goal, setting.loading)
+        set_ids, field, error, is_current = ascent.index, ascent.field, ascent.error, ascent.is_field_current
+        columns = {"iterations": ascent.steps.tolist(), "gap": ascent.gap.tolist()}
+        columns |= {"integral": ascent.integral.tolist(), "capped": (ascent.steps == MAX_ASCENT_STEPS).tolist()}
     if setting.starts:
-        better = polish(p, index, setting.starts > 1, field, error, fresh)
-        index = better.index
-        columns |= {"swaps": better.swaps, "swap_optimal": better.optimal, "starts": better.starts}
-    return p.ranking(index, setting.details(**columns))
+        polished = polish_sets(goal, set_ids, setting.starts > 1, field, error, is_current)
+        set_ids = polished.index
+        columns |= {"swaps": polished.swaps, "swap_optimal": polished.optimal, "starts": polished.starts}
+    return goal.build_ranking(set_ids, setting.details(**columns))
 
 
 def warm() -> None:
     """Compile every loop, or load what was compiled."""
-    rows = torch.eye(8)
-    matrix = Matrix(rows, cached=True)
-    c = Candidates(rows, rows[:1], rows[:1], matrix)
-    rankings(c, 2, [SetSearch(0.5, 1.0, 3)])
+    identity = torch.eye(8)
+    matrix = Matrix(identity, cached=True)
+    c = Candidates(identity, identity[:1], identity[:1], matrix)
+    rank_sets(c, 2, [SetSearch(0.5, 1.0, 3)])
 
 
 class Shortlist:
@@ -121,36 +130,38 @@ class Shortlist:
     relevance: (m,) float64
     """
 
-    def __init__(self, p: Quadratic, b: int, ids: Tensor) -> None:
-        self.p, self.b = p, b
+    def __init__(self, goal: Quadratic, query_id: int, doc_ids: Tensor) -> None:
+        self.goal, self.query_id = goal, query_id
         self.ids = np.empty(0, np.int64)
-        self.join(ids)
+        self.join(doc_ids)
 
-    def join(self, ids: Tensor) -> None:
+    def join(self, doc_ids: Tensor) -> None:
         """Add candidates that are not there yet."""
-        self.ids = np.sort(np.concatenate([self.ids, ids.cpu().numpy()]))
-        ids = torch.from_numpy(self.ids).to(ids.device)
-        batch = torch.full_like(ids, self.b)
-        self.vectors = self.p.c.rows(batch, ids).double().cpu()
-        self.relevance = self.p.c.exact_relevance(batch, ids).cpu().numpy()
+        self.ids = np.sort(np.concatenate([self.ids, doc_ids.cpu().numpy()]))
+        doc_ids = torch.from_numpy(self.ids).to(doc_ids.device)
+        query_id = torch.full_like(doc_ids, self.query_id)
+        self.vectors = self.goal.c.rows(query_id, doc_ids).double().cpu()
+        self.relevance = self.goal.c.exact_relevance(query_id, doc_ids).cpu().numpy()
         self.gram = Gram(self.vectors)
 
-    def marginal(self, chosen: Array) -> Array:
-        """(k,) what each member contributes: its leaving costs that much."""
-        for i in chosen:
-            make_row(self.gram.columns, self.gram.rows, self.gram.made, i)
-        similarity = self.gram.rows[np.ix_(chosen, chosen)].sum(1)
-        contribution: Array = self.p.linear * self.relevance[chosen]
-        contribution -= self.p.beta * (similarity - self.gram.squares[chosen])
-        return contribution
+    def marginal_values(self, positions: Array) -> Array:
+        """Return (k,) what each member contributes, which its leaving costs."""
+        for position in positions:
+            fill_row(self.gram.columns, self.gram.rows, self.gram.filled, position)
+        similarity_sums = self.gram.rows[np.ix_(positions, positions)].sum(1)
+        contributions: Array = self.goal.linear * self.relevance[positions]
+        contributions -= self.goal.beta * (similarity_sums - self.gram.squares[positions])
+        return contributions
 
-    def swapped(self, chosen: Array, starts: int) -> tuple[Array, int, bool]:
-        """The best set that swaps reach from `chosen` and other starts: its members, how many, whether none is left."""
-        p, found = self.p, np.zeros(FIGURES)
-        search = SetsOnGram(self.gram, self.gram.squares, p.k, most_swaps(p.k))
-        tolerance = TOLERANCE * float(p.scale[self.b])
-        members = search.improved(self.relevance, p.weight, tolerance, chosen.astype(np.int64), starts, found)
-        return np.sort(members), int(found[3]), bool(found[4])
+    def run_swaps(self, positions: Array, n_starts: int) -> tuple[Array, int, bool]:
+        """Return the best set that swaps reach, the number of swaps, and True if none is left."""
+        goal, figures = self.goal, np.zeros(N_FIGURES)
+        search = SetsOnGram(self.gram, self.gram.squares, goal.k, max_swaps(goal.k))
+        tolerance = SWAP_TOLERANCE * float(goal.scale[self.query_id])
+        best_set = search.improve_by_swaps(
+            self.relevance, goal.weight, tolerance, positions.astype(np.int64), n_starts, figures
+        )
+        return np.sort(best_set), int(figures[3]), bool(figures[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,158 +186,205 @@ class _Search:
 
     @property
     def ids(self) -> Array:
-        ids: Array = self.short.ids[self.chosen]
-        return ids
+        doc_ids: Array = self.short.ids[self.chosen]
+        return doc_ids
 
 
-def polish(p: Quadratic, index: Tensor, more_starts: bool, field: Tensor, error: Tensor, fresh: Tensor) -> Polished:
-    """Swap-optimal sets near `index`, (B, k) ascending.
+def polish_sets(
+    goal: Quadratic, set_ids: Tensor, has_more_starts: bool, field: Tensor, error: Tensor, is_current: Tensor
+) -> Polished:
+    """Return swap-optimal sets near `set_ids`, (B, k) ascending.
 
-    more_starts: also from other sets that the shortlist suggests, and the best objective wins, `index` on a tie;
-    field (B, n), error (B,): the linear field at `index` where `fresh` (B,) says so.
+    has_more_starts: also from other sets that the shortlist suggests, and the best objective wins, `set_ids` on a tie;
+    the last three: the linear field (B, n) at `set_ids` and its error (B,), valid where `is_current` (B,).
     """
-    batch, n = p.c.relevance.shape
-    if p.k > LARGEST or p.k == n:
-        return Polished(index, [0] * batch, [p.k == n] * batch, [1] * batch)
-    done: list[_Search] = []
+    n_queries, n = goal.c.relevance.shape
+    if goal.k > MAX_POLISHED_SIZE or goal.k == n:
+        return Polished(set_ids, [0] * n_queries, [goal.k == n] * n_queries, [1] * n_queries)
+    all_searches: list[_Search] = []
     optimal: list[bool] = []
-    width = min(n, 2 * p.k + max(NARROWEST, p.k))
-    for at in p.every.split(max(1, CHUNK_NUMBERS // (width * (p.c.vectors.shape[-1] + width)))):
-        found, sure = _polish(p, at, index, more_starts, field, error, fresh)
-        done += found
-        optimal += sure
-    sets = torch.from_numpy(np.stack([s.ids for s in done])).to(index.device)
-    return Polished(sets, [s.swaps for s in done], optimal, [s.starts for s in done])
+    list_size = min(n, 2 * goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
+    for queries in goal.every.split(max(1, CHUNK_NUMBERS // (list_size * (goal.c.vectors.shape[-1] + list_size)))):
+        searches, certificates = _polish_block(goal, queries, set_ids, has_more_starts, field, error, is_current)
+        all_searches += searches
+        optimal += certificates
+    polished_sets = torch.from_numpy(np.stack([search.ids for search in all_searches])).to(set_ids.device)
+    return Polished(
+        polished_sets, [search.swaps for search in all_searches], optimal, [search.starts for search in all_searches]
+    )
 
 
-def _polish(
-    p: Quadratic, at: Tensor, index: Tensor, more_starts: bool, field: Tensor, error: Tensor, fresh: Tensor
-) -> tuple[list[_Search], list[bool]]:
-    """The searches of some problems, ended, and whether each has its certificate."""
-    h, bound = field[at], error[at]
-    if not bool(fresh[at].all()):
-        stale = (~fresh[at]).nonzero().flatten()
-        h[stale], renewed = p.field(at[stale], p.sums(at[stale], index[at[stale]]))
-        bound[stale] = renewed.double()
-    y = p.sums(at, index[at])
-    width = min(p.c.count, p.k + max(NARROWEST, p.k))
-    near = ranked(h, width, bound, lambda b, i: p.exact_field(at, y, b, i), all_=False)[0]
-    searches = [_started(p, b, near[i], index[b], more_starts) for i, b in enumerate(at.tolist())]
-    optimal = [False] * len(at)
+def _polish_block(
+    goal: Quadratic, queries: Tensor, set_ids: Tensor, has_more_starts: bool, field: Tensor, error: Tensor,
+    is_current: Tensor,
+) -> tuple[list[_Search], list[bool]]:  # fmt: skip
+    """Return the finished searches of some problems, and True for each that has its certificate."""
+    block_field, block_error = field[queries], error[queries]
+    if not bool(is_current[queries].all()):
+        stale_queries = (~is_current[queries]).nonzero().flatten()
+        block_field[stale_queries], renewed_error = goal.compute_field(
+            queries[stale_queries], goal.sum_rows(queries[stale_queries], set_ids[queries[stale_queries]])
+        )
+        block_error[stale_queries] = renewed_error.double()
+    set_sums = goal.sum_rows(queries, set_ids[queries])
+    list_size = min(goal.c.count, goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
+    near_ids = rank_exactly(
+        block_field,
+        list_size,
+        block_error,
+        lambda query_id, position: goal.compute_exact_field(queries, set_sums, query_id, position),
+        rescore_all=False,
+    )[0]
+    searches = [
+        _start_search(goal, query_id, near_ids[position], set_ids[query_id], has_more_starts)
+        for position, query_id in enumerate(queries.tolist())
+    ]
+    optimal = [False] * len(queries)
     # A set that is still the one the field was taken at needs no further pass.
-    behind = [i for i, b in enumerate(at.tolist()) if searches[i].ids.tolist() != index[b].tolist()]
-    for i in set(range(len(at))) - set(behind):
-        moved, optimal[i] = _verified(p, at[i : i + 1], searches[i], h[i], float(bound[i]))
-        behind += [i] if moved else []
-    for _ in range(ROUNDS):
-        if not behind:
+    unfinished = [
+        position
+        for position, query_id in enumerate(queries.tolist())
+        if searches[position].ids.tolist() != set_ids[query_id].tolist()
+    ]
+    for position in set(range(len(queries))) - set(unfinished):
+        has_moved, optimal[position] = _verify_search(
+            goal, queries[position : position + 1], searches[position], block_field[position],
+            float(block_error[position]),
+        )  # fmt: skip
+        unfinished += [position] if has_moved else []
+    for _ in range(MAX_ROUNDS):
+        if not unfinished:
             break
-        behind.sort()
-        some = at[behind]
-        sets = torch.from_numpy(np.stack([searches[i].ids for i in behind])).to(index.device)
-        h, bound = p.field(some, p.sums(some, sets))
-        still = []
-        for row, i in enumerate(behind):
-            moved, optimal[i] = _verified(p, at[i : i + 1], searches[i], h[row], float(bound[row]))
-            still += [i] if moved else []
-        behind = still
+        unfinished.sort()
+        unfinished_ids = queries[unfinished]
+        current_sets = torch.from_numpy(np.stack([searches[position].ids for position in unfinished])).to(
+            set_ids.device
+        )
+        block_field, block_error = goal.compute_field(unfinished_ids, goal.sum_rows(unfinished_ids, current_sets))
+        still_unfinished = []
+        for row_id, position in enumerate(unfinished):
+            has_moved, optimal[position] = _verify_search(
+                goal, queries[position : position + 1], searches[position], block_field[row_id],
+                float(block_error[row_id]),
+            )  # fmt: skip
+            still_unfinished += [position] if has_moved else []
+        unfinished = still_unfinished
     return searches, optimal
 
 
-def _started(p: Quadratic, b: int, near: Tensor, index: Tensor, more_starts: bool) -> _Search:
-    """The best set that swaps on the shortlist reach from `index` or from another start."""
-    short = Shortlist(p, b, torch.unique(torch.cat([near, index])))
-    starts = 3 if more_starts else 1
-    return _Search(short, *short.swapped(np.searchsorted(short.ids, index.cpu().numpy()), starts), starts)
+def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, set_ids: Tensor, has_more_starts: bool) -> _Search:
+    """Start from the best set that swaps on the shortlist reach from `set_ids` or from another start."""
+    shortlist = Shortlist(goal, query_id, torch.unique(torch.cat([near_ids, set_ids])))
+    n_starts = 3 if has_more_starts else 1
+    return _Search(
+        shortlist, *shortlist.run_swaps(np.searchsorted(shortlist.ids, set_ids.cpu().numpy()), n_starts), n_starts
+    )
 
 
-def _verified(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float) -> tuple[bool, bool]:
-    """(whether the set moved, whether no swap over all candidates improves it), h being the field at its set."""
-    tolerance = TOLERANCE * float(p.scale[at])
-    for _ in range(ROUNDS):
+def _verify_search(
+    goal: Quadratic, query_id: Tensor, search: _Search, field: Tensor, error: float
+) -> tuple[bool, bool]:
+    """Return (set moved, no swap over all candidates improves it), given the field at the set of the search."""
+    tolerance = SWAP_TOLERANCE * float(goal.scale[query_id])
+    # Rivals join the shortlist until it contains every candidate that could improve the set, or a swap moves the set
+    # and the field is stale.
+    for _ in range(MAX_ROUNDS):
         if not search.settled:
             return False, False
-        rivals = _rivals(p, at, search, h, error, tolerance)
+        rivals = _find_rivals(goal, query_id, search, field, error, tolerance)
         if not len(rivals):
             return False, True
-        before = search.ids
+        current = search.ids
         search.short.join(rivals)
-        search.chosen = np.searchsorted(search.short.ids, before)
-        search.chosen, swaps, search.settled = search.short.swapped(search.chosen, 1)
-        search.swaps += swaps
-        if swaps:
+        search.chosen = np.searchsorted(search.short.ids, current)
+        search.chosen, n_swaps, search.settled = search.short.run_swaps(search.chosen, 1)
+        search.swaps += n_swaps
+        if n_swaps:
             return True, False
     return False, False
 
 
-def _rivals(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float, tolerance: float) -> Tensor:
-    """Candidates beyond the shortlist that improve the set, best first, at most JOINING."""
-    c, short = p.c, search.short
+def _find_rivals(
+    goal: Quadratic, query_id: Tensor, search: _Search, h: Tensor, error: float, tolerance: float
+) -> Tensor:
+    """Return candidates outside the shortlist that improve the set, best first, at most MAX_JOINING."""
+    c, shortlist = goal.c, search.short
     device = h.device
-    reach: Tensor | float
-    stays = torch.from_numpy(short.marginal(search.chosen)).to(device)
-    members = short.vectors[search.chosen].to(device)
-    longest = float(torch.linalg.vector_norm(members, dim=1).max())
+    pair_bound: Tensor | float
+    stays = torch.from_numpy(shortlist.marginal_values(search.chosen)).to(device)
+    members = shortlist.vectors[search.chosen].to(device)
+    max_norm = float(torch.linalg.vector_norm(members, dim=1).max())
     if c.matrix.unit:
-        reach = p.beta * (1 + 1e-5)
+        pair_bound = goal.beta * (1 + 1e-5)
     else:
-        lengths = c.squares[int(at)] if c.squares.ndim == 2 else c.squares
-        reach = p.beta * longest * lengths.sqrt() * (1 + 1e-5)
+        squares = c.squares[int(query_id)] if c.squares.ndim == 2 else c.squares
+        pair_bound = goal.beta * max_norm * squares.sqrt() * (1 + 1e-5)
     # Roundings of the few operations here, beside those of the field itself.
-    error = error + p.rounding * (float(p.scale[at]) + float(stays.abs().max()) + p.beta * c.max_norm**2)
-    open_ = h + (reach + error - float(stays.min())) > tolerance
-    open_[torch.from_numpy(short.ids).to(device)] = False
-    ids = open_.nonzero().flatten()
-    if not len(ids):
-        return ids
-    gain = _best_swaps(p, at, ids, h, members.to(h.dtype), stays.to(h.dtype))
-    error += 2 * p.beta * c.similarity_error
-    band = gain > tolerance - error
-    ids, gain = ids[band], gain[band]
-    if len(ids) > JOINING and (alike := c.duplicate_of) is not None:
-        ids, gain = _new_kinds(alike, ids, gain, search)
-    if not len(ids):
-        return ids
-    y = members.sum(0)
+    error = error + goal.rounding * (float(goal.scale[query_id]) + float(stays.abs().max()) + goal.beta * c.max_norm**2)
+    # By Cauchy–Schwarz s_ij ≤ |u_i||u_j|: the best swap with j gains at most field_j + beta |u_i||u_j| less the least
+    # member value.
+    is_open = h + (pair_bound + error - float(stays.min())) > tolerance
+    is_open[torch.from_numpy(shortlist.ids).to(device)] = False
+    rival_ids = is_open.nonzero().flatten()
+    if not len(rival_ids):
+        return rival_ids
+    gain = _compute_best_swaps(goal, query_id, rival_ids, h, members.to(h.dtype), stays.to(h.dtype))
+    error += 2 * goal.beta * c.similarity_error
+    is_near = gain > tolerance - error
+    rival_ids, gain = rival_ids[is_near], gain[is_near]
+    if len(rival_ids) > MAX_JOINING and (duplicate_of := c.duplicate_of) is not None:
+        rival_ids, gain = _keep_new_kinds(duplicate_of, rival_ids, gain, search)
+    if not len(rival_ids):
+        return rival_ids
+    set_sum = members.sum(0)
 
-    def exact(_: Tensor, index: Tensor) -> Tensor:
-        parts = []
-        for (part,) in blocks(max(members.shape), ids[index]):
-            rows, batch = c.rows(at.expand(len(part)), part).double(), at.expand(len(part))
-            field = p.linear * c.exact_relevance(batch, part) - p.beta * (rows @ y)
-            parts.append(field + torch.addmm(-stays, rows, members.T, alpha=p.beta).amax(1))
-        return torch.cat(parts)
+    def exact(_: Tensor, positions: Tensor) -> Tensor:
+        gain_blocks = []
+        for (id_block,) in blocks(max(members.shape), rival_ids[positions]):
+            vectors = c.rows(query_id.expand(len(id_block)), id_block).double()
+            batch_ids = query_id.expand(len(id_block))
+            exact_field = goal.linear * c.exact_relevance(batch_ids, id_block) - goal.beta * (vectors @ set_sum)
+            gain_blocks.append(exact_field + torch.addmm(-stays, vectors, members.T, alpha=goal.beta).amax(1))
+        return torch.cat(gain_blocks)
 
-    order, sure = ranked(gain.unsqueeze(0), min(len(ids), JOINING), torch.full_like(gain[:1], error), exact)
-    return ids[order[0][sure[0] > tolerance]]
+    rival_order, exact_gains = rank_exactly(
+        gain.unsqueeze(0), min(len(rival_ids), MAX_JOINING), torch.full_like(gain[:1], error), exact
+    )
+    return rival_ids[rival_order[0][exact_gains[0] > tolerance]]
 
 
-def _best_swaps(p: Quadratic, at: Tensor, ids: Tensor, h: Tensor, members: Tensor, stays: Tensor) -> Tensor:
-    """What each candidate of `ids` would gain in the best member's place, in the vectors' precision."""
-    c = p.c
+def _compute_best_swaps(
+    goal: Quadratic, query_id: Tensor, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor
+) -> Tensor:
+    """Compute what each rival would gain in the best member's place, in the vectors' precision."""
+    c = goal.c
     stays = -stays.unsqueeze(1)
-    if c.shared and 2 * len(ids) > c.count:
+    if c.shared and 2 * len(rival_ids) > c.count:
         # Where most are asked for, reading all in place is faster than gathering them.
         all_rows = blocks(max(members.shape), c.vectors)
-        best = [torch.addmm(stays, members, rows.T, alpha=p.beta).amax(0) for (rows,) in all_rows]
-        return h[ids] + torch.cat(best)[ids]
-    gathered = (c.rows(at.expand(len(part)), part) for (part,) in blocks(max(members.shape), ids))
-    return h[ids] + torch.cat([torch.addmm(stays, members, rows.T, alpha=p.beta).amax(0) for rows in gathered])
+        best_gains = [torch.addmm(stays, members, row_block.T, alpha=goal.beta).amax(0) for (row_block,) in all_rows]
+        return field[rival_ids] + torch.cat(best_gains)[rival_ids]
+    gathered = (
+        c.rows(query_id.expand(len(id_block)), id_block) for (id_block,) in blocks(max(members.shape), rival_ids)
+    )
+    return field[rival_ids] + torch.cat(
+        [torch.addmm(stays, members, row_block.T, alpha=goal.beta).amax(0) for row_block in gathered]
+    )
 
 
-def _new_kinds(alike: Tensor, ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
-    """The lowest candidate of each kind of which the shortlist has none to spare."""
-    spare = np.delete(search.short.ids, search.chosen)
-    kind = alike[ids]
-    fresh = ~torch.isin(kind, alike[torch.from_numpy(spare).to(ids.device)])
-    ids, gain, kind = ids[fresh], gain[fresh], kind[fresh]
-    order = kind.argsort(stable=True)
-    first = torch.ones_like(order, dtype=torch.bool)
-    first[1:] = kind[order][1:] != kind[order][:-1]
-    representative = order[first].sort().values
-    return ids[representative], gain[representative]
+def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
+    """Return the lowest candidate of each kind of which the shortlist has none to spare."""
+    spare_ids = np.delete(search.short.ids, search.chosen)
+    groups = duplicate_of[rival_ids]
+    is_new_kind = ~torch.isin(groups, duplicate_of[torch.from_numpy(spare_ids).to(rival_ids.device)])
+    rival_ids, gain, groups = rival_ids[is_new_kind], gain[is_new_kind], groups[is_new_kind]
+    kind_order = groups.argsort(stable=True)
+    is_first = torch.ones_like(kind_order, dtype=torch.bool)
+    is_first[1:] = groups[kind_order][1:] != groups[kind_order][:-1]
+    representative = kind_order[is_first].sort().values
+    return rival_ids[representative], gain[representative]
 
 
-def most_swaps(k: int) -> int:
-    """How many swaps a set of k may take."""
+def max_swaps(k: int) -> int:
+    """Return the number of swaps a set of k may take."""
     return 200 + 20 * k

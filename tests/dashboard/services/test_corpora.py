@@ -15,7 +15,7 @@ import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import address
-from engine.solvers.greedy.lambda_path import follow
+from engine.solvers.greedy.lambda_path import follow_pieces
 from support.pages import fresh_corpora, load
 from support.patience import patient, until
 
@@ -162,7 +162,7 @@ def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch, compil
 def test_the_first_selectors_have_their_paths_compiled():
     for spec in list(engine.methods("selector").values())[: corpora.FIRST]:
         corpora._warm_path(spec.cls)
-    assert isinstance(follow, numba.core.dispatcher.Dispatcher) and follow.signatures
+    assert isinstance(follow_pieces, numba.core.dispatcher.Dispatcher) and follow_pieces.signatures
 
 
 @pytest.fixture

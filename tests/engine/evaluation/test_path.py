@@ -123,8 +123,8 @@ def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
             with monkeypatch.context() as small:
                 small.setattr(lambda_path, "GRAM_ROWS", 0)
                 small.setattr(lambda_path, "corpus_gram", lambda c: None)
-                small.setattr(lambda_path, "HELD", 2)
-                small.setattr(lambda_path, "GUESSED", 20)
+                small.setattr(lambda_path, "N_INITIAL_ROWS", 2)
+                small.setattr(lambda_path, "N_GUESS_ROWS", 20)
                 held = engine.path(name, rows, queries, interval=interval, **given)
             for one, other in zip(kept, held, strict=True):
                 assert (one.lines.ends == other.lines.ends).all() and (one.lines.picks == other.lines.picks).all()

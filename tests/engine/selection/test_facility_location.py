@@ -140,7 +140,7 @@ def test_similarities_made_when_asked_for_are_the_kept_ones(monkeypatch):
     kept = solve(rows, queries, 20, 0.4, None)
     monkeypatch.setattr("engine.solvers.coverage.GRAM_ROWS", 0)
     monkeypatch.setattr("engine.solvers.gram.GRAM_ROWS", 0)
-    monkeypatch.setattr("engine.solvers.coverage.KEPT_ROWS", 100)
+    monkeypatch.setattr("engine.solvers.coverage.MAX_CACHED_GROUND", 100)
     made = solve(rows, queries, 20, 0.4, None)
     assert torch.equal(kept.index, made.index) and torch.allclose(kept.gain, made.gain, rtol=1e-12)
 

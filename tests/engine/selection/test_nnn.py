@@ -51,11 +51,11 @@ def test_warming_runs_both_routes(monkeypatch):
     import engine.solvers.elastic_net.solve as nets
 
     taken = []
-    for name in ("_by_gram", "_by_rows"):
+    for name in ("_solve_with_gram", "_solve_with_rows"):
         own = getattr(nets, name)
         monkeypatch.setattr(nets, name, lambda *args, own=own, name=name: taken.append(name) or own(*args))
     engine.methods()["nnn"].cls.warm()
-    assert set(taken) == {"_by_gram", "_by_rows"}
+    assert set(taken) == {"_solve_with_gram", "_solve_with_rows"}
 
 
 @each_family
@@ -131,7 +131,7 @@ def test_no_penalty_is_the_limit_of_small_ones(family):
 def test_without_ridge_the_lowest_of_duplicates_stands_for_all(many, monkeypatch):
     """And tied names the others, every one of them; in a pool too, as rows of the corpus."""
     monkeypatch.setattr("engine.solvers.elastic_net.solve.GRAM_ROWS", many)
-    monkeypatch.setattr("engine.solvers.elastic_net.solve.FEWEST", 4)
+    monkeypatch.setattr("engine.solvers.elastic_net.solve.MIN_START_ROWS", 4)
     seen = 0
     for seed in range(30):
         rows, queries = oracles.nasty("twins", seed, n=20 + 7 * seed, dtype=KINDS[seed % 2])
@@ -200,7 +200,7 @@ def test_a_tiny_ridge_is_shared_by_copies_too(length, l2):
 @pytest.mark.parametrize("l2", [1e-9, 1e-6, 1e-3, 0.1])
 def test_copies_of_a_row_stand_in_row_order_alone_and_in_a_batch(l2, many, monkeypatch):
     monkeypatch.setattr("engine.solvers.elastic_net.solve.GRAM_ROWS", many)
-    monkeypatch.setattr("engine.solvers.elastic_net.solve.FEWEST", 4)
+    monkeypatch.setattr("engine.solvers.elastic_net.solve.MIN_START_ROWS", 4)
     seen = 0
     for seed in range(12):
         rows, queries = oracles.nasty("twins", seed, n=60, d=16, dtype=KINDS[seed % 2])

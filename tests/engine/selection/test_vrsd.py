@@ -9,8 +9,8 @@ import torch
 import engine
 from engine.candidates import Candidates
 from engine.matrix import Matrix
-from engine.selection.vrsd import _Race
-from engine.solvers.tie_breaking import best
+from engine.selection.vrsd import _SumRace
+from engine.solvers.tie_breaking import find_best
 from support.instances import FAMILIES, crowd, few_or_all, problem, unit
 from support.selector_oracles import foreign, is_decided, one_at_a_time, space_of
 from support.stage_laws import most_relevant, picks
@@ -201,14 +201,14 @@ def test_no_fast_cosine_is_further_off_than_its_bound(family, dtype):
         rows, queries = torch.tensor(rows), torch.tensor(queries)
         plain = Candidates(rows, queries @ rows.T, queries, Matrix(rows))
         off = 0.9 * torch.tensor(rng.choice([-1, 1], size=(3, 120))) * plain.relevance_error.unsqueeze(1)
-        race = _Race(replace(plain, relevance=plain.relevance + off.to(rows.dtype)))
+        race = _SumRace(replace(plain, relevance=plain.relevance + off.to(rows.dtype)))
         every = torch.arange(3)
         pick = (queries @ rows.T).argmax(1)
         for step in range(6):
-            race.add(every, pick)
-            score, error = race.cosines()
+            race.add_picks(every, pick)
+            score, error = race.compute_cosines()
             free = score > -torch.inf
-            truth = race.exact(every.repeat_interleave(120), torch.arange(120).repeat(3)).view(3, 120)
+            truth = race.exact_cosines(every.repeat_interleave(120), torch.arange(120).repeat(3)).view(3, 120)
             error = error.unsqueeze(1) if error.ndim == 1 else error
             worst = max(worst, float(((score - truth).abs() / error)[free].max()))
             pick = torch.where(free, truth if step % 2 else -truth.abs(), -2).argmax(1)
@@ -226,5 +226,5 @@ def test_a_contest_weighs_each_candidates_own_error():
 
     score = torch.tensor([[1.0, 0.0, 0.6, 0.0, -torch.inf]])
     for error, winner, undecided in (([0.1, 2.0, 0.1, 2.0, 0.1], 1, True), ([0.1, 0.1, 0.1, 0.8, 5.0], 0, False)):
-        index, close = best(score, torch.tensor([error]), exact)
+        index, close = find_best(score, torch.tensor([error]), exact)
         assert index.tolist() == [winner] and close.tolist() == [undecided] and asked == [0, 1, 3]

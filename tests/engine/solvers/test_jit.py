@@ -16,7 +16,7 @@ import json, sys
 import numpy as np
 import engine
 from engine.solvers import jit
-from engine.solvers.greedy.steps import choose, nothing_chosen
+from engine.solvers.greedy.steps import choose_picks, init_state
 told = []
 for name, weight in json.loads(sys.argv[1]):
     decoder = engine.Decoder(engine.make(name, relevance_weight=weight))
@@ -29,12 +29,12 @@ for name, weight in json.loads(sys.argv[1]):
         space = engine.Space.of([str(n) for n in range(count)], vectors.astype(np.float32))
         ranking = engine.decode(decoder, space, (vectors[:1] + 0.1).astype(np.float32), k=8)
         told.append([ranking.index.tolist(), [score.hex() for score in ranking.gain[0].tolist()]])
-codes = [len(choose.signatures), len(nothing_chosen.signatures)]
-jit.PATIENCE = 0.0
+codes = [len(choose_picks.signatures), len(init_state.signatures)]
+jit.INTERPRETING_SECONDS = 0.0
 state = np.empty(3)
 with jit.interpreting():
-    nothing_chosen(2, np.ones(3), state)
-codes += [len(nothing_chosen.signatures), jit.is_compiled(nothing_chosen), state.sum()]
+    init_state(2, np.ones(3), state)
+codes += [len(init_state.signatures), jit.is_compiled(init_state), state.sum()]
 print(json.dumps([told, codes]))
 """
 """Picks and scores, of vectors many of which are equal; how many codes two loops have, and one out of patience."""
@@ -58,9 +58,9 @@ def test_picks_and_scores_are_the_same_to_the_bit_before_anything_is_compiled(tm
 SUM = "3.0\n"
 ONE_LOOP = """
 import numpy as np
-from engine.solvers.greedy.steps import nothing_chosen
+from engine.solvers.greedy.steps import init_state
 state = np.empty(3)
-nothing_chosen(2, np.ones(3), state)
+init_state(2, np.ones(3), state)
 print(state.sum())
 """
 

@@ -18,12 +18,12 @@ from support.instances import few_or_all
 from support.stage_laws import threads
 
 ROUTES = {
-    "gram": "_by_gram",
-    "rows": "_by_rows",
-    "codes": "_by_rows",
-    "pools": "_by_gram",
-    "rows of pools": "_by_rows",
-    "newton": "_by_newton",
+    "gram": "_solve_with_gram",
+    "rows": "_solve_with_rows",
+    "codes": "_solve_with_rows",
+    "pools": "_solve_with_gram",
+    "rows of pools": "_solve_with_rows",
+    "newton": "_solve_by_newton",
 }
 KINDS = (np.float32, np.float64)
 each_family = pytest.mark.parametrize("family", oracles.NASTY)
@@ -39,9 +39,9 @@ def route(request, monkeypatch):
 
     for way in dict.fromkeys(ROUTES.values()):
         monkeypatch.setattr(solve, way, spied(way, getattr(solve, way)))
-    compiled = working_set.by_rows
-    monkeypatch.setattr(working_set, "by_rows", lambda *args: coded.append(len(args[1]) > 0) or compiled(*args))
-    monkeypatch.setattr(solve, "FEWEST", 3)
+    compiled = working_set.solve_by_rows
+    monkeypatch.setattr(working_set, "solve_by_rows", lambda *args: coded.append(len(args[1]) > 0) or compiled(*args))
+    monkeypatch.setattr(solve, "MIN_START_ROWS", 3)
     if name in ("gram", "codes"):
         monkeypatch.setattr("engine.decoder.Matrix", functools.partial(Matrix, cached=True))
     if name in ("rows", "codes"):
@@ -49,10 +49,10 @@ def route(request, monkeypatch):
     if name == "codes":
         monkeypatch.setattr(solve, "CACHED_NUMBERS", 0)
     if name == "rows of pools":
-        monkeypatch.setattr(solve, "POOL_GRAM", 0)
+        monkeypatch.setattr(solve, "MAX_GRAM_POOL", 0)
     if name == "newton":
-        monkeypatch.setattr(solve, "_solved", solve._by_newton)
-        monkeypatch.setattr(dual_newton, "FIRST", 6)
+        monkeypatch.setattr(solve, "_solve_problems", solve._solve_by_newton)
+        monkeypatch.setattr(dual_newton, "START_ROWS", 6)
     yield name
     assert taken == {ROUTES[name]}
     assert not coded or any(coded) == (name == "codes")
@@ -144,9 +144,9 @@ def test_sums_of_codes_stay_within_their_whole_numbers(route):
 
 def test_a_support_larger_than_the_active_set_has_room_for(monkeypatch):
     """Newton steps take over, and the settings after it are right all the same."""
-    monkeypatch.setattr("engine.solvers.elastic_net.active_set.MOST", 12)
-    taken, ascended = [], solve._ascended
-    monkeypatch.setattr(solve, "_ascended", lambda *args: taken.append(1) or ascended(*args))
+    monkeypatch.setattr("engine.solvers.elastic_net.active_set.MAX_ACTIVE", 12)
+    taken, ascended = [], solve._solve_queries_by_newton
+    monkeypatch.setattr(solve, "_solve_queries_by_newton", lambda *args: taken.append(1) or ascended(*args))
     for many in (2048, 0):
         monkeypatch.setattr(solve, "GRAM_ROWS", many)
         for dtype in KINDS:
@@ -233,11 +233,11 @@ def test_the_judge_of_any_weights_is_the_formula(seed):
     standing = np.zeros(m, dtype=np.int64)
     standing[chosen] = active_set.IN
     length, share = draw.random(m), 10.0 ** draw.integers(-20, 0)
-    exact = active_set.judge(c, m, standing, chosen, weight, k, l1, l2, length, 0.0, 0.0, 0.0, 0.0)
-    worst, gap = active_set.judge(c, m, standing, chosen, weight, k, l1, l2, length, share, 0.0, 0.0, 0.0)
+    exact = active_set.bound_violation(c, m, standing, chosen, weight, k, l1, l2, length, 0.0, 0.0, 0.0, 0.0)
+    worst, gap = active_set.bound_violation(c, m, standing, chosen, weight, k, l1, l2, length, share, 0.0, 0.0, 0.0)
     for _ in range(10):
         near = c + share * length * draw.uniform(-1, 1, m)
-        less = active_set.judge(near, m, standing, chosen, weight, k, l1, l2, length, 0.0, 0.0, 0.0, 0.0)
+        less = active_set.bound_violation(near, m, standing, chosen, weight, k, l1, l2, length, 0.0, 0.0, 0.0, 0.0)
         assert less[0] <= worst * (1 + 1e-15) and less[1] <= gap * (1 + 1e-14)
     worst, gap = exact
     g, w = c - l1, np.zeros(m)

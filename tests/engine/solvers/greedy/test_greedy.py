@@ -21,12 +21,12 @@ each = pytest.mark.parametrize("name", NAMES)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-SMALL = {"MANY": 1000, "FEW": 0, "POOL": (3, 3), "SUM_POOL": 3}
+SMALL = {"GRAM_MIN_PROBLEMS": 1000, "SINGLE_POOL_SIZE": 0, "POOL_SIZE_RANGE": (3, 3), "SUM_POOL_SIZE": 3}
 ROUTES = {
-    "all inner products": {"MANY": 1},
+    "all inner products": {"GRAM_MIN_PROBLEMS": 1},
     "pools": SMALL,
-    "pools that stay small": {**SMALL, "MOST_POOL": 3},
-    "few bounds renewed": {**SMALL, "NEAR": 5, "FRUITFUL": 1, "TOGETHER": 1},
+    "pools that stay small": {**SMALL, "MAX_POOL_SIZE": 3},
+    "few bounds renewed": {**SMALL, "MAX_PARTIAL_REFRESH": 5, "MIN_POOL_PICKS": 1, "POINT_BLOCK_SIZE": 1},
 }
 
 
@@ -134,7 +134,7 @@ def gap(rows, query, picks, weight):
 
 
 def test_problems_of_a_query_may_be_at_different_stages(monkeypatch):
-    for name, value in {**SMALL, "MOST_POOL": 8}.items():
+    for name, value in {**SMALL, "MAX_POOL_SIZE": 8}.items():
         monkeypatch.setattr(certified, name, value)
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def test_problems_of_a_query_may_be_at_different_stages(monkeypatch):
 @pytest.mark.parametrize("length", [1e-6, 1e-3, 1.0, 1e3])
 def test_short_queries_and_weights_near_one(length, monkeypatch):
     """1 − λ and what is left of a difference keep their digits."""
-    monkeypatch.setattr(certified, "POOL", (32, 32))
+    monkeypatch.setattr(certified, "POOL_SIZE_RANGE", (32, 32))
     rng = np.random.default_rng(1)
     for d in (1, 2, 12):
         rows = unit(rng.standard_normal((3000, d)) + 0.3).astype(np.float32)
@@ -207,24 +207,24 @@ def test_no_gain_is_above_its_bound(name):
         relevance, error, n = rng.standard_normal(80), 1e-3, 80
         picks, chosen = np.arange(6), np.zeros((6, n))
         exact, bound = np.empty(n), np.empty(n)
-        steps.nothing_chosen(kind, gram.squares, exact)
+        steps.init_state(kind, gram.squares, exact)
         bound[:] = exact
         coefficients = np.empty((6, 6))
         for t in range(6):
-            given = (kind, gram.columns, gram.rows, gram.made, gram.squares)
-            steps.fold(*given, picks, t, exact, exact, floor, chosen, coefficients)
+            given = (kind, gram.columns, gram.rows, gram.filled, gram.squares)
+            steps.fold_pick(*given, picks, t, exact, exact, floor, chosen, coefficients)
         points = gram.columns[:, :6]
         if kind not in (steps.NEAREST, steps.SUM):
             points = np.empty((12, 6))
-            steps.orthonormal(gram.columns, picks, 6, floor, points)
+            steps.orthonormalise_picks(gram.columns, picks, 6, floor, points)
         inner = points.T @ gram.columns + error * rng.choice([-1.0, 1.0], size=(6, n))
-        steps.fold_bound(kind, inner, error, bound)
+        steps.fold_state_bound(kind, inner, error, bound)
         a, b, scratch, nothing = np.empty(n), np.empty(n), np.empty((2, n)), np.empty(n)
-        steps.begin(kind, gram.squares, relevance, 7, a, nothing)
-        steps.gains(kind, exact, gram.squares, floor, a, b, scratch)
+        steps.init_gains(kind, gram.squares, relevance, 7, a, nothing)
+        steps.update_gains(kind, exact, gram.squares, floor, a, b, scratch)
         for weight in (0.0, 0.3, 1.0):
             off = relevance + error * rng.choice([-1.0, 1.0], size=n)
-            upper = steps.upper_bounds(kind, off, error, bound, gram.squares, 7, weight, floor)
+            upper = steps.compute_upper_bounds(kind, off, error, bound, gram.squares, 7, weight, floor)
             above = upper - (weight * a + (1 - weight) * b)
             assert (above >= 0).all() and above.min() < 0.1, above.min()
 
@@ -238,11 +238,11 @@ def test_short_residuals_are_at_right_angles_to_the_chosen(noise):
     gram, chosen, floor = Gram(torch.tensor(rows)), np.arange(10), 1e-14
     points, along, state = np.empty((20, 10)), np.zeros((10, 10)), gram.squares.copy()
     coefficients = np.empty((10, 10))
-    steps.orthonormal(gram.columns, chosen, 10, floor, points)
+    steps.orthonormalise_picks(gram.columns, chosen, 10, floor, points)
     assert np.abs(points.T @ points - np.eye(10)).max() < 1e-14
     for t in range(10):
-        given = (steps.LOG_RESIDUAL, gram.columns, gram.rows, gram.made, gram.squares)
-        steps.fold(*given, chosen, t, state, state, floor, along, coefficients)
+        given = (steps.LOG_RESIDUAL, gram.columns, gram.rows, gram.filled, gram.squares)
+        steps.fold_pick(*given, chosen, t, state, state, floor, along, coefficients)
     assert np.abs(along - points.T @ rows.T).max() < 1e-9
 
 
@@ -257,7 +257,7 @@ def test_dpp_puts_what_adds_nothing_last_though_every_relevance_is_negative():
 def test_a_pick_that_is_noise_with_more_picks_before_it_bounds_nothing(monkeypatch):
     """The third row is new beside the second alone, and noise beside the first two; 300 more lie just under a bound
     that would take it for new."""
-    monkeypatch.setattr(certified, "FEW", 0)
+    monkeypatch.setattr(certified, "SINGLE_POOL_SIZE", 0)
     axes, rng, weight = np.eye(16), np.random.default_rng(0), 0.99
     query = axes[0] + 0.9 * axes[1] + 0.1 * axes[2] + 0.1 * axes[3]
     rows = [axes[0], axes[1], axes[1] + 9e-6 * (axes[0] + 0.1 * axes[2]), axes[2]]
@@ -268,7 +268,7 @@ def test_a_pick_that_is_noise_with_more_picks_before_it_bounds_nothing(monkeypat
         rows.append(along * axes[1] + across * (cosine * axes[3] + np.r_[np.zeros(4), math.sqrt(1 - cosine**2) * rest]))
     vectors, point = torch.tensor(np.array(rows)).float(), torch.tensor(query[None]).float()
     answers = [
-        certified.greedy(
+        certified.select_greedily(
             Candidates(vectors, point @ vectors.T, point, matrix), 4,
             steps.ROOT_RESIDUAL, [weight], window, 1e-12,
         )[0].index.tolist()

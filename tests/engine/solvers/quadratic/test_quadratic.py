@@ -11,7 +11,7 @@ import engine
 from engine.candidates import Candidates
 from engine.decoder import decode_grid
 from engine.matrix import Matrix
-from engine.solvers.greedy.certified import greedy
+from engine.solvers.greedy.certified import select_greedily
 from engine.solvers.greedy.steps import SUM
 from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
@@ -101,8 +101,8 @@ def test_polish_leaves_no_swap_and_no_loss(name, family):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch, by_passes):
     """With one candidate beside the set, rivals are found by the certificate's pass alone."""
-    monkeypatch.setattr("engine.solvers.quadratic.solve.NARROWEST", 1)
-    monkeypatch.setattr("engine.solvers.quadratic.solve.JOINING", 3)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.MIN_SHORTLIST_SIZE", 1)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.MAX_JOINING", 3)
     rounds = 0
     for family in FAMILIES:
         for seed in range(8):
@@ -119,7 +119,7 @@ def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch, by
 
 @each_name
 def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypatch, by_passes):
-    for what, value in (("NARROWEST", 1), ("JOINING", 1), ("ROUNDS", 1)):
+    for what, value in (("MIN_SHORTLIST_SIZE", 1), ("MAX_JOINING", 1), ("MAX_ROUNDS", 1)):
         monkeypatch.setattr(f"engine.solvers.quadratic.solve.{what}", value)
     proven, improvable = [], 0
     for family in FAMILIES:
@@ -150,7 +150,7 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
 
             plain = answers()
             with monkeypatch.context() as patch:
-                for size, value in {"MANY": 1000, "FEW": 0, "SUM_POOL": 20}.items():
+                for size, value in {"GRAM_MIN_PROBLEMS": 1000, "SINGLE_POOL_SIZE": 0, "SUM_POOL_SIZE": 20}.items():
                     patch.setattr(f"engine.solvers.greedy.certified.{size}", value)
                 for dense, pooled in zip(plain, answers(), strict=True):
                     assert torch.equal(dense.index, pooled.index) and torch.equal(dense.gain, pooled.gain)
@@ -158,9 +158,9 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
 
 def test_pools_spare_passes(monkeypatch):
     rows, query = problem("clustered", 3, n=6000, d=32, batch=1)
-    monkeypatch.setattr("engine.solvers.greedy.certified.SUM_POOL", 200)
+    monkeypatch.setattr("engine.solvers.greedy.certified.SUM_POOL_SIZE", 200)
     c = Candidates(*[torch.tensor(x) for x in (rows, query @ rows.T, query)], Matrix(torch.tensor(rows)))
-    info = greedy(c, 50, SUM, [0.8])[0].info[0]
+    info = select_greedily(c, 50, SUM, [0.8])[0].info[0]
     assert 0 < info["passes"] < 20 and info["pool"] < 700
 
 
@@ -228,7 +228,7 @@ def test_duplicates_do_not_crowd_out_the_rest():
 
 
 def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
-    monkeypatch.setattr("engine.solvers.quadratic.solve.LARGEST", 4)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.MAX_POLISHED_SIZE", 4)
     rows, queries = problem("clustered", 1, n=40, d=8)
     for name in NAMES:
         answer = engine.select(name, rows, queries, k=5)
@@ -237,8 +237,8 @@ def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
 
 
 def test_work_is_capped_and_said(monkeypatch):
-    monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
-    monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.max_swaps", lambda k: 1)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.max_swaps", lambda k: 1)
     for module in ("sets", "frank_wolfe", "solve"):
         monkeypatch.setattr(f"engine.solvers.quadratic.{module}.STEPS", 1)
     for rows in (2048, 0):
