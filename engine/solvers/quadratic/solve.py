@@ -31,9 +31,9 @@ LARGEST = 2048
 NARROWEST = 128
 """The shortlist holds at least so many candidates beside the set, and as many as the set has."""
 ROUNDS = 12
-"""How often a problem may need a further pass."""
+"""Largest number of passes for one problem."""
 JOINING = 256
-"""How many candidates join a shortlist at a time, at most."""
+"""Largest number of candidates added to a shortlist in one pass."""
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def _rivals(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float, 
 
 
 def _best_swaps(p: Quadratic, at: Tensor, ids: Tensor, h: Tensor, members: Tensor, stays: Tensor) -> Tensor:
-    """What each candidate of `ids` would gain in the best member's place, in the vectors' precision."""
+    """Compute the gain of swapping each candidate of `ids` for its best member, in the vectors' precision."""
     c = p.c
     stays = -stays.unsqueeze(1)
     if c.shared and 2 * len(ids) > c.count:
@@ -328,5 +328,5 @@ def _new_kinds(alike: Tensor, ids: Tensor, gain: Tensor, search: _Search) -> tup
 
 
 def most_swaps(k: int) -> int:
-    """How many swaps a set of k may take."""
+    """Return the largest number of swaps for a set of k."""
     return 200 + 20 * k
