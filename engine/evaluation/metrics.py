@@ -130,6 +130,10 @@ def _ndcg(sets: RetrievedSets) -> np.ndarray:
     return _discounted(sets.grades) / np.where(ideal > 0, ideal, np.nan)
 
 
+def _reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
+    return np.where(sets.hits.any(1), 1 / (sets.hits.argmax(1) + 1), 0.0)
+
+
 def read_within(sets: RetrievedSets, budget: int) -> np.ndarray:
     """(B, k) whether each returned document is read by who takes so many words, best document first.
 
@@ -176,13 +180,7 @@ METRICS: dict[str, Metric] = {
         Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", "qrels", lambda f: f.hits.sum(1) / f.relevant),
         Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.relevant),
         Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _ndcg),
-        Metric(
-            "mrr",
-            "MRR",
-            "1 / rank of the first relevant, 0 if none in the top-k",
-            "qrels",
-            lambda f: np.where(f.hits.any(1), 1 / (f.hits.argmax(1) + 1), 0.0),
-        ),
+        Metric("mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", "qrels", _reciprocal_rank),
         Metric(
             "budget_recall",
             f"Recall in {BUDGET} words",
