@@ -16,7 +16,7 @@ from engine.reach import Reach
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
-from engine.views.decision import relevances, similarities
+from engine.views.decision import relevances, similarities, trust
 from engine.wording import visible
 
 FINE, COARSE = 1000, 100
@@ -199,5 +199,5 @@ def packed(
 
 
 def packed_ranking(space: Space, query: torch.Tensor, ranking: Ranking, **more: Any) -> dict[str, Any]:
-    """The same of one ranking of one query."""
-    return packed(space, query, ranking.index.cpu().numpy(), **more)
+    """The same of one ranking of one query, and what that says of itself."""
+    return packed(space, query, ranking.index.cpu().numpy(), **more) | {"trust": trust(ranking.info[0])}
