@@ -33,7 +33,7 @@ ROUNDS = 8
 MOST_NUMBERS = 1 << 25
 """How many numbers of vectors come back in one round trip at most (128 MiB): more questions make several."""
 PROVEN, ENGINE, POOL = "proven", "engine", "pool"
-"""What an answer is certain of: the whole corpus; that, as far as an index found what there is; its candidates."""
+"""Scopes of an answer: proven for the whole corpus, for what an index finds of it, for its candidates only."""
 HOPELESS = 1000
 """A question above whose limit so many documents at hand are is not asked: the answer stays open; a proof asks it."""
 SLACK = 1e-12
@@ -151,7 +151,7 @@ class PartialAnswer:
         return [q for q in left if not q.picks <= lost]
 
     def above(self, question: LinearQuestion) -> int:
-        """How many documents at hand lie above the limit: an engine would return those first."""
+        """Count the fetched documents above the limit, which an engine would return first."""
         return int((self.matrix.vectors.numpy() @ question.point.astype(np.float32) > question.limit).sum())
 
     @property
@@ -196,7 +196,7 @@ class PartialAnswer:
         return min(float(cut.min()), longest * length) + SLACK * longest * length
 
     def certainty(self, decoder: Decoder, snapshots: bool, prove: bool) -> dict[str, Any]:
-        """What the answer says of itself: see `Reach.decode_grid`."""
+        """Return the answer's scope and its evidence, as documented in `Reach.decode_grid`."""
         returned = len(self.ranking.rows())
         scope, left = POOL, returned
         if decoder.depth is None and (self.questions is not None or self.whole):

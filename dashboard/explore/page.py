@@ -27,7 +27,6 @@ from engine.evaluation.paired import describe_guarantee
 from engine.params import Param, Real, values_of
 from engine.stages import methods
 from engine.views import slider
-from engine.views.sets import trust
 
 KEY, SERIAL, RELEASED = "explore.tiles", "explore.serial", "explore.released"
 """Session keys: the component of the tiles, the number of the last settings that it reported, and whether this run
@@ -229,16 +228,13 @@ def _tile(
                 "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
             }
         )
-    notes = [
-        describe_guarantee(stage.as_json()),
-        decoders.describe_scorers(result.decoder),
-        trust(result.ranking.info[0]),
-    ]
+    now = slider.packed_ranking(loaded.space, question.vector, result.ranking, **more)
+    notes = [describe_guarantee(stage.as_json()), decoders.describe_scorers(result.decoder), now["trust"]]
     return {
         "key": key,
         **look_of(result.name, result.title),
         "note": " · ".join(filter(None, notes)),
-        "now": slider.packed_ranking(loaded.space, question.vector, result.ranking, **more),
+        "now": now,
         "sliders": sliders,
     }
 

@@ -59,7 +59,7 @@ def first_scorer() -> Scorer:
 
 
 def baseline(depth: int | None) -> Decoder:
-    """What all decoders are compared with: the first selector behind the first scorer, at their defaults."""
+    """Return the baseline of all comparisons: the first selector and the first scorer at their defaults."""
     return Decoder(next(iter(methods("selector").values())).cls(), first_scorer(), depth=depth)
 
 

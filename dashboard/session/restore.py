@@ -77,7 +77,7 @@ def read(params: Mapping[str, str]) -> Reading:
 
 
 def fits(shown: State, loaded: Loaded) -> bool:
-    """Whether a state was made on this corpus as far as names or fingerprints say."""
+    """Return True if the state names no corpus, or one whose name or fingerprint matches."""
     if shown.source is None or (shown.digest and loaded.space.corpus.digest.startswith(shown.digest)):
         return True
     return Path(shown.source.path).name == Path(loaded.source.path).name

@@ -234,20 +234,20 @@ def _cards(
                 else decode(each, loaded.space, vectors, k=sweep.k)
                 for each in (system, sweep.baseline)
             ]
+        corpus = loaded.space.corpus
         sets: list[list[list[int]]] = [ranking.index.tolist() for ranking in rankings]
         for row in rows:
             own, other = (each[position[row.query]] for each in sets)
             for name, mine, theirs in ((names[0], own, other), (names[1], other, own)):
-                only = [_title(loaded, document) for document in mine if document >= 0 and document not in theirs]
+                only = [
+                    escape(visible(corpus.titles[document] or corpus.ids[document]), 40)
+                    for document in mine
+                    if document >= 0 and document not in theirs
+                ]
                 more = f" and {len(only) - MOST_TITLES} more" if len(only) > MOST_TITLES else ""
                 if only:
                     lines[row.query].append(f"Only {escape(name)}: {', '.join(only[:MOST_TITLES])}{more}")
     return {query: "<br>".join(parts) for query, parts in lines.items()}
-
-
-def _title(loaded: Loaded, row: int) -> str:
-    corpus = loaded.space.corpus
-    return escape(visible(corpus.titles[row] or corpus.ids[row]), 40)
 
 
 def _kinds(

@@ -27,8 +27,8 @@ from engine.space import Elsewhere, Space, here
 from engine.stages import make, spec_of
 from engine.stages import methods as registered
 from engine.values import Corpus, Dataset, Qrels, Queries
+from engine.views.decision import trust
 from engine.views.methods import method_columns, method_table
-from engine.views.sets import trust
 
 SECONDS = 0.5
 """What timing an answer may take."""

@@ -136,6 +136,10 @@ def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
     return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
 
+def _compute_reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
+    return np.where(sets.hits.any(1), 1 / (sets.hits.argmax(1) + 1), 0.0)
+
+
 def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
     """Return the (B, k) mask of documents that fit into `budget` words, read from the best one on.
 
@@ -184,11 +188,7 @@ METRICS: dict[str, Metric] = {
         Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.n_relevant),
         Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _compute_ndcg),
         Metric(
-            "mrr",
-            "MRR",
-            "1 / rank of the first relevant, 0 if none in the top-k",
-            "qrels",
-            lambda f: np.where(f.hits.any(1), 1 / (f.hits.argmax(1) + 1), 0.0),
+            "mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", "qrels", _compute_reciprocal_rank
         ),
         Metric(
             "budget_recall",

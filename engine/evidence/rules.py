@@ -388,16 +388,16 @@ def _needed(
 
 def _told(effects: Sequence[Effect]) -> str:
     """The effects in one sentence, of many the first ones, and which way all of them point."""
-    named = [f"{e.name} {decimal(e.value)}{_ends(e.low, e.high)}" for e in effects[:MOST_NAMED]]
+    named = [
+        f"{e.name} {decimal(e.value)}"
+        + ("" if e.low is None or e.high is None else f" [{decimal(e.low)}, {decimal(e.high)}]")
+        for e in effects[:MOST_NAMED]
+    ]
     if len(effects) <= MOST_NAMED:
         return "; ".join(named) + "."
     ways = {"as claimed": 1, "against it": -1, "neither": 0, "open": None}
     counts = [f"{n} {way}" for way, sign in ways.items() if (n := sum(e.sign == sign for e in effects))]
     return f"{'; '.join(named)}; and {len(effects) - MOST_NAMED} more: of all {len(effects)}, {', '.join(counts)}."
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{decimal(low)}, {decimal(high)}]"
 
 
 def _partial(a: np.ndarray, b: np.ndarray, given: np.ndarray | None = None) -> float:

@@ -317,14 +317,12 @@ def _kept(key: str) -> Report | None:
 
 
 def _row(row: Mapping[str, Any]) -> JudgedClaim:
-    effects = tuple(_effect(effect) for effect in row["effects"])
+    effects = []
+    for effect in row["effects"]:
+        curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
+        effects.append(Effect(**effect | {"curves": tuple(curves)}))
     words = {name: row[name] for name in ("why", "needed", "open")}
-    ruling = Ruling(verdict=Finding(row["verdict"]), effects=effects, **words)
+    ruling = Ruling(verdict=Finding(row["verdict"]), effects=tuple(effects), **words)
     return JudgedClaim(
         claim=CLAIMS[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
     )
-
-
-def _effect(numbers: Mapping[str, Any]) -> Effect:
-    curves = (c | {"points": tuple(map(tuple, c["points"]))} for c in numbers.get("curves", ()))
-    return Effect(**{**numbers, "curves": tuple(EffectCurve(**curve) for curve in curves)})

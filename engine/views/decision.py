@@ -1,7 +1,8 @@
 """The relevance that a selector saw, and why a document is in its set or out of it, in numbers to be checked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,10 @@ from engine.progress import counted
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking, replace_surrogates
+from engine.wording import power
+
+LEAST = 1e-16
+"""Finest bound in float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,3 +263,62 @@ def places(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
 def _exact(space: Space, query: Tensor) -> Tensor:
     """The query as decoders see it, in float64."""
     return query.to(space.device, space.vectors.dtype).double()
+
+
+def trust(info: Mapping[str, Any]) -> str:
+    """What a ranking says of itself, in words: how it was reached, and what it is certain of."""
+    scope = _scope(info) if "scope" in info else []
+    parts = list(scope)
+    pool, of = info.get("pool"), info.get("candidates")
+    if "support" in info:
+        parts += _weights_trust(info, bool(scope))
+    elif info.get("certified") and not scope:
+        parts.append("Exact" if not pool or pool == of else f"Exact (proved from {counted(pool, 'candidate')})")
+    elif info.get("whole") is False and not scope:
+        parts.append(f"Only the {pool:,} most relevant were considered")
+    if info.get("past_rank") is not None:
+        parts.append(f"From rank {info['past_rank'] + 1} on by relevance alone: nothing left adds diversity")
+    if "swaps" in info:
+        swaps = counted(info["swaps"], "swap")
+        parts.append(f"Locally optimal after {swaps}" if info.get("swap_optimal") else f"{swaps}, not all were tried")
+    elif info.get("iterations") and "support" not in info:
+        parts.append(counted(info["iterations"], "step"))
+    return " · ".join(parts)
+
+
+def _scope(info: Mapping[str, Any]) -> list[str]:
+    """Of which documents an answer is the answer, where that need not be the whole corpus."""
+    if "depth" in info:
+        return [f"Of the {counted(info['depth'], 'most relevant document', 'most relevant documents')} only"]
+    every, seen = f"{info['documents']:,}", counted(info["rows"], "document")
+    if info["scope"] == "proven":
+        if "swaps" in info:
+            return [f"Proven: no swap with any of the {every} documents improves it"]
+        return [f"Proven for all {every} documents, from {info['rows']:,}"]
+    if info["scope"] == "engine":
+        recall = info.get("recall")
+        known = "how much it finds is not measured"
+        if recall is not None:
+            known = f"it finds {recall[0]:.0%} of what queries ask for, {recall[1]:.0%} of what a proof asks"
+        return [f"Unproven: the engine's index found nothing better among {every} documents; {known}"]
+    returned = len(info["ids"])
+    if returned - info["open"] > 0:
+        return [
+            f"{returned - info['open']} of {returned} picks proven for all {every} documents, the rest of {seen} only"
+        ]
+    return [f"Unproven: of the {seen} that came back, of {every}"]
+
+
+def _weights_trust(info: Mapping[str, Any], scoped: bool) -> list[str]:
+    """What weights that rebuild the query rest on; scoped: of which documents is said already."""
+    residual = f"KKT residual {power(max(info['residual'], LEAST))}"
+    exact = "Solved" if scoped else "Exact ✓"
+    if info.get("certified"):
+        parts = [f"{exact} ({residual})" if info["support"] else exact]
+    else:
+        after = f" after {counted(info['iterations'], 'step')}" if "iterations" in info else ""
+        parts = [f"Approximate: {residual}{after}"]
+    if info["tied"]:
+        others = sum(map(len, info["tied"].values()))
+        parts.append(f"{counted(others, 'exact duplicate')} could take their place")
+    return [*parts, *info["messages"]]

@@ -16,6 +16,7 @@ from engine.reach import Reach
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
+from engine.views.decision import relevances, similarities, trust
 from engine.wording import visible
 
 FINE, COARSE = 1000, 100
@@ -163,7 +164,6 @@ def slider_answers(
     return {"rankings": np.vstack(rankings), "start": lines.start, "ends": ends, "apart": numbered, "why": ""}
 
 
-@without_autocast
 def packed(
     space: Space, query: torch.Tensor, rankings: np.ndarray, relevant: Collection[str] = (), scores: Any = None
 ) -> dict[str, Any]:
@@ -183,15 +183,13 @@ def packed(
     _, at = np.unique(meet[0] * (len(rows) + 1) + meet[1], return_index=True)
     one, other = meet[:, np.sort(at)]
     documents, corpus = rows.tolist(), space.corpus
-    vectors = space.vectors[torch.as_tensor(documents, dtype=torch.int64, device=space.device)].double()
-    cosines = (vectors @ vectors.T).cpu().numpy()[one, other]
-    relevance = (vectors * query.to(space.device, space.vectors.dtype).double()).sum(1).tolist()
+    cosines = similarities(space, documents)[one, other]
     own = None if scores is None else [None if s != s else round(s, 6) for s in scores[rows].tolist()]
     names = [corpus.titles[row] or corpus.texts[row] or corpus.ids[row] for row in documents]
     return {
         "rows": documents,
         "names": [visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME] for name in names],
-        "relevance": [round(value, 6) for value in relevance],
+        "relevance": [round(value, 6) for value in relevances(space, query, documents)],
         "scores": own,
         "right": [i for i, row in enumerate(documents) if corpus.ids[row] in relevant],
         "near": np.floor(cosines * PRECISION).astype(int).tolist(),
@@ -201,5 +199,5 @@ def packed(
 
 
 def packed_ranking(space: Space, query: torch.Tensor, ranking: Ranking, **more: Any) -> dict[str, Any]:
-    """The same of one ranking of one query."""
-    return packed(space, query, ranking.index.cpu().numpy(), **more)
+    """The same of one ranking of one query, and what that says of itself."""
+    return packed(space, query, ranking.index.cpu().numpy(), **more) | {"trust": trust(ranking.info[0])}

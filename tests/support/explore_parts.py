@@ -50,7 +50,7 @@ def question_of(loaded, k=6, depth=None, judged=True):
 
 
 def answers_of(loaded, asked, names=("top_k", "mmr"), **params):
-    """What each selector answers; params: by their names."""
+    """Decode with each selector; params: their parameters, by name."""
     query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
     answers = {}
     for name in names:

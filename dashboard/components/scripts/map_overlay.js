@@ -11,6 +11,7 @@ const LINE = 17; // pixels between two labels
 const EDGE = 6;
 const GUTTER = 190; // pixels at each side for the columns of labels
 const LONGEST_LABEL = 22; // characters
+const GAP = 3; // pixels between a label and its leader
 const REACH = 10; // pixels around a pin in which the mouse is on it
 const STYLE = `
 .frontier-box { position: relative; }
@@ -252,7 +253,7 @@ export class MapOverlay {
       const group = element(layers.pins, "g", { class: "document", "data-row": pin.row });
       const colour = pin.sets.length ? this.colourOf(pin.sets[0]) : this.ink;
       if (wide && pin.ly !== undefined)
-        element(group, "path", { class: "leader", stroke: colour, d: `M${pin.lx + (pin.right ? -3 : 3)},${pin.ly}L${pin.x},${pin.y}` });
+        element(group, "path", { class: "leader", stroke: colour, d: `M${pin.lx},${pin.ly}L${pin.x},${pin.y}` });
       const shape = element(group, "g", { class: "pin" });
       const core = relevant ? this.ink : this.ground;
       element(shape, "circle", { cx: pin.x, cy: pin.y, r: pin.sets.length ? 5 : 3.5, fill: core, stroke: this.ground });
@@ -271,7 +272,7 @@ export class MapOverlay {
   drawLabel(group, pin, wide, relevant, taken) {
     const words = (relevant ? " ✓" : "") + (wide ? ` ${cut(pin.name, this.data.prefix)}` : "");
     const width = this.widthOf(words) + 11 * pin.sets.length;
-    const [x, y] = wide ? [pin.lx, pin.ly + 4] : [pin.x + 9, pin.y + 4];
+    const [x, y] = wide ? [pin.lx + (pin.right ? GAP : -GAP), pin.ly + 4] : [pin.x + 9, pin.y + 4];
     const start = wide && !pin.right ? x - width : x;
     const box = [start, y - 11, start + width, y + 4];
     if (!wide && this.covered(box, taken)) return;
@@ -300,10 +301,9 @@ export class MapOverlay {
     const labels = order.map((pin) => this.widthOf(cut(pin.name, this.data.prefix)) + 11 * pin.sets.length + 26);
     const longest = (from, to) => Math.max(0, ...labels.slice(from, to));
     order.forEach((pin, i) => (pin.right = i >= half));
-    // The text of a column ends where its leaders begin.
     const columns = [
-      [order.slice(0, half), x + EDGE + longest(0, half)],
-      [order.slice(half), x + w - EDGE - longest(half)],
+      [order.slice(0, half), x + EDGE + longest(0, half) + GAP],
+      [order.slice(half), x + w - EDGE - longest(half) - GAP],
     ];
     for (const [pins, at] of columns) stack(pins, y + EDGE, y + h - EDGE, at);
   }

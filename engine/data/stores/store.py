@@ -20,7 +20,7 @@ Where = Mapping[str, Collection[str]]
 """Column → the values that a document may have there; all columns must fit."""
 CHANGED = "changed while asked"
 NOTE_KEY = "frontier"
-"""Of what `frontier store load` notes beside documents: their encoder, the digest of what is loaded, whether all is."""
+"""Key of the note that `frontier store load` leaves: encoder, digest of the documents, whether all are loaded."""
 
 
 def where_text(where: Where | None) -> str:
@@ -255,7 +255,7 @@ class VectorStore(ABC):
 
 
 def note_in(comment: str | None) -> dict[str, Any]:
-    """What was noted in a comment; nothing where it is somebody else's."""
+    """Parse Frontier's note from a comment; empty for a comment of another program."""
     try:
         noted = json.loads(comment or "{}")
     except ValueError:

@@ -451,7 +451,9 @@ def choose_value(
     at = int(np.searchsorted(differs, choice.best))
     low = edges[differs[at - 1] + 1] if at else edges[0]
     high = edges[differs[at]] if at < len(differs) else edges[-1]
-    value = _short(float(low), float(high))
+    # The number of fewest digits in the middle half of the interval.
+    middle, room = float(low + high) / 2, float(high - low) / 4
+    value = next((v for digits in range(1, 17) if abs((v := round(middle, digits)) - middle) <= room), middle)
     at_places = steps.evaluate_at(curve.band_positions)
     # One seed, so every metric sees the same queries; the baseline's column comes first.
     columns = {m: np.column_stack([base.values[m][common], at_places[m]]) for m in metrics}
@@ -473,12 +475,6 @@ def choose_value(
             "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
         },
     )
-
-
-def _short(low: float, high: float) -> float:
-    """The number of fewest digits in the middle half of an interval."""
-    middle, room = (low + high) / 2, (high - low) / 4
-    return next((v for digits in range(1, 17) if abs((v := round(middle, digits)) - middle) <= room), middle)
 
 
 def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], resamples: int, seed: int) -> Gap:

@@ -31,9 +31,9 @@ MAX_POLISHED_SIZE = 2048
 MIN_SHORTLIST_SIZE = 128
 """The shortlist holds at least so many candidates beside the set, and as many as the set has."""
 MAX_ROUNDS = 12
-"""How often a problem may need a further pass."""
+"""Largest number of passes for one problem."""
 MAX_JOINING = 256
-"""How many candidates join a shortlist at a time, at most."""
+"""Largest number of candidates added to a shortlist in one pass."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def _find_rivals(
 def _compute_best_swaps(
     goal: Quadratic, query_id: Tensor, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor
 ) -> Tensor:
-    """Compute what each rival would gain in the best member's place, in the vectors' precision."""
+    """Compute the gain of swapping each rival for its best member, in the vectors' precision."""
     c = goal.c
     stays = -stays.unsqueeze(1)
     if c.shared and 2 * len(rival_ids) > c.count:
@@ -386,5 +386,5 @@ def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, searc
 
 
 def max_swaps(k: int) -> int:
-    """Return the number of swaps a set of k may take."""
+    """Return the largest number of swaps for a set of k."""
     return 200 + 20 * k

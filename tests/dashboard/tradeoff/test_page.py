@@ -136,7 +136,7 @@ def test_without_a_click_the_best_within_the_budget_is_open_and_can_be_taken_alo
     app = measured()
     assert next(t["name"] for t in figure(app)["data"] if t.get("error_x")) == "selected"
     assert 'select=engine.make("vrsd")' in app.code[0].value
-    pages.press(app, "tradeoff.use")
+    app.button(key="tradeoff.use").click().run()  # the page that it leads to is not there
     assert app.session_state["decoders"] == FEW
 
 

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from filelock import lock_descriptor
 
 from engine.data import cache, inventory
 from engine.errors import FrontierError
@@ -184,7 +185,7 @@ def test_remains_go_with_the_next_write_once_they_are_an_hour_old(home):
     for name in (ended, other, held):
         os.utime(home / name, (0, time.time() - HOUR - 1))
     with open(home / held, "rb") as writer:
-        cache._hold(writer)
+        lock_descriptor(writer.fileno(), blocking=False)
         cache.write(home / "settings", b"x")
     assert {path.name for path in home.iterdir()} == {"settings", fresh, other, held}, "the third is another program's"
 

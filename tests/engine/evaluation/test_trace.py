@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.views.sets import trust
+from engine.views.decision import trust
 from support.instances import problem
 from support.rankings import queries_of, space_of
 

@@ -262,7 +262,7 @@ MODES = ("full", "chosen")
 
 
 @pytest.fixture(scope="module")
-def asked():
+def instance():
     space = random_space(N, 5)
     return space, queries_near(space, 1)[0][0]
 
@@ -276,28 +276,28 @@ def expected(session, query, succeeds):
 
     succeeds(i): the chance that i is said to succeed.
     """
-    asked, p = session.resolve_query(query), orag.probabilities(session, query)
+    resolved, p = session.resolve_query(query), orag.probabilities(session, query)
     mean, second = np.zeros(len(p)), 0.0
     for item in range(len(p)):
-        draw = Draw(asked, 1, (item,), p, (float(p[item]),), item)
+        draw = Draw(resolved, 1, (item,), p, (float(p[item]),), item)
         for y, chance in ((1, succeeds(item)), (0, 1 - succeeds(item))):
             c = gradient(orag.outcome(session, draw, y), len(p))
             mean += p[item] * chance * c
             second += p[item] * chance * float(c @ c)
-    return mean, second * float(asked.exact @ asked.exact)
+    return mean, second * float(resolved.exact @ resolved.exact)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_mean_step_is_the_gradient(asked, mode):
+def test_the_mean_step_is_the_gradient(instance, mode):
     """Lemma 3.1 and appendix B.2, against the cross-entropy's derivative by finite differences."""
-    session = begun(asked[0], mode)
+    session = begun(instance[0], mode)
     for right in range(N):
-        mean, _ = expected(session, asked[1], lambda i, right=right: float(i == right))
-        p = orag.probabilities(session, asked[1])
+        mean, _ = expected(session, instance[1], lambda i, right=right: float(i == right))
+        p = orag.probabilities(session, instance[1])
         assert np.allclose(mean, p - np.eye(N)[right], atol=1e-14)
 
         # τ ∂l/∂θ_j = (p_j − 1{j = right}) q: the rate absorbs the 1/τ.
-        z = session.scores(asked[1]) / session.temperature
+        z = session.scores(instance[1]) / session.temperature
         loss = lambda z, right=right: math.log(np.exp(z - z.max()).sum()) - (z - z.max())[right]  # noqa: E731
         step = 1e-6
         slopes = [(loss(z + step * row) - loss(z - step * row)) / (2 * step) for row in np.eye(N)]
@@ -305,14 +305,14 @@ def test_the_mean_step_is_the_gradient(asked, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_with_several_right_ones_each_is_pulled_whole_or_its_share(asked, mode):
-    session, right = begun(asked[0], mode), {1, 4, 6}
-    p = orag.probabilities(session, asked[1])
+def test_with_several_right_ones_each_is_pulled_whole_or_its_share(instance, mode):
+    session, right = begun(instance[0], mode), {1, 4, 6}
+    p = orag.probabilities(session, instance[1])
     member = np.isin(np.arange(N), list(right)).astype(float)
-    mean, _ = expected(session, asked[1], lambda i: float(i in right))
+    mean, _ = expected(session, instance[1], lambda i: float(i in right))
     assert np.allclose(mean, p - member, atol=1e-14)
 
-    query = session.resolve_query(asked[1])
+    query = session.resolve_query(instance[1])
     shared = np.zeros(N)
     for item in range(N):
         draw = Draw(query, 1, (item,), p, (float(p[item]),), item)
@@ -323,20 +323,20 @@ def test_with_several_right_ones_each_is_pulled_whole_or_its_share(asked, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("flip", (0.1, 0.5))
-def test_flipped_feedback_shifts_the_mean_by_a_known_amount(asked, mode, flip):
-    session, right = begun(asked[0], mode), 3
-    mean, _ = expected(session, asked[1], lambda i: (1 - flip) * (i == right) + flip * (i != right))
-    p = orag.probabilities(session, asked[1])
+def test_flipped_feedback_shifts_the_mean_by_a_known_amount(instance, mode, flip):
+    session, right = begun(instance[0], mode), 3
+    mean, _ = expected(session, instance[1], lambda i: (1 - flip) * (i == right) + flip * (i != right))
+    p = orag.probabilities(session, instance[1])
     assert np.allclose(mean, p - (1 - 2 * flip) * np.eye(N)[right] - flip, atol=1e-14)
 
 
-def test_second_moments_and_which_estimator_is_steadier(asked):
+def test_second_moments_and_which_estimator_is_steadier(instance):
     """E|G|² of Theorem 5.1's proof, right and as printed; appendix B.2's is never larger."""
-    q2 = float(np.square(asked[1].astype(np.float64)).sum())
-    p = orag.probabilities(begun(asked[0]), asked[1])
+    q2 = float(np.square(instance[1].astype(np.float64)).sum())
+    p = orag.probabilities(begun(instance[0]), instance[1])
     for right in range(N):
-        full = expected(begun(asked[0], "full"), asked[1], lambda i, right=right: float(i == right))[1]
-        chosen = expected(begun(asked[0], "chosen"), asked[1], lambda i, right=right: float(i == right))[1]
+        full = expected(begun(instance[0], "full"), instance[1], lambda i, right=right: float(i == right))[1]
+        chosen = expected(begun(instance[0], "chosen"), instance[1], lambda i, right=right: float(i == right))[1]
         best = p[right]
         assert math.isclose(full, (np.square(p).sum() - 2 * best + 1 / best) * q2, rel_tol=1e-12)
         assert math.isclose(chosen, (1 / best - 1) * q2, rel_tol=1e-9)
@@ -346,7 +346,7 @@ def test_second_moments_and_which_estimator_is_steadier(asked):
         assert abs(printed * q2 - full) > 1e-3, "the printed middle line is not the second moment"
 
 
-def test_no_number_overflows(asked):
+def test_no_number_overflows(instance):
     """τ = 1e-3 and vectors of length 1e3: one document has all of the softmax, and nothing becomes NaN."""
     rng = np.random.default_rng(0)
     space = space_of((1e3 * rng.standard_normal((N, 5)) / np.sqrt(5)).astype(np.float32))
@@ -365,20 +365,20 @@ def test_no_number_overflows(asked):
             assert np.isfinite(session.exact).all() and np.isfinite(session.vectors).all()
 
 
-def test_feedback_on_a_list_is_never_divided_by_a_chance(asked):
-    session = begun(asked[0], ball=False)
+def test_feedback_on_a_list_is_never_divided_by_a_chance(instance):
+    session = begun(instance[0], ball=False)
     for up, coefficient in ((True, -1.0), (False, 1.0)):
-        event = orag.thumb(session, asked[1], 2, up, shown=range(5))
+        event = orag.thumb(session, instance[1], 2, up, shown=range(5))
         assert event.coefficients == (coefficient,) and event.propensity is None
         moved = orag.feed(session, event).row(2) - session.row(2)
         assert np.allclose(moved, -coefficient * session.preset.rate * event.query.exact, atol=1e-15)
-    event = orag.right_one(session, asked[1], range(5), 1)
-    z = session.scores(asked[1])[:5] / session.temperature
+    event = orag.right_one(session, instance[1], range(5), 1)
+    z = session.scores(instance[1])[:5] / session.temperature
     assert np.allclose(event.coefficients, np.exp(z) / np.exp(z).sum() - np.eye(5)[1]) and event.propensity is None
 
-    drawn = orag.thumb(session, asked[1], 2, True, propensity=0.05)
+    drawn = orag.thumb(session, instance[1], 2, True, propensity=0.05)
     assert drawn.coefficients == (1 - 1 / 0.05,) and drawn.propensity == 0.05
-    assert orag.thumb(session, asked[1], 2, False, propensity=0.05).coefficients == (1.0,)
+    assert orag.thumb(session, instance[1], 2, False, propensity=0.05).coefficients == (1.0,)
 
 
 @pytest.mark.parametrize("preset,falls", [("default", 0.02), ("careful", 0.01)])
@@ -408,20 +408,20 @@ def test_a_first_result_falls_after_as_many_thumbs_as_its_lead_takes():
     assert seen >= {1, 2, 3}, "some fall at once, some take several"
 
 
-def test_impossible_feedback_is_refused(asked):
-    session = begun(asked[0])
-    draw = orag.ask(session, asked[1])
+def test_impossible_feedback_is_refused(instance):
+    session = begun(instance[0])
+    draw = orag.ask(session, instance[1])
     for call, named in (
         (lambda: orag.outcome(session, draw, 2), "y must be 0 or 1"),
         (lambda: orag.outcome(session, draw, 1, relevant=0), "relevant must"),
-        (lambda: orag.thumb(session, asked[1], N), r"item must be .*\[0, 9\)"),
-        (lambda: orag.thumb(session, asked[1], "nobody"), "'nobody'"),
-        (lambda: orag.thumb(session, asked[1], 0, up=3), "up must"),
-        (lambda: orag.thumb(session, asked[1], 0, propensity=0.0), "propensity must"),
-        (lambda: orag.right_one(session, asked[1], [1, 2], 3), "shown must"),
-        (lambda: orag.right_one(session, asked[1], [1, 1, 3], 3), "shown must"),
-        (lambda: orag.full_information(session, asked[1], []), "right must"),
-        (lambda: orag.ask(session, asked[1], k=0), "k .*must"),
+        (lambda: orag.thumb(session, instance[1], N), r"item must be .*\[0, 9\)"),
+        (lambda: orag.thumb(session, instance[1], "nobody"), "'nobody'"),
+        (lambda: orag.thumb(session, instance[1], 0, up=3), "up must"),
+        (lambda: orag.thumb(session, instance[1], 0, propensity=0.0), "propensity must"),
+        (lambda: orag.right_one(session, instance[1], [1, 2], 3), "shown must"),
+        (lambda: orag.right_one(session, instance[1], [1, 1, 3], 3), "shown must"),
+        (lambda: orag.full_information(session, instance[1], []), "right must"),
+        (lambda: orag.ask(session, instance[1], k=0), "k .*must"),
     ):
         with pytest.raises(engine.ParamError, match=named):
             call()

@@ -316,7 +316,7 @@ def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
 
 
 def test_another_version_does_not_go_on_but_reads(data, file, monkeypatch):
-    monkeypatch.setattr("engine.training.train._versions", lambda: {"torch": "0"})
+    monkeypatch.setattr("engine.training.train.version", lambda package: "0")
     with pytest.raises(engine.DataError, match="versions"):
         engine.train("nnn", *data, checkpoint=file, **{**NNN, "epochs": 1})
     assert len(engine.load_trained(file, data[0]).history) == 2

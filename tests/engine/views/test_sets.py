@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import engine
-from engine.views.decision import places, reasons, why
+from engine.views.decision import places, reasons, trust, why
 from engine.views.redundancy import redundancy, similarities
-from engine.views.sets import DROPPED, NEW, NOWHERE, SAME, card, diff, merged, missed, trust, weight_lines
+from engine.views.sets import DROPPED, NEW, NOWHERE, SAME, card, diff, merged, missed, weight_lines
 
 
 @pytest.fixture

@@ -305,7 +305,7 @@ def decoders(points=8):
 
 
 def sent(reach, queries, qrels):
-    """What every worker of a sweep is sent beside its units, pickled."""
+    """Pickle the data that every worker of a sweep is sent beside its units."""
     vectors = embedded(reach, queries)
     data = digests_of(reach, vectors, qrels)
     facts = {"qrels": qrels, "aspects": None, "metrics": STORE_METRICS, "split": "", "data": data, "texts": ""}
