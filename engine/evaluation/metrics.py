@@ -20,7 +20,7 @@ from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, coverage, judgements
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
-from engine.space import Elsewhere, Space, here
+from engine.space import Elsewhere, Space, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 REDUNDANT = 0.9
@@ -294,7 +294,7 @@ def measure(
     0; a relevant document that is not in the corpus counts as not found. Alike for aspects and answers. Raises
     ParamError or DataError.
     """
-    k, space = SET_SIZE.check(k), here(space, ranking)
+    k, space = SET_SIZE.check(k), resolve_local_space(space, ranking)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     check_metrics(names)
     ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)

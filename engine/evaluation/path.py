@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, problem, without_autocast
+from engine.candidates import Candidates, select_problem, without_autocast
 from engine.decoder import (
     DEPTH,
     POOL,
@@ -17,9 +17,9 @@ from engine.decoder import (
     QueryLike,
     ScoredCandidates,
     check_dimension,
-    pooled,
-    searched,
+    resolve_search_inputs,
     select_from,
+    select_pool,
 )
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
@@ -117,14 +117,14 @@ def path(
     stage = stage_with_path(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
     parameter = _over(stage, interval)
-    matrix, points = searched(space, queries)
+    matrix, points = resolve_search_inputs(space, queries)
     rows = matrix.vectors
     check_dimension("queries", points, rows, "the vectors", "have")
     whole = Candidates(rows, products(rows, points), points, matrix)
-    c = pooled(whole, min(depth or len(rows), len(rows)))
+    c = select_pool(whole, min(depth or len(rows), len(rows)))
     found = stage.lambda_path(c, min(k, c.count), (parameter.low, parameter.high))
     return [
-        Path(selector=stage, k=k, parameter=parameter, candidates=problem(c, b), lines=lines)
+        Path(selector=stage, k=k, parameter=parameter, candidates=select_problem(c, b), lines=lines)
         for b, lines in enumerate(found)
     ]
 
@@ -190,7 +190,7 @@ def path_of(
     rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """
     lowest, pool = LOWEST.check(lowest), POOL.check(pool)
-    matrix, points = searched(space, query)
+    matrix, points = resolve_search_inputs(space, query)
     if len(points) != 1:
         raise ParamError(f"query must be one query; got {len(points)}")
     if points.shape[1] != matrix.vectors.shape[1]:

@@ -153,8 +153,8 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
         first = ", ".join(map(repr, list(ids)[:3]))
         raise DataError(f"{path}: none of its {what} is known here (first: {first}); choose a run of this corpus")
     notices = [
-        *Notice.of(f"queries of {path.name} are not among those asked, and are left out", others),
-        *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange),
+        *Notice.for_ids(f"queries of {path.name} are not among those asked, and are left out", others),
+        *Notice.for_ids(f"documents of {path.name} are not in the corpus, and are left out", strange),
     ]
     listed_here = [row.document in known for row in rows if row.query in asked]
     if (lacking := listed_here.count(False)) > MOST_LACKING * len(listed_here):
@@ -164,9 +164,9 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
             f"{len(listed_here):,}; first: {first}) is not in the corpus; choose a run of this corpus"
         )
     unasked = [query for query in asked if query not in by_query]
-    notices += Notice.of(f"queries got nothing in {path.name}", sorted(unasked))
+    notices += Notice.for_ids(f"queries got nothing in {path.name}", sorted(unasked))
     if len(tags) > 1:
-        notices += Notice.of(f"tags in {path.name}, taken as one run", tags)
+        notices += Notice.for_ids(f"tags in {path.name}, taken as one run", tags)
     listed = {query: tuple(dict.fromkeys(row.document for row in _ordered(own))) for query, own in by_query.items()}
     notices += _oddities(path, by_query, listed)
     return RankedRun(name or next(iter(tags), path.stem), listed, tuple(notices))
@@ -197,7 +197,7 @@ def _oddities(
         ("queries have equal ranks, or equal scores without ranks; the earlier line comes first", tied),
         ("queries have scores that rise down the ranks; the ranks count", against),
     ):
-        yield from Notice.of(f"{what} ({path.name})", queries)
+        yield from Notice.for_ids(f"{what} ({path.name})", queries)
 
 
 def _trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:

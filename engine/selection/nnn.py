@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.candidates import Candidates, problem
+from engine.candidates import Candidates, select_problem
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
@@ -117,7 +117,7 @@ class NNN(Selector):
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
         """The k largest weights of the exact minimisers at every λ₁."""
-        return [ranking_path(problem(candidates, b), k, self.l2, interval) for b in range(candidates.batch)]
+        return [ranking_path(select_problem(candidates, b), k, self.l2, interval) for b in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The exact minimisers of one query at this λ₂ and every λ₁."""

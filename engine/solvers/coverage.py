@@ -69,7 +69,7 @@ def grounds(c: Candidates, size: int) -> Iterator[tuple[slice, Array, Covers, Ar
     if size == c.count <= GRAM_ROWS:
         for own, gram, relevance in problems(c):
             make = partial(Covers.among, gram)
-            yield own, np.arange(size), c.matrix.derived("covers", make) if c.shared else make(), relevance
+            yield own, np.arange(size), c.matrix.derive("covers", make) if c.shared else make(), relevance
         return
     index, scores = ranked(c.relevance, size, c.relevance_error, c.exact_relevance)
     index, order = index.sort(dim=1)

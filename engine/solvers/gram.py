@@ -110,7 +110,7 @@ def squares(columns: np.ndarray) -> np.ndarray:
 
 def corpus_gram(c: Candidates) -> Gram | None:
     """The Gram matrix that all queries over a small corpus share; None for pools and for more than GRAM_ROWS rows."""
-    return c.matrix.derived("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
+    return c.matrix.derive("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
 
 
 def relevance(c: Candidates, gram: Gram) -> np.ndarray:

@@ -26,7 +26,7 @@ import numpy as np
 from numba.core import config
 from numba.core.caching import NullCache
 
-from engine.paths import home, make_folder, narrow, process_folder, takes_files
+from engine.paths import home, is_writable, make_folder, process_folder, restrict_access
 
 ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be taken in any order; NaN and infinity keep their meaning."""
@@ -65,7 +65,7 @@ def _compiled(function: Compiled, fastmath: Any) -> Compiled:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
         _guard(loop, interpretable=fastmath in (False, MAXIMA))
         _loops.append(loop)
-        narrow(Path(loop.stats.cache_path))
+        restrict_access(Path(loop.stats.cache_path))
         machine_code: Compiled = loop
         return machine_code
     finally:
@@ -100,7 +100,7 @@ def _is_safe(place: Path) -> bool:
                 place,
             )
             return False
-        return takes_files(place)
+        return is_writable(place)
     except OSError:
         return False
 
@@ -152,7 +152,7 @@ def _guard(loop: Any, interpretable: bool) -> None:
                 # Numba makes files as the umask has it; its code is left to the user alone.
                 if place := loop.stats.cache_path:
                     for path in Path(place).glob("*.nb[ci]"):
-                        narrow(path)
+                        restrict_access(path)
         return compile_for(*arguments, **named)
 
     loop._compile_for_args = compile_or_interpret
@@ -161,7 +161,7 @@ def _guard(loop: Any, interpretable: bool) -> None:
 def _delete_code() -> None:
     """Delete all code on the disk, unless that is full: half a file, after a crash say, reads as anything."""
     with suppress(OSError):
-        for file in Path(folder()).rglob("*.nb[ci]") if takes_files(Path(folder())) else ():
+        for file in Path(folder()).rglob("*.nb[ci]") if is_writable(Path(folder())) else ():
             file.unlink(missing_ok=True)
 
 

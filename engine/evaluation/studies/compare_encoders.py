@@ -13,7 +13,7 @@ from engine.evaluation.metrics import available, defined_mean, measure
 from engine.evaluation.paired import names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, comparison_rows
 from engine.evaluation.sweep.cell import as_json
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
 
@@ -86,7 +86,7 @@ def compare_encoders(
     metrics = tuple(m for m in MEASURED if m in available(qrels)) if metrics is None else tuple(metrics)
     encoders, first = tuple(variants), next(iter(variants.values()))
     called = names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
-    report = stoppable(progress, stop, "comparing encoders stopped at {done} of {total} answers")
+    report = with_cancellation(progress, stop, "comparing encoders stopped at {done} of {total} answers")
     values, rankings = {}, {}
     total, done = len(decoders) * len(variants) * len(first.queries), 0
     for name, decoder in zip(called, decoders, strict=True):

@@ -192,7 +192,7 @@ def _exact_scores(c: Candidates) -> Tensor:
     if c.batch > 1:
         return c.queries.double() @ c.matrix.float64.T
     rows, query = c.vectors.contiguous().numpy(), c.queries[0]
-    return c.matrix.remembered(query, lambda: torch.from_numpy(exact_products(rows, query.double().numpy()))[None])
+    return c.matrix.cache_scores(query, lambda: torch.from_numpy(exact_products(rows, query.double().numpy()))[None])
 
 
 def _by_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:

@@ -197,7 +197,7 @@ class _Climb:
 def _mean(c: Candidates, b: int) -> Array:
     """(d,) float64 mean candidate of a problem."""
     if c.shared:
-        return c.matrix.derived("mean", lambda: _mean_row(c.vectors))
+        return c.matrix.derive("mean", lambda: _mean_row(c.vectors))
     return _mean_row(c.vectors[b])
 
 
@@ -217,7 +217,7 @@ def _first_field(p: Quadratic) -> tuple[Tensor, Tensor]:
     """The field at x = k/n of all problems without a pass: the matrix keeps U·mean(U)."""
     c = p.c
     mean = torch.from_numpy(_mean(c, 0)).to(c.relevance.device)
-    central = c.matrix.derived("centrality", lambda: products(c.vectors, mean.to(c.vectors.dtype)[None]))
+    central = c.matrix.derive("centrality", lambda: products(c.vectors, mean.to(c.vectors.dtype)[None]))
     h = torch.sub(p.linear * c.relevance, central, alpha=p.beta * p.k)
     error = p.linear * c.relevance_error + c.product_error(p.beta * p.k * mean[None])
     size = p.scale + p.beta * p.k * c.max_norm * float(torch.linalg.vector_norm(mean))

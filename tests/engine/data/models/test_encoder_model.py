@@ -52,7 +52,9 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
 def test_loading_in_bfloat16_leaves_the_arithmetic_of_other_threads(copy, monkeypatch):
     """The default of torch holds for the whole process: tensors that others make meanwhile would be in bfloat16."""
     config = copy("changed") / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"dtype": "bfloat16"}), "utf-8")
+    settings = json.loads(config.read_text("utf-8")) | {"dtype": "bfloat16"}
+    config.unlink()  # a link to the installed model's
+    config.write_text(json.dumps(settings), "utf-8")
     source = encoder_model.find(str(config.parent))
     set_default, defaults = torch.set_default_dtype, []
     monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: (defaults.append(dtype), set_default(dtype)))
