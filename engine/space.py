@@ -47,7 +47,7 @@ class QueryBatch:
         return QueryBatch(self.ids[block_start:block_stop], self.vectors[block_start:block_stop], block_texts)
 
 
-class QueryAdapter(Protocol):
+class QueryAdaptation(Protocol):
     """An adapter from an encoder's query vectors to a corpus with further trained vectors.
 
     Adapts queries embedded by `base` when called; passes adapted ones through; raises DataError for others.
@@ -84,7 +84,7 @@ class Space:
     parts : Embeddings or None
         Several vectors per document, with ids "id#0", "id#1" …, for multi-vector scorers; replaces vectors of the
         texts' passages.
-    adapt : QueryAdapter or None
+    adapt : QueryAdaptation or None
         Adapts queries to trained embeddings.
 
     Raises
@@ -106,7 +106,7 @@ class Space:
         embeddings: Embeddings,
         device: str | torch.device | None = None,
         parts: Embeddings | None = None,
-        adapt: QueryAdapter | None = None,
+        adapt: QueryAdaptation | None = None,
     ) -> None:
         if corpus.ids != embeddings.ids:
             raise DataError(
