@@ -1,7 +1,7 @@
-"""What a selector chooses from: B problems over shared rows or over one pool a query.
+"""The candidates of a selector: B problems over shared rows, or over one pool for each query.
 
-Scores come in the precision of the vectors, with a bound on their rounding; what it cannot decide is scored again in
-float64. So an answer does not depend on block size, thread count or batch, and exact duplicates always tie.
+Scores have the vectors' precision and a bound on their rounding; comparisons within the bound are repeated in float64.
+So results do not depend on block size, thread count or batch, and exact duplicates always tie.
 """
 
 from collections.abc import Callable
@@ -15,31 +15,34 @@ from torch import Tensor
 
 from engine.matrix import Matrix, blocks, products, rounding, underflow
 
-F = TypeVar("F", bound=Callable[..., object])
+WrappedFunction = TypeVar("WrappedFunction", bound=Callable[..., object])
 
 
-def without_autocast(function: F) -> F:
-    """The function without gradients and without autocast, which would compute in less than the bounds assume."""
+def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
+    """Wrap a function to run without gradients and autocast, whose precision would break the error bounds."""
 
-    @wraps(function)
-    def plain(*args: object, **kwargs: object) -> object:
-        with torch.no_grad(), ExitStack() as off:
+    @wraps(wrapped_function)
+    def call_without_autocast(*args: object, **kwargs: object) -> object:
+        with torch.no_grad(), ExitStack() as disabled_autocast:
+            # Entered only where autocast is enabled: a context costs time on every call.
             for device in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(device):
-                    off.enter_context(torch.autocast(device, enabled=False))
-            return function(*args, **kwargs)
+                    disabled_autocast.enter_context(torch.autocast(device, enabled=False))
+            return wrapped_function(*args, **kwargs)
 
-    return plain  # type: ignore[return-value]
+    return call_without_autocast  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """B problems.
+    """B selection problems.
 
-    vectors: (n, d) shared by the batch, or (B, m, d), one pool a query in ascending row order; relevance: (B, n)
-    or (B, m); queries: (B, d); inner_product: relevance is vectors · queries (else the scorer's numbers are taken
-    as they are); matrix: the corpus that the vectors are or were taken from; pool: (B, m) their rows there, None for
-    all.
+    vectors: (n, d) shared by the batch, or (B, m, d), one pool for each query in ascending row order
+    relevance: (B, n) or (B, m)
+    queries: (B, d)
+    inner_product: relevance is vectors · queries; otherwise the scorer's numbers are exact by definition
+    matrix: the corpus that the vectors are or were taken from
+    pool: (B, m) their rows there, None for all
     """
 
     vectors: Tensor
@@ -55,17 +58,17 @@ class Candidates:
 
     @property
     def count(self) -> int:
-        """How many candidates each problem has."""
+        """The number of candidates of each problem."""
         return self.relevance.shape[1]
 
     @property
     def max_norm(self) -> float:
-        """No row is longer."""
+        """An upper bound on the length of every row."""
         return self.matrix.max_norm
 
     @property
     def shared(self) -> bool:
-        """Whether all problems choose from all rows of the matrix."""
+        """True if all problems choose from all rows of the matrix."""
         return self.vectors is self.matrix.vectors
 
     @cached_property
@@ -74,12 +77,12 @@ class Candidates:
         lengths = self.matrix.lengths if self.shared else torch.linalg.vector_norm(self.vectors, dim=-1)
         return torch.mul(lengths, lengths)
 
-    def rows(self, batch: Tensor, index: Tensor) -> Tensor:
-        """(m, d) the vectors at flat (problem, candidate) pairs."""
-        return self.vectors[index] if self.vectors.ndim == 2 else self.vectors[batch, index]
+    def rows(self, problem_index: Tensor, candidate_index: Tensor) -> Tensor:
+        """Return (m, d) vectors at flat (problem, candidate) pairs."""
+        return self.vectors[candidate_index] if self.vectors.ndim == 2 else self.vectors[problem_index, candidate_index]
 
     def products(self, points: Tensor) -> Tensor:
-        """(B, n) inner products of every candidate with its problem's point, points (B, d)."""
+        """Return (B, n) inner products of every candidate with its problem's point, points (B, d)."""
         if self.vectors.ndim == 2:
             return products(self.vectors, points)
         return torch.bmm(self.vectors, points.unsqueeze(2)).squeeze(2)
@@ -93,31 +96,37 @@ class Candidates:
 
     @property
     def similarity_error(self) -> float:
-        """Bound on |similarity of two candidates − its exact value|."""
+        """A bound on |similarity of two candidates − its exact value|."""
         return rounding(self.vectors) * self.max_norm**2 + underflow(self.vectors)
 
     def product_error(self, points: Tensor) -> Tensor:
-        """(B,) bound on |products(points) − exact|, for float64 points (B, d) rounded to the vectors' precision."""
+        """Return (B,) a bound on |products(points) − exact|.
+
+        The float64 points, (B, d), are rounded to the vectors' precision.
+        """
+        # `rounding` has four terms to spare, which cover the rounding of the points.
         lengths: Tensor = torch.linalg.vector_norm(points, dim=1)
         return rounding(self.vectors) * self.max_norm * lengths + underflow(self.vectors)
 
-    def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
-        """(m,) float64 relevance at flat pairs."""
+    def exact_relevance(self, problem_index: Tensor, candidate_index: Tensor) -> Tensor:
+        """Return (m,) float64 relevance at flat (problem, candidate) pairs."""
+        # Pairs are converted to float64 in blocks, so that large batches of near-ties fit in memory.
         if not self.inner_product:
-            return self.relevance[batch, index].double()
-        pairs = blocks(self.vectors.shape[-1], batch, index)
+            return self.relevance[problem_index, candidate_index].double()
+        pairs = blocks(self.vectors.shape[-1], problem_index, candidate_index)
         parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in pairs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     @property
     def duplicate_of(self) -> Tensor | None:
-        """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing."""
+        """(n,) for each shared row the lowest row with the same bytes; None where duplicates cannot matter."""
         return self.matrix.duplicate_of if self.inner_product and self.shared else None
 
 
-def problem(c: Candidates, b: int) -> Candidates:
-    """One of the problems alone."""
-    own = slice(b, b + 1)
-    vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[own]
-    pool = None if c.pool is None else c.pool[own]
-    return replace(c, vectors=vectors, relevance=c.relevance[own], queries=c.queries[own], pool=pool)
+def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
+    """Return one of the problems alone."""
+    one_problem = slice(problem_index, problem_index + 1)
+    vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[one_problem]
+    pool = None if candidates.pool is None else candidates.pool[one_problem]
+    relevance, queries = candidates.relevance[one_problem], candidates.queries[one_problem]
+    return replace(candidates, vectors=vectors, relevance=relevance, queries=queries, pool=pool)

@@ -1,4 +1,4 @@
-"""Retrieve, rerank, select: a decoder names one stage of each, and a depth."""
+"""Decoders: one stage each to retrieve, rerank and select, and the depth of the pool."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,20 +30,36 @@ DEPTH = Whole(
     help="The selector chooses from the n most relevant documents only.",
 )
 POOL = replace(DEPTH, name="pool")
-BLOCK_NUMBERS = 1 << 24
-"""How many scores (or pooled vector entries) are held at a time; queries go in blocks of that size."""
+MAX_BLOCK_SCORES = 1 << 24
+"""Scores, or entries of pooled vectors, in memory at a time; larger batches go in blocks."""
 
 QueryLike = Queries | Embeddings | str | Sequence[str] | Tensor | np.ndarray
 
 
 @dataclass(frozen=True)
 class Decoder(Declared):
-    """How sets are retrieved: a value, equal when its stages and depth are.
+    """A retrieval pipeline; a value that equals another with the same stages and depth.
 
-    select: picks the set
-    retrieve: scores the corpus
-    rerank: scores the pool again, or None
-    depth: the pool's size, None for the whole corpus
+    Parameters
+    ----------
+    select : Selector
+        Selects the set from the pool.
+    retrieve : Scorer
+        Scores the corpus; the dense scorer by default.
+    rerank : Scorer or None
+        Scores the pool again.
+    depth : int or None
+        The size of the pool; None for the full corpus.
+
+    Raises
+    ------
+    ParamError
+        If a stage is of another kind or the depth is below 1.
+
+    Examples
+    --------
+    >>> Decoder(make_selector("mmr"), depth=100).depth
+    100
     """
 
     select: Selector
@@ -60,18 +76,43 @@ class Decoder(Declared):
 
     @property
     def label(self) -> str:
-        """The decoder as text, equal exactly when the decoders are."""
-        stages = [self.retrieve.label, *([self.rerank.label] if self.rerank else []), self.select.label]
-        return " → ".join(stages) + (f" [pool {self.depth}]" if self.depth else "")
+        """The decoder as text, equal exactly when the decoders are equal."""
+        stage_labels = [self.retrieve.label, *([self.rerank.label] if self.rerank else []), self.select.label]
+        return " → ".join(stage_labels) + (f" [pool {self.depth}]" if self.depth else "")
 
 
 def decode(decoder: Decoder, space: Space | Elsewhere, queries: QueryLike, k: int = 10) -> Ranking:
-    """The documents a decoder retrieves for each query.
+    """Retrieve documents for each query.
 
-    queries: Queries or plain text (embedded by the encoder that embedded the corpus; where nothing reads vectors, no
-    encoder is needed), Embeddings, or a (d,) or (B, d) array or tensor, scaled to length 1 where the documents are.
-    Returns a Ranking of (B, k) rows of the corpus, or of a reach's space. Raises ParamError or DataError, naming
-    argument, range and value.
+    Parameters
+    ----------
+    decoder : Decoder
+        The stages and the depth of the pool.
+    space : Space or Reach
+        The corpus to search.
+    queries : Queries, str, sequence of str, Embeddings, ndarray or Tensor
+        Text is embedded by the corpus's encoder, which is not needed if no stage reads vectors. Arrays of shape (d,) or
+        (B, d) are scaled to length 1 if the documents are.
+    k : int
+        Documents per query.
+
+    Returns
+    -------
+    Ranking
+        (B, k) rows of the corpus, or of a reach's space.
+
+    Raises
+    ------
+    ParamError
+        If the decoder or k is invalid.
+    DataError
+        If the queries do not fit the corpus.
+
+    Examples
+    --------
+    >>> space = Space.of(["one", "two"], [[1.0, 0.0], [0.0, 1.0]])
+    >>> decode(Decoder(make_selector("top_k")), space, np.array([0.6, 0.8]), k=1).rows()
+    [1]
     """
     return decode_grid([decoder], space, queries, k)[0]
 
@@ -80,27 +121,28 @@ def decode(decoder: Decoder, space: Space | Elsewhere, queries: QueryLike, k: in
 def decode_grid(
     decoders: Sequence[Decoder], space: Space | Elsewhere, queries: QueryLike, k: int = 10
 ) -> list[Ranking]:
-    """The same for decoders that differ in their selector's parameters only; they share whatever work they can."""
+    """Return the rankings of decoders that differ in selector parameters only, sharing the scoring."""
     for decoder in decoders:
         if not isinstance(decoder, Decoder):
             raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
     if isinstance(space, Elsewhere):
         return space.decode_grid(decoders, queries, k)
-    if len({family(decoder) for decoder in decoders}) != 1:
+    # The scorers run once per block of queries, so all decoders must share them.
+    if len({decoder_family(decoder) for decoder in decoders}) != 1:
         raise ParamError("decoders of a grid must differ in the parameters of their selector only, and be at least one")
     k = SET_SIZE.check(k)
-    batch = _asked(decoders[0], space, queries)
+    batch = _decoder_batch(decoders[0], space, queries)
     depth = min(decoders[0].depth or len(space), len(space))
     answers = []
-    for start, stop in _blocks(len(batch), space.vectors, depth, len(decoders)):
-        _, candidates = _scored_block(decoders[0], space, batch.block(start, stop), depth)
-        answers.append(_chosen([decoder.select for decoder in decoders], candidates, k))
+    for start, stop in _cut_into_blocks(len(batch), space.vectors, depth, len(decoders)):
+        _, candidates = _score_block(decoders[0], space, batch.block(start, stop), depth)
+        answers.append(_select_rankings([decoder.select for decoder in decoders], candidates, k))
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredCandidates:
-    """One query's documents as the scorers of a decoder leave them to its selector."""
+    """One query's documents, as a decoder's scorers pass them to its selector."""
 
     candidates: Candidates  # what the selector chooses from
     retrieved: Tensor  # (n,) scores of the first scorer for every document
@@ -108,28 +150,31 @@ class ScoredCandidates:
 
 
 @without_autocast
-def scored(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates:
-    """What a decoder's selector chooses from, for one query; `select_from` does. Raises ParamError or DataError."""
-    batch = _asked(decoder, space, query)
+def score_candidates(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates:
+    """Score the candidates of one query for `select_from`. Raises ParamError or DataError."""
+    batch = _decoder_batch(decoder, space, query)
     if len(batch) != 1:
         raise ParamError(f"query must be one query; got {len(batch)}")
-    whole, candidates = _scored_block(decoder, space, batch, min(decoder.depth or len(space), len(space)))
-    return ScoredCandidates(candidates, whole.relevance[0], decoder.rerank is not None)
+    unpooled, candidates = _score_block(decoder, space, batch, min(decoder.depth or len(space), len(space)))
+    return ScoredCandidates(candidates, unpooled.relevance[0], decoder.rerank is not None)
 
 
-def select_from(selector: Selector, scored: ScoredCandidates, k: int = 10) -> Ranking:
-    """What a selector picks from scored documents: the answer of `decode`, without scoring again."""
-    return select_grid_from([selector], scored, k)[0]
+def select_from(selector: Selector, scored_candidates: ScoredCandidates, k: int = 10) -> Ranking:
+    """Return the ranking of `decode` for scored candidates, without scoring again."""
+    return select_grid_from([selector], scored_candidates, k)[0]
 
 
 @without_autocast
-def select_grid_from(selectors: Sequence[Selector], scored: ScoredCandidates, k: int = 10) -> list[Ranking]:
-    """The same for selectors of one class, which share whatever work they can."""
-    return _chosen(selectors, scored.candidates, SET_SIZE.check(k))
+def select_grid_from(selectors: Sequence[Selector], scored_candidates: ScoredCandidates, k: int = 10) -> list[Ranking]:
+    """Return the rankings of several selectors of one class for scored candidates."""
+    return _select_rankings(selectors, scored_candidates.candidates, SET_SIZE.check(k))
 
 
-def family(decoder: Decoder) -> tuple[Any, ...]:
-    """What decoders have in common that one call decodes together: all but the parameters of the selector."""
+def decoder_family(decoder: Decoder) -> tuple[Any, ...]:
+    """Return a key shared by decoders that one `decode_grid` call can evaluate together.
+
+    It holds everything but the selector's parameters.
+    """
     return type(decoder.select), decoder.retrieve, decoder.rerank, decoder.depth
 
 
@@ -137,16 +182,45 @@ def family(decoder: Decoder) -> tuple[Any, ...]:
 def select(
     selector: str | Selector, vectors: Any, queries: Any, k: int = 10, *, pool: int | None = None, **params: Any
 ) -> Ranking:
-    """The k rows of `vectors` that a selector picks for each query, relevance being the inner product.
+    """Select k rows of a matrix for each query, with the inner product as relevance.
 
-    selector: its name (parameters as keywords) or a stage; vectors: (n, d) array or tensor; queries: (d,) or (B, d);
-    pool: choose from the most relevant only. Returns a Ranking of (B, k). Raises ParamError or DataError.
+    Parameters
+    ----------
+    selector : str or Selector
+        A name, with parameters as keywords, or a stage.
+    vectors : array or Tensor
+        (n, d) documents.
+    queries : array or Tensor
+        (d,) or (B, d) queries.
+    k : int
+        Documents per query.
+    pool : int or None
+        Select from this many most relevant rows only.
+    **params
+        The parameters of a selector given by name.
+
+    Returns
+    -------
+    Ranking
+        (B, k) rows of `vectors`.
+
+    Raises
+    ------
+    ParamError
+        If the selector, k, pool or a parameter is invalid.
+    DataError
+        If the arrays do not fit.
+
+    Examples
+    --------
+    >>> select("top_k", np.eye(3), np.array([0.1, 0.9, 0.2]), k=2).rows()
+    [1, 2]
     """
     if not isinstance(selector, Selector):
         selector = make_selector(selector, **params)
     elif params:
         raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(params)} as well")
-    return _select([selector], vectors, queries, k, pool)[0]
+    return _select_from_arrays([selector], vectors, queries, k, pool)[0]
 
 
 @without_autocast
@@ -159,101 +233,138 @@ def select_grid(
     grid: Sequence[Mapping[str, Any]],
     pool: int | None = None,
 ) -> list[Ranking]:
-    """The answers of `select` at every setting of a grid, in order; products that they have in common are made once.
+    """Select k rows of a matrix for each query at every setting of a grid, sharing the products.
 
-    grid: parameters by name, one mapping a setting. Raises ParamError or DataError.
+    Parameters
+    ----------
+    selector : str
+        The name of a selector.
+    vectors : array or Tensor
+        (n, d) documents.
+    queries : array or Tensor
+        (d,) or (B, d) queries.
+    k : int
+        Documents per query.
+    grid : sequence of mappings
+        Parameters by name, one mapping for each setting.
+    pool : int or None
+        Select from this many most relevant rows only.
+
+    Returns
+    -------
+    list of Ranking
+        One for each setting, in order.
+
+    Raises
+    ------
+    ParamError
+        If an argument is invalid.
+    DataError
+        If the arrays do not fit.
+
+    Examples
+    --------
+    >>> grid = [{"relevance_weight": 1.0}, {"relevance_weight": 0.0}]
+    >>> len(select_grid("mmr", np.eye(3), np.ones(3), k=2, grid=grid))
+    2
     """
     spec_of(selector, "selector")
     if isinstance(grid, str | Mapping) or not all(isinstance(params, Mapping) for params in grid):
         raise ParamError(f'grid must be a list of parameters by name, [{{"name": value}}, …]; got {grid!r}')
     stages = [make_selector(selector, **params) for params in grid]
-    return _select(stages, vectors, queries, k, pool) if stages else []
+    return _select_from_arrays(stages, vectors, queries, k, pool) if stages else []
 
 
-def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
+def _select_from_arrays(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
     k = SET_SIZE.check(k)
     pool = POOL.check(pool)
-    matrix, points = searched(vectors, queries)
+    matrix, points = resolve_search_inputs(vectors, queries)
     rows = matrix.vectors
     check_dimension("queries", points, rows, "the vectors", "have")
     depth = min(pool or len(rows), len(rows))
-    blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
-    answers = [_chosen(stages, pooled(Candidates(rows, products(rows, b), b, matrix), depth), k) for b in blocks]
+    answers = []
+    for start, stop in _cut_into_blocks(len(points), rows, depth, len(stages)):
+        block = points[start:stop]
+        candidates = Candidates(rows, products(rows, block), block, matrix)
+        answers.append(_select_rankings(stages, select_pool(candidates, depth), k))
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
-def searched(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
-    """The matrix and the (B, d) queries of a Space with what `decode` takes, or of arrays as `select` takes them."""
+def resolve_search_inputs(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
+    """Return the matrix and (B, d) queries of a Space, or of arrays as `select` takes them."""
     if isinstance(space, Elsewhere):
         raise space.refuse("the answers at every λ, or what each pick adds,")
     if isinstance(space, Space):
         return space.matrix, query_batch(space, queries).vectors
     matrix = Matrix(real_tensor(space, "vectors"))
-    given = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
-    points = (given.unsqueeze(0) if given.ndim == 1 else given).to(matrix.vectors.device, matrix.vectors.dtype)
-    return matrix, Matrix(points, "queries").vectors
+    given_rows = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
+    points = given_rows.unsqueeze(0) if given_rows.ndim == 1 else given_rows
+    return matrix, Matrix(points.to(matrix.vectors.device, matrix.vectors.dtype), "queries").vectors
 
 
-def check_dimension(name: str, points: Tensor, rows: Tensor, whose: str, verb: str = "has") -> None:
-    """Raise a DataError where points, (B, d), and somebody's rows, (n, d), differ in d."""
+def check_dimension(name: str, points: Tensor, rows: Tensor, owner: str, verb: str = "has") -> None:
+    """Raise a DataError if points, (B, d), and the rows of `owner`, (n, d), differ in d."""
     if points.shape[1] != rows.shape[1]:
-        genitive = f"{whose}'" if whose.endswith("s") else f"{whose}'s"
-        sizes = f"got {points.shape[1]}, {whose} {verb} {rows.shape[1]}"
+        genitive = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
+        sizes = f"got {points.shape[1]}, {owner} {verb} {rows.shape[1]}"
         raise DataError(f"{name} must have {genitive} dimension; {sizes}")
 
 
-def labelled(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
-    """Queries, numbered where they are plain text; raises DataError where there are none, or other things."""
+def as_queries(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
+    """Return Queries, numbered if they are plain text; raise DataError for no queries or other types."""
     if not isinstance(queries, Queries | str):
         queries = tuple(queries)
-        if others := [query for query in queries if not isinstance(query, str)]:
+        if non_texts := [query for query in queries if not isinstance(query, str)]:
             raise DataError(
                 "queries must be text or engine.Queries, or, as vectors, an array or engine.Embeddings(ids, vectors); "
-                f"got {type(others[0]).__name__} among them"
+                f"got {type(non_texts[0]).__name__} among them"
             )
-    named = queries if isinstance(queries, Queries) else Queries.of(queries)
-    if not len(named):
+    numbered = queries if isinstance(queries, Queries) else Queries.of(queries)
+    if not len(numbered):
         raise DataError("queries must hold at least one query; got none")
-    return named
+    return numbered
 
 
 def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
-    """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
+    """Return queries as vectors on the space's device; the corpus's encoder embeds text."""
     space = probe_of(space)
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
-        rows = real_tensor(queries, "queries")
-        matrix = Matrix(rows.unsqueeze(0) if rows.ndim == 1 else rows, "queries")
+        query_rows = real_tensor(queries, "queries")
+        matrix = Matrix(query_rows.unsqueeze(0) if query_rows.ndim == 1 else query_rows, "queries")
         check_dimension("queries", matrix.vectors, space.vectors, "the corpus")
-        rows = matrix.vectors / matrix.lengths.clamp_min(torch.finfo(rows.dtype).tiny).unsqueeze(1)
-        ids = tuple(map(str, range(len(rows))))
-        queries = Embeddings(ids, rows if space.matrix.unit else matrix.vectors)
+        # Zero rows stay zero: the smallest normal number replaces their length.
+        query_rows = matrix.vectors / matrix.lengths.clamp_min(torch.finfo(query_rows.dtype).tiny).unsqueeze(1)
+        ids = tuple(map(str, range(len(query_rows))))
+        queries = Embeddings(ids, query_rows if space.matrix.unit else matrix.vectors)
     if not isinstance(queries, Embeddings):
-        named = labelled(queries)
-        queries = embed_queries(space, named if isinstance(queries, Queries) else named.texts)
-    points = space.fitted(queries)
-    ours, theirs = space.embeddings.encoder, points.encoder
-    if ours and theirs and ours.digest != theirs.digest:
-        queries_by, corpus_by = (f"{encoder.name} (weights {encoder.digest[:8]})" for encoder in (theirs, ours))
+        numbered = as_queries(queries)
+        queries = embed_queries(space, numbered if isinstance(queries, Queries) else numbered.texts)
+    adapted = space.fitted(queries)
+    # Encoders are compared by the digest of their weights: names are paths or aliases.
+    corpus_encoder, query_encoder = space.embeddings.encoder, adapted.encoder
+    if corpus_encoder and query_encoder and corpus_encoder.digest != query_encoder.digest:
         raise DataError(
-            f"queries were embedded by {queries_by}, the corpus by {corpus_by}; embed both with one encoder"
+            f"queries were embedded by {query_encoder.name} (weights {query_encoder.digest[:8]}), the corpus by "
+            f"{corpus_encoder.name} (weights {corpus_encoder.digest[:8]}); embed both with one encoder"
         )
-    vectors = Matrix(points.vectors, "queries").vectors
+    vectors = Matrix(adapted.vectors, "queries").vectors
     check_dimension("queries", vectors, space.vectors, "the corpus")
-    return QueryBatch(points.ids, vectors.to(space.device, space.vectors.dtype), points.texts)
+    return QueryBatch(adapted.ids, vectors.to(space.device, space.vectors.dtype), adapted.texts)
 
 
-def _asked(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
-    """What a decoder is asked: where nothing of it reads the queries' vectors, texts need no encoder."""
-    scorers = decoder.retrieve, decoder.rerank or decoder.retrieve
-    reads_vectors = not decoder.select.by_scores or decoder.select.first_by_scores or any(s.vectors for s in scorers)
+def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
+    """Return the queries for a decoder; texts need no encoder if no stage reads the queries' vectors."""
+    # Without readers of vectors, such as BM25 with top-k, a corpus without an encoder takes text queries too.
+    scores_vectors = decoder.retrieve.vectors or (decoder.rerank is not None and decoder.rerank.vectors)
+    reads_vectors = not decoder.select.by_scores or decoder.select.first_by_scores or scores_vectors
     if space.encoder is not None or reads_vectors or isinstance(queries, Embeddings | Tensor | np.ndarray):
         return query_batch(space, queries)
-    named = labelled(queries)
-    return QueryBatch(named.ids, space.vectors.new_zeros(len(named), space.vectors.shape[1]), named.texts)
+    numbered = as_queries(queries)
+    return QueryBatch(numbered.ids, space.vectors.new_zeros(len(numbered), space.vectors.shape[1]), numbered.texts)
 
 
 def check_encoder(space: Space | Elsewhere) -> None:
-    """Raise DataError where nothing says how queries of text are embedded for a corpus elsewhere."""
+    """Raise DataError if no encoder is known that embeds text queries for a remote corpus."""
     if isinstance(space, Elsewhere) and space.encoder is None:
         raise DataError(
             f"queries are text, and nothing says which encoder made the vectors of {space.name}: write "
@@ -268,9 +379,37 @@ def embed_queries(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Embeddings:
-    """Queries as this space searches for them: by its encoder, and through what was trained on top of it.
+    """Embed queries as a space searches for them, with its encoder and its trained adapter.
 
-    Raises DataError where the corpus came with its own vectors, and what `embed` raises.
+    Parameters
+    ----------
+    space : Space or Reach
+        The corpus to search.
+    queries : Queries, str or sequence of str
+        The texts to embed.
+    progress : callable or None
+        Called as progress(done, total, label).
+    stop : object with is_set() or None
+        Cancels the work once it is set.
+
+    Returns
+    -------
+    Embeddings
+        One vector for each query.
+
+    Raises
+    ------
+    DataError
+        If the corpus has precomputed vectors and no encoder.
+    Cancelled
+        Once `stop` is set.
+
+    Examples
+    --------
+    >>> space = Space.of(["one"], [[1.0, 0.0]])
+    >>> embed_queries(space, "text")
+    Traceback (most recent call last):
+    engine.errors.DataError: queries are text, but the corpus came with its own vectors and no encoder; ...
     """
     check_encoder(space)
     space = probe_of(space)
@@ -280,73 +419,80 @@ def embed_queries(
             "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
             "as an array or as engine.Embeddings, or embed the corpus with engine.embed"
         )
-    tell = None if progress is None else (lambda done, total, label: progress(done, total, f"{label} queries"))
-    return space.fitted(embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=tell, stop=stop))
+    report = None if progress is None else (lambda done, total, label: progress(done, total, f"{label} queries"))
+    return space.fitted(embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=report, stop=stop))
 
 
-def _scored_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
-    """All documents as the first scorer has them, and what is left to the selector."""
+def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
+    """Return all documents with the first scorer's scores, and the candidates of the selector."""
     retrieve, rerank = decoder.retrieve, decoder.rerank
+    # Checked before any scoring, which may take minutes.
     for scorer in (retrieve, rerank):
-        if scorer is not None and scorer.words and block.texts is None:
+        if scorer is not None and scorer.words and batch.texts is None:
             raise DataError(
                 f"{scorer.label} reads the queries' words, and these are vectors alone; pass engine.Queries or plain "
                 "text, or Embeddings with their texts"
             )
-    scores = _checked(retrieve, retrieve.score(space, block))
-    whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
+    scores = _check_scores(retrieve, retrieve.score(space, batch))
+    unpooled = Candidates(space.vectors, scores, batch.vectors, space.matrix, retrieve.inner_product)
     if rerank is None:
-        return whole, pooled(whole, depth)
-    return whole, pooled(
-        whole, depth, lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
+        return unpooled, select_pool(unpooled, depth)
+    return unpooled, select_pool(
+        unpooled,
+        depth,
+        lambda pool_rows: (_check_scores(rerank, rerank.score(space, batch, pool_rows)), rerank.inner_product),
     )
 
 
-def _checked(scorer: Scorer, scores: Tensor) -> Tensor:
-    """The scores in float32 or float64, or a DataError that names the scorer where one is not finite."""
+def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
+    """Return the scores in float32 or float64; raise a DataError naming the scorer if one is not finite."""
     scores = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+    # A finite sum proves every score finite in one pass; an infinite one may be an overflow of finite scores.
     if not bool(scores.sum().isfinite()) and not bool(scores.isfinite().all()):
         raise DataError(f"{scorer.label} gave a document no finite score; a document that does not match scores 0")
     return scores
 
 
-def _blocks(count: int, vectors: Tensor, depth: int, settings: int = 1) -> list[tuple[int, int]]:
-    """Where to cut `count` queries so that their scores, and their pools' vectors, stay within BLOCK_NUMBERS."""
+def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int = 1) -> list[tuple[int, int]]:
+    """Return (start, stop) of blocks whose scores and pooled vectors stay within MAX_BLOCK_SCORES."""
     n, d = vectors.shape
-    size = max(1, BLOCK_NUMBERS // (n * settings + (depth * d if depth < n else 0)))
-    return [(start, min(start + size, count)) for start in range(0, count, size)]
+    size = max(1, MAX_BLOCK_SCORES // (n * n_stages + (depth * d if depth < n else 0)))
+    return [(block_start, min(block_start + size, n_queries)) for block_start in range(0, n_queries, size)]
 
 
-def pooled(whole: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None) -> Candidates:
-    """The `depth` most relevant, scored again where there is something to do it."""
-    if depth == whole.count and rescore is None:
-        return whole
-    vectors, relevance, inner_product = whole.vectors, whole.relevance, whole.inner_product
-    pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
-    if depth < whole.count:
+def select_pool(
+    unpooled: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None
+) -> Candidates:
+    """Return the `depth` most relevant candidates, rescored if a function is given."""
+    if depth == unpooled.count and rescore is None:
+        return unpooled
+    vectors, relevance, inner_product = (unpooled.vectors, unpooled.relevance, unpooled.inner_product)
+    pool = torch.arange(unpooled.count, device=relevance.device).expand(unpooled.batch, -1)
+    if depth < unpooled.count:
         # Ascending rows, so that ties go to the lower row inside a pool too.
         pool = (
-            rank_exactly(relevance, depth, whole.relevance_error, whole.exact_relevance, rescore_all=False)[0]
+            rank_exactly(relevance, depth, unpooled.relevance_error, unpooled.exact_relevance, rescore_all=False)[0]
             .sort(dim=1)
             .values
         )
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)
-    return Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product, pool)
+    return Candidates(vectors, relevance, unpooled.queries, unpooled.matrix, inner_product, pool)
 
 
-def _chosen(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
-    """What each selector, all of one class, picks from the candidates: rows of the corpus, padded to k."""
-    answers = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
-    pool, short, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad
+def _select_rankings(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
+    """Return each selector's picks as rows of the corpus, padded to k; all selectors have one class."""
+    selections = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
+    pool, padding, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad
     rankings = []
-    for answer in answers:
-        index = answer.index
+    for selection in selections:
+        # Positions in the pool become rows of the corpus; padding stays −1.
+        index = selection.index
         if pool is not None:
             index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
-        info = answer.info
+        info = selection.info
         if candidates.pool is not None and candidates.count < len(candidates.matrix):
             info = tuple({**details, "scope": "pool", "depth": candidates.count} for details in info)
-        rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), info))
+        rankings.append(Ranking(pad(index, padding, value=-1), pad(selection.gain, padding), info))
     return rankings

@@ -1,4 +1,4 @@
-"""The talk with a vector engine about some queries: pools first, then questions, until nothing is open."""
+"""The requests to a vector engine: pools first, then certificate queries until no pick is open."""
 
 import math
 from collections.abc import Sequence
@@ -15,50 +15,50 @@ from engine.data.stores.store import CHANGED, ShortResultError
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.matrix import Matrix, products
-from engine.progress import current_reporter, stoppable
+from engine.progress import current_reporter, with_cancellation
 from engine.solvers.questions import LinearQuestion
 from engine.space import QueryBatch, Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking
 
-T = TypeVar("T")
+RequestEntry = TypeVar("RequestEntry")
 
-FIRST = 500
-"""How many documents a query's pool begins with."""
-MARGIN = 100
-"""How many documents a pool has beside those that an answer needs of it."""
-LEAST = 20
-"""How many documents a question asks for beside those at hand above its limit, which the engine returns too."""
-ROUNDS = 8
-"""How often an answer asks at most; a proof goes on for as many scans."""
-MOST_NUMBERS = 1 << 25
-"""How many numbers of vectors come back in one round trip at most (128 MiB): more questions make several."""
-PROVEN, ENGINE, POOL = "proven", "engine", "pool"
-"""Scopes of an answer: proven for the whole corpus, for what an index finds of it, for its candidates only."""
-HOPELESS = 1000
-"""A question above whose limit so many documents at hand are is not asked: the answer stays open; a proof asks it."""
-SLACK = 1e-12
-"""Rounding of a bound from held floors, relative to what it bounds."""
+INITIAL_POOL_SIZE = 500
+"""Documents in a query's first pool."""
+POOL_MARGIN = 100
+"""Documents in a pool beyond those that the answer needs."""
+MIN_QUESTION_RESULTS = 20
+"""Results that a question requests beyond the known documents above its limit."""
+MAX_QUESTION_ROUNDS = 8
+"""Rounds of questions per answer; a proof adds as many scans."""
+MAX_RESPONSE_NUMBERS = 1 << 25
+"""Vector entries that one round trip returns at most (128 MiB); more questions take several trips."""
+SCOPE_PROVEN, SCOPE_ENGINE, SCOPE_POOL = "proven", "engine", "pool"
+"""Certainty of an answer: for the full corpus, for what the index finds, or for its candidates only."""
+MAX_DOCUMENTS_ABOVE = 1000
+"""With more known documents above its limit, a question is asked for a proof only."""
+BOUND_TOLERANCE = 1e-12
+"""Rounding error of bounds from recorded floors, relative to the bounded value."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """One that came back."""
+    """A document that the engine returned."""
 
     vector: np.ndarray  # (d,) float32
-    place: int | None
+    store_position: int | None
 
 
 @dataclass(frozen=True)
 class Bound:
-    """No document that did not come back has a larger gain while `given` are among the picks made."""
+    """An upper bound on the gain of every unseen document while the required picks are selected."""
 
-    given: frozenset[str]
-    most: float
+    required_picks: frozenset[str]
+    max_gain: float
     exact: bool
 
 
 class PoolMatrix(Matrix):
-    """Rows of a larger corpus: what holds of all of them is taken from there."""
+    """Rows of a larger corpus, with the corpus's norm bound and unit flag."""
 
     def __init__(self, vectors: Tensor, unit: bool | None, longest: float | None) -> None:
         super().__init__(vectors, cached=True)
@@ -69,218 +69,247 @@ class PoolMatrix(Matrix):
 
 @dataclass(eq=False, kw_only=True)
 class PartialAnswer:
-    """One query's answer under way: its pool, and what is known of all other documents."""
+    """The answer to one query in progress: its pool, and bounds on all unseen documents."""
 
     point: np.ndarray  # (d,) float64
     documents: int  # how many there are
-    unit: bool | None  # whether all of them have length 1, None where that is not known
-    longest: float | None  # no document's vector is longer, None where that is not known
+    is_unit: bool | None  # whether all of them have length 1, None where that is not known
+    max_length: float | None  # no document's vector is longer, None where that is not known
     encoder: EncoderRef | None = None
     pool: dict[str, Document] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)  # of the pool, as ties go by it
     cuts: list[tuple[np.ndarray, float, bool]] = field(default_factory=list)  # unit point, floor, exact
     bounds: list[Bound] = field(default_factory=list)
     questions: Sequence[LinearQuestion] | None = None
-    whole: bool = False  # whether every document that matches came back
-    trips: int = 0
-    scans: int = 0
-    asked: int = 0
+    is_complete: bool = False  # whether every document that matches came back
+    n_trips: int = 0
+    n_scans: int = 0
+    n_questions: int = 0
     plan: str = ""
     ranking: Ranking = field(init=False)
     matrix: PoolMatrix = field(init=False)
 
-    def add(self, result: SearchResult, asked: int, question: LinearQuestion | None) -> None:
-        """Take what came back for one point."""
+    def add(self, result: SearchResult, n_questions: int, question: LinearQuestion | None) -> None:
+        """Add the engine's result for one point to the pool and the bounds."""
         places = result.places[0] if result.places else None
-        for at, name in enumerate(result.ids[0]):
-            own = Document(result.vectors[0][at], None if places is None else int(places[at]))
-            if self.pool.setdefault(name, own) is not own and not np.array_equal(self.pool[name].vector, own.vector):
-                raise DataError(f"the document {name!r} {CHANGED}: its vector is another one now; ask again")
-        self.asked += asked
+        for position, doc_id in enumerate(result.ids[0]):
+            document = Document(result.vectors[0][position], None if places is None else int(places[position]))
+            # Another vector under a known id means that the store changed between two requests.
+            known = self.pool.setdefault(doc_id, document)
+            if known is not document and not np.array_equal(known.vector, document.vector):
+                raise DataError(f"the document {doc_id!r} {CHANGED}: its vector is another one now; ask again")
+        self.n_questions += n_questions
         self.plan = result.plan
         floor, point = float(result.floor[0]), self.point if question is None else question.point
         # As many as match, so an index has overlooked none.
-        self.whole = self.whole or floor == -math.inf or len(self.pool) == self.documents
+        self.is_complete = self.is_complete or floor == -math.inf or len(self.pool) == self.documents
         length = float(np.linalg.norm(point))
+        # Unit points and scaled floors make cuts comparable; a zero point bounds nothing.
         if length > 0:
             self.cuts.append((point / length, floor / length, result.exact))
         if question is not None and question.value is not None:
-            given = frozenset(self.order[row] for row in question.required_picks)
-            self.bounds.append(Bound(given, question.value - question.limit + floor, result.exact))
+            required_picks = frozenset(self.order[row] for row in question.required_picks)
+            self.bounds.append(Bound(required_picks, question.value - question.limit + floor, result.exact))
 
-    def sorted(self) -> list[str]:
-        """The pool in the store's order, as ties go by it."""
+    def sort_pool(self) -> list[str]:
+        """Return the pool in the store's order, which breaks ties."""
         if len(self.order) < len(self.pool):
-            rank = {name: (doc.place is None, doc.place or 0, name) for name, doc in self.pool.items()}
-            self.order = sorted(self.pool, key=rank.__getitem__)
+
+            def sort_key(doc_id: str) -> tuple[bool, int, str]:
+                position = self.pool[doc_id].store_position
+                return position is None, position or 0, doc_id
+
+            self.order = sorted(self.pool, key=sort_key)
         return self.order
 
     def candidates(self) -> Candidates:
-        """The pool as a corpus of its own."""
-        vectors = torch.from_numpy(np.stack([self.pool[name].vector for name in self.sorted()]))
-        self.matrix = PoolMatrix(vectors, self.unit, self.longest)
+        """Return the pool as a corpus of its own."""
+        vectors = torch.from_numpy(np.stack([self.pool[doc_id].vector for doc_id in self.sort_pool()]))
+        self.matrix = PoolMatrix(vectors, self.is_unit, self.max_length)
         query = torch.from_numpy(self.point).unsqueeze(0).to(vectors)
         return Candidates(vectors, products(vectors, query), query, self.matrix)
 
     def solve(self, decoder: Decoder, k: int) -> None:
-        """The selector's answer from the pool, and what would prove it; nothing where the pool is as it was."""
+        """Select from the pool and derive certificate queries, unless the pool is unchanged."""
         if len(self.order) == len(self.pool):
             return
         candidates = self.candidates()
-        kind = type(decoder.select)
-        self.ranking = kind.select_grid([decoder.select], candidates, min(k, candidates.count))[0]
-        self.questions = None if self.whole else decoder.select.questions(candidates, self.ranking)
+        selector_class = type(decoder.select)
+        self.ranking = selector_class.select_grid([decoder.select], candidates, min(k, candidates.count))[0]
+        self.questions = None if self.is_complete else decoder.select.questions(candidates, self.ranking)
 
     def solve_pool(self, decoder: Decoder, query: QueryBatch, k: int, store: VectorStore) -> None:
-        """The decoder's answer within its depth, its second scorer's if it has one."""
-        names = tuple(self.sorted())
-        texts = store.texts(names) if decoder.rerank is not None else [""] * len(names)
-        vectors = torch.from_numpy(np.stack([self.pool[name].vector for name in names]))
-        space = Space(Corpus(names, tuple(texts)), Embeddings(names, vectors, self.encoder), "cpu")
+        """Decode within the decoder's depth, with its second scorer if it has one."""
+        doc_ids = tuple(self.sort_pool())
+        texts = store.texts(doc_ids) if decoder.rerank is not None else [""] * len(doc_ids)
+        vectors = torch.from_numpy(np.stack([self.pool[doc_id].vector for doc_id in doc_ids]))
+        space = Space(Corpus(doc_ids, tuple(texts)), Embeddings(doc_ids, vectors, self.encoder), "cpu")
         self.ranking = decode(decoder, space, Embeddings(query.ids, query.vectors, self.encoder, query.texts), k)
 
-    def open(self, exact: bool) -> list[LinearQuestion]:
-        """The questions to ask next; exact: of all that no exact search has answered, else of those worth asking."""
-        if self.questions is None or self.whole:
-            return []
-        left = [q for q in self.questions if not self._closed(q, exact) and q.point.any()]
-        if exact:
-            return left
-        # What hangs on a pick that stays open stays open with it.
-        lost = frozenset().union(*(q.picks for q in left if self.above(q) > HOPELESS))
-        return [q for q in left if not q.picks <= lost]
+    def find_open_questions(self, exact: bool) -> list[LinearQuestion]:
+        """Return the questions to ask next.
 
-    def above(self, question: LinearQuestion) -> int:
-        """Count the fetched documents above the limit, which an engine would return first."""
+        exact: all questions that no exact search has answered; otherwise only those worth asking
+        """
+        if self.questions is None or self.is_complete:
+            return []
+        still_open = [q for q in self.questions if not self._is_closed(q, exact) and q.point.any()]
+        if exact:
+            return still_open
+        # What hangs on a pick that stays open stays open with it.
+        lost_picks = frozenset().union(*(q.picks for q in still_open if self.count_above(q) > MAX_DOCUMENTS_ABOVE))
+        return [q for q in still_open if not q.picks <= lost_picks]
+
+    def count_above(self, question: LinearQuestion) -> int:
+        """Count the known documents above the limit, which an engine would return first."""
         return int((self.matrix.vectors.numpy() @ question.point.astype(np.float32) > question.limit).sum())
 
     @property
-    def picked(self) -> list[str]:
+    def picked_ids(self) -> list[str]:
         """The ids of the answer, best first."""
         return [self.order[row] for row in self.ranking.rows()]
 
-    def _closed(self, question: LinearQuestion, exact: bool) -> bool:
-        own: LinearQuestion | None = question
-        while own is not None:
-            if own.point.any() and self._most(own.point, exact) < own.limit:  # a tie may go to what did not come back
+    def _is_closed(self, question: LinearQuestion, exact: bool) -> bool:
+        """Return True if the recorded bounds answer a question."""
+        current: LinearQuestion | None = question
+        while current is not None:
+            # Strictly below: a tie may go to an unseen document.
+            if current.point.any() and self._bound_product(current.point, exact) < current.limit:
                 return True
-            if own.value is not None:
-                given = {self.order[row] for row in own.required_picks}
-                if any(b.given <= given and b.most < own.value and (b.exact or not exact) for b in self.bounds):
-                    return True
-            own = own.alternative
+            if current.value is not None:
+                given = {self.order[row] for row in current.required_picks}
+                for bound in self.bounds:
+                    is_usable = bound.required_picks <= given and (bound.exact or not exact)
+                    if is_usable and bound.max_gain < current.value:
+                        return True
+            current = current.alternative
         return False
 
-    def _most(self, point: np.ndarray, exact: bool) -> float:
-        """No document that did not come back has a larger inner product: from held floors and the longest length.
+    def _bound_product(self, point: np.ndarray, exact: bool) -> float:
+        """Return an upper bound on the inner product of every unseen document, from the recorded floors.
 
         max of u·q over |u| ≤ ρ, u·c ≤ s is s·p + √(ρ² − s²)·|q − pc| with p = q·c, where it is not ρ|q|.
         """
-        cuts = [cut for cut in self.cuts if cut[2] or not exact]
+        cuts = [bounds for bounds in self.cuts if bounds[2] or not exact]
         if not cuts:
             return math.inf
-        units, floors = np.stack([unit for unit, _, _ in cuts]), np.array([floor for _, floor, _ in cuts])
+        unit_points, cut_floors, _ = zip(*cuts, strict=True)
+        units, floors = np.stack(unit_points), np.array(cut_floors)
         length = float(np.linalg.norm(point))
         along = units @ point
         across = np.linalg.norm(point - along[:, None] * units, axis=1)
-        if self.longest is None:
+        if self.max_length is None:
             # Nothing is known of lengths: only a question asked before answers this one.
-            same = (across <= SLACK * length) & (along > 0)
-            return float((floors * along)[same].min()) + SLACK * length if same.any() else math.inf
-        longest = self.longest
-        cut = np.where(
-            along * longest > floors * length,
-            floors * along + np.sqrt(np.maximum(longest**2 - floors**2, 0)) * across,
-            longest * length,
+            is_parallel = (across <= BOUND_TOLERANCE * length) & (along > 0)
+            if not is_parallel.any():
+                return math.inf
+            return float((floors * along)[is_parallel].min()) + BOUND_TOLERANCE * length
+        max_length = self.max_length
+        bounds = np.where(
+            along * max_length > floors * length,
+            floors * along + np.sqrt(np.maximum(max_length**2 - floors**2, 0)) * across,
+            max_length * length,
         )
-        return min(float(cut.min()), longest * length) + SLACK * longest * length
+        return min(float(bounds.min()), max_length * length) + BOUND_TOLERANCE * max_length * length
 
     def certainty(self, decoder: Decoder, snapshots: bool, prove: bool) -> dict[str, Any]:
-        """Return the answer's scope and its evidence, as documented in `Reach.decode_grid`."""
-        returned = len(self.ranking.rows())
-        scope, left = POOL, returned
-        if decoder.depth is None and (self.questions is not None or self.whole):
+        """Return the answer's diagnostics, described in `Reach.decode_grid`."""
+        n_returned = len(self.ranking.rows())
+        scope, n_open = SCOPE_POOL, n_returned
+        if decoder.depth is None and (self.questions is not None or self.is_complete):
             # A pool of all documents needs no question.
-            questions = [] if self.whole else self.questions or []
-            sure = snapshots and self.unit is not None and (self.whole or self.longest is not None)
-            proven = [sure and self._closed(q, exact=True) for q in questions]
-            closed = [self._closed(q, exact=False) for q in questions]
-            scope = PROVEN if sure and all(proven) else ENGINE if all(closed) else POOL
-            picks = [q.picks for q, done in zip(questions, proven, strict=True) if not done]
-            left = min(returned, len(frozenset().union(*picks))) if sure or questions else returned
-        depth = {"depth": decoder.depth} if decoder.depth is not None else {}
+            questions = [] if self.is_complete else self.questions or []
+            has_bounds = self.is_complete or self.max_length is not None
+            is_certifiable = snapshots and self.is_unit is not None and has_bounds
+            proven = [is_certifiable and self._is_closed(q, exact=True) for q in questions]
+            closed = [self._is_closed(q, exact=False) for q in questions]
+            scope = SCOPE_PROVEN if is_certifiable and all(proven) else SCOPE_ENGINE if all(closed) else SCOPE_POOL
+            open_picks = [q.picks for q, done in zip(questions, proven, strict=True) if not done]
+            n_open = min(n_returned, len(frozenset().union(*open_picks))) if is_certifiable or questions else n_returned
+        depth_info = {"depth": decoder.depth} if decoder.depth is not None else {}
         return {
             "scope": scope,
-            "open": left,
-            "ids": tuple(self.picked),
-            "trips": self.trips,
-            "questions": self.asked,
-            "scans": self.scans,
+            "open": n_open,
+            "ids": tuple(self.picked_ids),
+            "trips": self.n_trips,
+            "questions": self.n_questions,
+            "scans": self.n_scans,
             "rows": len(self.pool),
             "documents": self.documents,
             "provable": snapshots and decoder.depth is None and self.questions is not None and not prove,
             "plan": self.plan,
-            **depth,
+            **depth_info,
         }
 
 
 @dataclass(frozen=True)
 class Dialogue:
-    """What is asked: a store, of which documents, what is known of them, and whether it looks at all each time."""
+    """A series of requests to a store, over some of its documents, through its index or by scans."""
 
     store: VectorStore
     where: Where | None
     ref: StoreRef
     exact: bool
 
-    def pools(self, points: np.ndarray, size: int) -> list[SearchResult]:
-        """The `size` most relevant documents of each query, (B, d)."""
-        found = []
-        for part in _parts(range(len(points)), size * self.ref.dimension):
-            result = self.store.search(points[part], size, self.exact, self.where, self.ref)
-            found += [result.only(at) for at in range(len(part))]
-        return found
+    def fetch_pools(self, points: np.ndarray, size: int) -> list[SearchResult]:
+        """Return the `size` most relevant documents of each query, (B, d)."""
+        results = []
+        for query_part in _split_requests(range(len(points)), size * self.ref.dimension):
+            result = self.store.search(points[query_part], size, self.exact, self.where, self.ref)
+            results += [result.only(query_index) for query_index in range(len(query_part))]
+        return results
 
     def settle(self, answers: Sequence[PartialAnswer], decoder: Decoder, k: int, prove: bool) -> None:
-        """Decode on the pools, ask what is open, and again, until nothing is or the rounds are used up.
+        """Decode on the pools and ask open questions, until none remains or the rounds are used up.
 
-        prove: then have the engine look at all documents, as often
+        prove: then scan all documents, for as many rounds
         """
-        rounds, scans, lost = 0, 0, frozenset[PartialAnswer]()
-        report = stoppable(*current_reporter(), "asking was stopped")
+        n_rounds, n_scans, stuck_answers = 0, 0, frozenset[PartialAnswer]()
+        report = with_cancellation(*current_reporter(), "asking was stopped")
         while True:
-            report(rounds + scans, ROUNDS * (1 + prove), "asking the engine")
+            report(n_rounds + n_scans, MAX_QUESTION_ROUNDS * (1 + prove), "asking the engine")
             for answer in answers:
                 answer.solve(decoder, k)
-            asking = [] if rounds == ROUNDS else [answer for answer in answers if answer not in lost]
-            if asked := [(answer, question) for answer in asking for question in answer.open(exact=False)]:
-                rounds += 1
+            active = [answer for answer in answers if answer not in stuck_answers and n_rounds < MAX_QUESTION_ROUNDS]
+            if open_questions := _pair_open_questions(active, exact=False):
+                n_rounds += 1
                 try:
-                    self._ask(asked, rounds, self.exact)
+                    self._ask(open_questions, n_rounds, self.exact)
                 except ShortResultError:
                     # The index ends here: what is open stays so, unless all documents are looked at.
-                    lost |= {answer for answer, _ in asked}
+                    stuck_answers |= {answer for answer, _ in open_questions}
                 continue
-            asked = [(a, q) for a in answers for q in a.open(exact=True)] if prove and scans < ROUNDS else []
-            if not asked:
+            may_scan = prove and n_scans < MAX_QUESTION_ROUNDS
+            open_questions = _pair_open_questions(answers if may_scan else (), exact=True)
+            if not open_questions:
                 return
-            scans += 1
-            self._ask(asked, scans, True)
+            n_scans += 1
+            self._ask(open_questions, n_scans, True)
 
-    def _ask(self, asked: Sequence[tuple[PartialAnswer, LinearQuestion]], turn: int, exact: bool) -> None:
-        """One round trip with every open question of every answer."""
-        sizes = [(LEAST + answer.above(q) * 5 // 4) << (turn - 1) // 2 for answer, q in asked]
-        for part in _parts(list(zip(asked, sizes, strict=True)), max(sizes) * self.ref.dimension):
-            points, wanted = np.stack([q.point for (_, q), _ in part]), [n for _, n in part]
-            result = self.store.search(points, wanted, exact, self.where, self.ref)
-            for at, ((answer, question), _) in enumerate(part):
-                answer.add(result.only(at), 1, question)
-        for answer in dict.fromkeys(answer for answer, _ in asked):
-            answer.trips += 1
-            answer.scans += result.exact
+    def _ask(self, asked_pairs: Sequence[tuple[PartialAnswer, LinearQuestion]], round_number: int, exact: bool) -> None:
+        """Send every open question of every answer in one round trip."""
+        requests, max_size = [], 0
+        for answer, question in asked_pairs:
+            # Every second round doubles the number of results, so that each answer settles in a few rounds.
+            size = (MIN_QUESTION_RESULTS + answer.count_above(question) * 5 // 4) << (round_number - 1) // 2
+            requests.append((answer, question, size))
+            max_size = max(max_size, size)
+        for part in _split_requests(requests, max_size * self.ref.dimension):
+            part_answers, part_questions, sizes = zip(*part, strict=True)
+            points = np.stack([question.point for question in part_questions])
+            result = self.store.search(points, list(sizes), exact, self.where, self.ref)
+            for position, (answer, question) in enumerate(zip(part_answers, part_questions, strict=True)):
+                answer.add(result.only(position), 1, question)
+        for answer in dict.fromkeys(answer for answer, _ in asked_pairs):
+            answer.n_trips += 1
+            answer.n_scans += result.exact
 
 
-def _parts(entries: Sequence[T], numbers: int) -> list[list[T]]:
-    """Entries that are asked about together, so that what comes back, `numbers` for each, fits in memory."""
-    step = max(1, MOST_NUMBERS // numbers)
-    return [list(entries[start : start + step]) for start in range(0, len(entries), step)]
+def _pair_open_questions(answers: Sequence[PartialAnswer], exact: bool) -> list[tuple[PartialAnswer, LinearQuestion]]:
+    return [(answer, question) for answer in answers for question in answer.find_open_questions(exact)]
+
+
+def _split_requests(entries: Sequence[RequestEntry], numbers_per_entry: int) -> list[list[RequestEntry]]:
+    """Split requests into groups whose responses, `numbers_per_entry` each, fit in memory."""
+    part_size = max(1, MAX_RESPONSE_NUMBERS // numbers_per_entry)
+    return [list(entries[part_start : part_start + part_size]) for part_start in range(0, len(entries), part_size)]

@@ -1,8 +1,8 @@
-"""Errors for the user: each message names the value, the legal ones, and the fix."""
+"""Errors for the user: each message names the value, the legal values and the fix."""
 
 
 class FrontierError(ValueError):
-    """Unusable input; the message says what and how to mend it."""
+    """Unusable input; the message names the problem and the fix."""
 
 
 class ParamError(FrontierError):
@@ -10,12 +10,12 @@ class ParamError(FrontierError):
 
 
 class DataError(FrontierError):
-    """A file or table that cannot be read; the message names the place and the fix."""
+    """A file or table that cannot be read; the message names its position and the fix."""
 
 
 class RepeatedIdError(DataError):
-    """A table in which several rows have one id."""
+    """A table in which several rows share an id."""
 
 
 class Cancelled(Exception):
-    """Long work was stopped on request; finished parts stay cached."""
+    """Cancellation of long work on request; finished parts stay cached."""

@@ -1,4 +1,4 @@
-"""A matrix of vectors and what every query over it shares, each made when first asked for."""
+"""A matrix of vectors and the values that all queries over it share, each computed on first use."""
 
 import math
 import threading
@@ -14,29 +14,28 @@ from torch import Tensor
 from engine.data.codes import Codes, cached_codes, codes_of
 from engine.errors import DataError
 
-T = TypeVar("T")
+DerivedValue = TypeVar("DerivedValue")
 
 CHUNK_NUMBERS = 1 << 22
-"""How many numbers a float64 pass holds at a time (32 MiB)."""
+"""Numbers that a float64 pass holds at a time (32 MiB)."""
 CACHED_NUMBERS = 1 << 20
-"""A matrix of more numbers comes from memory at every pass."""
-ONE_COLUMN = 1 << 23
-"""Up to so many numbers a matrix–vector product is the faster for having one column only."""
-LAST = 8
-"""So many queries' scores a cached matrix remembers: a person at a slider asks the same again and again."""
-STEADY_NUMBERS = 1 << 17
-"""How many numbers `steady_products` has in float64 at a time on a CPU: 1 MiB, which stays in its cache."""
-ONE_THREAD = 400_000
-"""Up to so many numbers NumPy's matrix–vector product runs on one thread, whatever it may use."""
+"""A matrix with more numbers is read from main memory on every pass."""
+MAX_SINGLE_COLUMN_NUMBERS = 1 << 23
+"""Up to this size a matrix–vector product is faster than a product with two columns."""
+MAX_CACHED_QUERIES = 8
+"""Queries whose scores a cached matrix keeps, as moving a slider repeats the same query."""
+STEADY_BLOCK_NUMBERS = 1 << 17
+"""Float64 numbers that `steady_products` holds at a time on a CPU: 1 MiB, which fits its cache."""
+MAX_SINGLE_THREAD_NUMBERS = 400_000
+"""Up to this size NumPy's matrix–vector product always runs on one thread."""
 GRAM_ROWS = 2048
-"""Up to so many rows all inner products are worth keeping (32 MiB)."""
+"""Up to this number of rows, all inner products are cached (32 MiB)."""
 
 
 class Matrix:
-    """(n, d) finite vectors whose inner products do not overflow, else a DataError that names `name`.
+    """(n, d) finite vectors whose inner products do not overflow; otherwise a DataError that names `name`.
 
-    cached: whether many queries will come, so that what only they repay is worth making; file: the one that the vectors
-    are mapped from.
+    cached: whether enough queries will follow to repay precomputation; file: the one that the vectors are mapped from
     """
 
     def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False, file: Path | None = None) -> None:
@@ -47,22 +46,24 @@ class Matrix:
         self.vectors, self.cached, self.file = vectors, cached, file
         self._scores: dict[bytes, Tensor] = {}
         self._derived: dict[str, Any] = {}
-        self._deriving = threading.RLock()
+        self._derived_lock = threading.RLock()
         self.lengths = torch.linalg.vector_norm(vectors, dim=1)
         self.max_norm = float(self.lengths.max())
         # A finite length proves every entry of its row finite; only a failure looks closer.
         if not math.isfinite(self.max_norm):
-            bad = (~vectors.isfinite().all(1)).nonzero().flatten()
-            if len(bad):
-                rows = ", ".join(map(str, bad[:5].tolist()))
-                raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
+            invalid_rows = (~vectors.isfinite().all(1)).nonzero().flatten()
+            if len(invalid_rows):
+                examples = ", ".join(map(str, invalid_rows[:5].tolist()))
+                raise DataError(
+                    f"{name} must be finite; {len(invalid_rows)} rows hold NaN or infinity (first rows: {examples})"
+                )
         if self.max_norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
             # Squares this small lose digits, or all: the largest entry bounds the length instead.
             self.max_norm = math.sqrt(vectors.shape[1]) * float(vectors.abs().max())
-        most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
-        if not self.max_norm <= most:
+        max_length = math.sqrt(torch.finfo(vectors.dtype).max) / 4
+        if not self.max_norm <= max_length:
             raise DataError(
-                f"{name} must have rows of length at most {most:.3g} in {vectors.dtype}; the longest has "
+                f"{name} must have rows of length at most {max_length:.3g} in {vectors.dtype}; the longest has "
                 f"{self.max_norm:.3g}; scale them down, or pass float64"
             )
 
@@ -71,54 +72,56 @@ class Matrix:
 
     @cached_property
     def unit(self) -> bool:
-        """Whether every row has length 1, up to the rounding of stored unit rows."""
+        """True if every row has length 1, up to the rounding of stored unit rows."""
         return float((self.lengths - 1).abs().max()) <= 8 * torch.finfo(torch.float32).eps
 
     @cached_property
     def mean(self) -> Tensor:
         """(d,) float64 mean row."""
-        sums = [block.double().sum(0) for (block,) in blocks(self.vectors.shape[1], self.vectors)]
-        return torch.stack(sums).sum(0) / len(self)
+        block_sums = [block.double().sum(0) for (block,) in blocks(self.vectors.shape[1], self.vectors)]
+        return torch.stack(block_sums).sum(0) / len(self)
 
-    def derived(self, name: str, make: Callable[[], T]) -> T:
-        """What a solver makes of the vectors once, by name."""
-        with self._deriving:
+    def derive(self, name: str, compute: Callable[[], DerivedValue]) -> DerivedValue:
+        """Return a value that a solver computes from the vectors once, by name."""
+        # One lock for all names: values may derive others, and a reentrant lock permits that.
+        with self._derived_lock:
             if name not in self._derived:
-                self._derived[name] = make()
-            return cast(T, self._derived[name])
+                self._derived[name] = compute()
+            return cast(DerivedValue, self._derived[name])
 
-    def remembered(self, query: Tensor, make: Callable[[], Tensor]) -> Tensor:
-        """What `make` gives for a query, (d,); a cached matrix remembers it for the last few."""
+    def cache_scores(self, query: Tensor, compute: Callable[[], Tensor]) -> Tensor:
+        """Return compute() for a query, (d,), from the cache of recent queries where there is one."""
         if not self.cached:
-            return make()
-        key = query.numpy().tobytes()
-        scores = self._scores.get(key)
+            return compute()
+        query_key = query.numpy().tobytes()
+        scores = self._scores.get(query_key)
         if scores is None:
-            scores = self._scores[key] = make()
-            for old in list(self._scores)[:-LAST]:
-                self._scores.pop(old, None)
+            scores = self._scores[query_key] = compute()
+            # A dictionary keeps the order of insertion: all but the last entries are the oldest.
+            for expired_key in list(self._scores)[:-MAX_CACHED_QUERIES]:
+                self._scores.pop(expired_key, None)
         return scores
 
     @cached_property
     def gram(self) -> Tensor:
-        """(n, n) float64 inner products of all rows: for up to GRAM_ROWS of them."""
+        """(n, n) float64 inner products of all rows, for at most GRAM_ROWS rows."""
         return gram(self.float64)
 
     @cached_property
     def float64(self) -> Tensor:
-        """The vectors in float64: for up to GRAM_ROWS of them."""
+        """The vectors in float64, for at most GRAM_ROWS rows."""
         return self.vectors.double()
 
     @cached_property
     def on_cpu(self) -> Tensor:
-        """The vectors in the memory of the CPU."""
+        """The vectors in the CPU's memory."""
         return self.vectors.cpu()
 
     @cached_property
     def codes(self) -> Codes:
-        """(n, d) int8, (n,) float64, (n,) float64: row j is step[j] · codes[j] up to a vector of length slack[j].
+        """Codes (n, d) int8, steps (n,) and slacks (n,) float64, on the CPU.
 
-        On the CPU; of rows that lie in a file they lie in one too.
+        Row j is step[j] · codes[j] up to a vector of length slack[j]. For rows mapped from a file the codes are, too.
         """
         if self.file is None or not self.vectors.is_cpu:
             return codes_of(self.on_cpu)
@@ -126,60 +129,60 @@ class Matrix:
 
     @cached_property
     def spectral_norm_squared(self) -> float:
-        """The largest eigenvalue of the Gram matrix, which is the squared largest singular value of the vectors."""
+        """The largest eigenvalue of the Gram matrix: the squared largest singular value of the vectors."""
         return largest_eigenvalue(self.vectors)
 
     @cached_property
     def duplicate_of(self) -> Tensor:
-        """(n,) for each row the lowest row with the same bytes: itself where there is no other."""
+        """(n,) for each row the lowest row with the same bytes, which may be itself."""
         return first_duplicate(self.vectors)
 
 
-def blocks(numbers: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The tensors, of one length, cut alike into blocks that make at most CHUNK_NUMBERS at `numbers` a row."""
-    size = max(1, CHUNK_NUMBERS // max(1, numbers))
-    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
+def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Split tensors of one length into aligned blocks of at most CHUNK_NUMBERS at `numbers_per_row` a row."""
+    block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
+    return zip(*(tensor.split(block_size) for tensor in tensors), strict=True)
 
 
-def slices(count: int, numbers: int) -> Iterator[slice]:
-    """0 … count − 1 in blocks as those of `blocks`."""
-    size = max(1, CHUNK_NUMBERS // max(1, numbers))
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+def slices(n_rows: int, numbers_per_row: int) -> Iterator[slice]:
+    """Return slices of 0 … n_rows − 1 that match the blocks of `blocks`."""
+    block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
+    return (slice(block_start, min(block_start + block_size, n_rows)) for block_start in range(0, n_rows, block_size))
 
 
 def rounding(vectors: Tensor) -> float:
-    """γ: an inner product of vectors of this format is within γ·|a||b| + underflow of its exact value."""
+    """Return γ: an inner product in this format is within γ·|a||b| + underflow of its exact value."""
     # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
-    unit = torch.finfo(vectors.dtype).eps / 2
+    unit_roundoff = torch.finfo(vectors.dtype).eps / 2
     if vectors.dtype == torch.float32:
         backends: Any = torch.backends.cuda if vectors.is_cuda else torch.backends.mkldnn
         # Both factors are rounded to the shorter format first: twice its unit.
-        unit = {"tf32": 2.0**-10, "bf16": 2.0**-7}.get(backends.matmul.fp32_precision, unit)
-    length = (vectors.shape[-1] + 4) * unit
-    return length / (1 - length) if length < 0.5 else 1.0
+        unit_roundoff = {"tf32": 2.0**-10, "bf16": 2.0**-7}.get(backends.matmul.fp32_precision, unit_roundoff)
+    accumulated_error = (vectors.shape[-1] + 4) * unit_roundoff
+    return accumulated_error / (1 - accumulated_error) if accumulated_error < 0.5 else 1.0
 
 
 def underflow(vectors: Tensor) -> float:
-    """What products too small for the format may lose: Higham's bound leaves it out."""
+    """Return the error of products below the format's normal range, which Higham's bound leaves out."""
     # Each of d products may lose up to the smallest normal number.
     return vectors.shape[-1] * torch.finfo(vectors.dtype).tiny
 
 
 def products(rows: Tensor, points: Tensor) -> Tensor:
-    """(p, n) inner products of rows, (n, d), with points, (p, d)."""
+    """Return (p, n) inner products of rows, (n, d), with points, (p, d)."""
     if len(points) == 1:
         if not rows.is_cpu:
             return torch.mv(rows, points[0]).unsqueeze(0)
-        if rows.numel() > ONE_COLUMN:
+        if rows.numel() > MAX_SINGLE_COLUMN_NUMBERS:
             # A matrix-vector product reads memory at half the pace of a matrix-matrix product: one column more is free.
             return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
-        return torch.from_numpy(times(rows, points[0])).unsqueeze(0)
+        return torch.from_numpy(multiply_on_cpu(rows, points[0])).unsqueeze(0)
     return points @ rows.T
 
 
-def times(rows: Tensor, point: Tensor) -> np.ndarray:
-    """(n,) inner products of cached rows on the CPU, (n, d), with one point."""
-    if rows.numel() > ONE_THREAD:
+def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
+    """Return (n,) inner products of cached rows on the CPU, (n, d), with one point."""
+    if rows.numel() > MAX_SINGLE_THREAD_NUMBERS:
         return torch.mv(rows, point).numpy()
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
     result: np.ndarray = rows.numpy() @ point.numpy()
@@ -187,61 +190,68 @@ def times(rows: Tensor, point: Tensor) -> np.ndarray:
 
 
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
-    """(B, n) float32 inner products of rows, (n, d), with points, (B, d); or (B, m) with each one's own, index (B, m).
+    """Return (B, n) float32 inner products of rows, (n, d), with points, (B, d).
 
-    Summed in float64 and then rounded, so that they do not show the batch or the block they were made in.
+    With an index, (B, m), each point's products with its own rows. They are summed in float64 and then rounded, so that
+    they do not depend on the batch or the block.
     """
-    most = STEADY_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
+    limit = STEADY_BLOCK_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
     points = points.double()
     if index is not None:
-        step = max(1, most // (rows.shape[1] * max(1, index.shape[1])))
-        parts = zip(index.split(step), points.split(step), strict=True)
-        return torch.cat([torch.bmm(rows[i].double(), p.unsqueeze(2)).squeeze(2).float() for i, p in parts])
+        block_size = max(1, limit // (rows.shape[1] * max(1, index.shape[1])))
+        index_blocks = zip(index.split(block_size), points.split(block_size), strict=True)
+        scores_of_blocks = []
+        for rows_block, point_block in index_blocks:
+            block = rows[rows_block].double()
+            scores_of_blocks.append(torch.bmm(block, point_block.unsqueeze(2)).squeeze(2).float())
+        return torch.cat(scores_of_blocks)
     scores = torch.empty(len(points), len(rows), device=rows.device)
-    step = max(1, most // rows.shape[1])
-    double = torch.empty(min(step, len(rows)), rows.shape[1], dtype=torch.float64, device=rows.device)
-    for start in range(0, len(rows), step):
-        block = double[: len(rows) - start].copy_(rows[start : start + step])
-        scores[:, start : start + step] = points @ block.T
+    block_size = max(1, limit // rows.shape[1])
+    float64_buffer = torch.empty(min(block_size, len(rows)), rows.shape[1], dtype=torch.float64, device=rows.device)
+    for start in range(0, len(rows), block_size):
+        block = float64_buffer[: len(rows) - start].copy_(rows[start : start + block_size])
+        scores[:, start : start + block_size] = points @ block.T
     return scores
 
 
 def largest_eigenvalue(rows: Tensor) -> float:
-    """The largest eigenvalue of rows · rowsᵀ, (n, d), from the smaller of the two Gram matrices, in float64."""
-    smaller = gram(rows.double()) if len(rows) <= rows.shape[1] else scatter(rows, 0.0)
-    return float(torch.linalg.eigvalsh(smaller)[-1].clamp_min(0))
+    """Return the largest eigenvalue of rows · rowsᵀ, rows (n, d), from the smaller Gram matrix in float64."""
+    smaller_gram = gram(rows.double()) if len(rows) <= rows.shape[1] else scatter(rows, 0.0)
+    return float(torch.linalg.eigvalsh(smaller_gram)[-1].clamp_min(0))
 
 
 def scatter(rows: Tensor, centre: Tensor | float) -> Tensor:
-    """(d, d) float64 Σ (u − centre)(u − centre)ᵀ over rows, (n, d)."""
-    total = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    """Return (d, d) float64 Σ (u − centre)(u − centre)ᵀ over rows, (n, d)."""
+    scatter_sum = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
     for (block,) in blocks(rows.shape[1], rows):
-        centred = block.double() - centre
-        total.addmm_(centred.T, centred)
-    return total
+        centred_block = block.double() - centre
+        scatter_sum.addmm_(centred_block.T, centred_block)
+    return scatter_sum
 
 
 def gram(rows: Tensor) -> Tensor:
-    """(n, n) inner products of (n, d) rows: one triangle computed, the other copied."""
-    n = len(rows)
-    products = rows.new_empty(n, n)
-    step = max(64, n // 8)
-    for start in range(0, n, step):
-        strip = products[start : start + step, start:]
-        torch.mm(rows[start : start + step], rows[start:].T, out=strip)
-        products[start + step :, start : start + step] = strip[:, step:].T
-    return products
+    """Return (n, n) inner products of (n, d) rows: one triangle computed, the other copied."""
+    n_rows = len(rows)
+    result = rows.new_empty(n_rows, n_rows)
+    height = max(64, n_rows // 8)
+    for start in range(0, n_rows, height):
+        strip = result[start : start + height, start:]
+        torch.mm(rows[start : start + height], rows[start:].T, out=strip)
+        result[start + height :, start : start + height] = strip[:, height:].T
+    return result
 
 
 def first_duplicate(rows: Tensor) -> Tensor:
-    """(n,) for each row of (n, d) the lowest row with the same bytes: itself where there is no other."""
-    words = rows.contiguous().view(torch.int32)
-    every = torch.arange(len(rows), device=rows.device)
-    seeded = torch.Generator().manual_seed(0)
-    mixer = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=seeded).to(rows.device)
+    """Return (n,) for each row of (n, d) the lowest row with the same bytes, which may be itself."""
+    row_words = rows.contiguous().view(torch.int32)
+    row_index = torch.arange(len(rows), device=rows.device)
+    generator = torch.Generator().manual_seed(0)
+    hash_factors = torch.randint(-(2**62), 2**62, (row_words.shape[1],), generator=generator).to(rows.device)
     # A hash finds the pairs (64-bit products wrap, alike everywhere) and a comparison proves them.
-    mixed = torch.cat([(block.long() * mixer).sum(1) for (block,) in blocks(words.shape[1], words)])
-    kind = torch.unique(mixed, return_inverse=True)[1]
-    lowest = torch.zeros_like(every).scatter_reduce(0, kind, every, "amin", include_self=False)[kind]
-    same = [(words[block] == words[lowest[block]]).all(1) for (block,) in blocks(words.shape[1], every)]
-    return torch.where(torch.cat(same), lowest, every)
+    hashes = [(block.long() * hash_factors).sum(1) for (block,) in blocks(row_words.shape[1], row_words)]
+    group = torch.unique(torch.cat(hashes), return_inverse=True)[1]
+    lowest_row = torch.zeros_like(row_index).scatter_reduce(0, group, row_index, "amin", include_self=False)[group]
+    row_blocks = blocks(row_words.shape[1], row_index)
+    is_duplicate = [(row_words[block] == row_words[lowest_row[block]]).all(1) for (block,) in row_blocks]
+    # Rows with equal hashes and different bytes are no duplicates: each stands for itself.
+    return torch.where(torch.cat(is_duplicate), lowest_row, row_index)

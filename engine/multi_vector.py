@@ -1,4 +1,4 @@
-"""Multi-vector documents: the vectors of passages, or the first token states of an encoder trained for them."""
+"""Multi-vector documents: vectors of passages, or first token states of a trained encoder."""
 
 import torch
 from torch import Tensor
@@ -8,12 +8,12 @@ from engine.errors import DataError
 from engine.matrix import steady_products
 from engine.values import Corpus, Embeddings
 
-BLOCK_NUMBERS = 1 << 22
+MAX_PART_SCORES = 1 << 22
 """Scores of parts in memory at a time (16 MiB)."""
 
 
 class Parts:
-    """The vectors of all documents' parts, those of one document next to each other.
+    """The vectors of all documents' parts, grouped by document.
 
     vectors: (r, d)
     documents: (r,) int64, ascending row of each part's document; every document has a part
@@ -25,20 +25,23 @@ class Parts:
         self.starts = self.counts.cumsum(0) - self.counts
 
     @classmethod
-    def of(cls, embeddings: Embeddings, corpus: Corpus, like: Tensor) -> "Parts":
-        """Parts from embeddings with ids as of `part_id`, on the device and in the precision of `like`.
+    def from_embeddings(cls, embeddings: Embeddings, corpus: Corpus, target: Tensor) -> "Parts":
+        """Return the parts of embeddings with ids as of `part_id`, with the device and dtype of `target`.
 
-        Raises DataError when an id names no document or a document has no part.
+        Raises DataError if an id names no document or a document has no part.
         """
-        named = [split_id(part) for part in embeddings.ids]
-        if unknown := [doc for doc, _ in named if doc not in corpus.position]:
-            raise DataError(f"parts must be of the corpus's documents; {len(unknown)} are not (first: {unknown[0]!r})")
-        present = {doc for doc, _ in named}
-        if missing := [doc for doc in corpus.ids if doc not in present]:
-            raise DataError(f"every document needs a part; {len(missing)} have none (first: {missing[0]!r})")
-        order = sorted(range(len(named)), key=lambda i: (corpus.position[named[i][0]], named[i][1]))
-        rows = torch.tensor([corpus.position[named[i][0]] for i in order])
-        return cls(embeddings.vectors[order].to(like), rows.to(like.device))
+        split_ids = [split_id(part) for part in embeddings.ids]
+        if unknown_ids := [doc_id for doc_id, _ in split_ids if doc_id not in corpus.position]:
+            first = unknown_ids[0]
+            raise DataError(f"parts must be of the corpus's documents; {len(unknown_ids)} are not (first: {first!r})")
+        present_ids = {doc_id for doc_id, _ in split_ids}
+        if missing_ids := [doc_id for doc_id in corpus.ids if doc_id not in present_ids]:
+            raise DataError(f"every document needs a part; {len(missing_ids)} have none (first: {missing_ids[0]!r})")
+        # Sorted by document, then by number: the other methods rely on ascending rows.
+        positions = [(corpus.position[doc_id], number) for doc_id, number in split_ids]
+        part_order = sorted(range(len(positions)), key=positions.__getitem__)
+        doc_rows = torch.tensor([positions[part_index][0] for part_index in part_order])
+        return cls(embeddings.vectors[part_order].to(target), doc_rows.to(target.device))
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -50,38 +53,40 @@ class Parts:
 
     @property
     def bytes(self) -> int:
-        """Memory of the vectors."""
+        """The memory of the vectors."""
         return self.vectors.numel() * self.vectors.element_size()
 
-    def first(self, most: int) -> "Parts":
-        """The first `most` parts of every document."""
-        chosen = torch.arange(len(self), device=self.documents.device) - self.starts[self.documents] < most
-        return Parts(self.vectors[chosen], self.documents[chosen])
+    def keep_first(self, max_parts: int) -> "Parts":
+        """Return the first `max_parts` parts of every document."""
+        is_selected = torch.arange(len(self), device=self.documents.device) - self.starts[self.documents] < max_parts
+        return Parts(self.vectors[is_selected], self.documents[is_selected])
 
-    def best(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
-        """(B, n) largest inner product of every document's parts with each point, points (B, d); (B, m) for given rows.
+    def best(self, points: Tensor, row_ids: Tensor | None = None) -> Tensor:
+        """Return (B, n) the largest inner product of each document's parts with each point, points (B, d).
 
-        By `steady_products`, so that a score depends on neither the batch nor the block.
+        With row_ids, (B, m), only of these. Uses `steady_products`: a score depends on neither the batch nor the block.
         """
-        if rows is None:
-            best = self._lowest(len(points), len(self.counts))
-            step = max(1, BLOCK_NUMBERS // len(points))
-            for start in range(0, len(self), step):
-                documents = self.documents[start : start + step].expand(len(points), -1)
-                scores = steady_products(self.vectors[start : start + step], points)
-                best.scatter_reduce_(1, documents, scores, "amax")
-            return best
+        if row_ids is None:
+            # Reduce block by block; a document's parts may lie in two blocks.
+            best_scores = self._empty_scores(len(points), len(self.counts))
+            block_size = max(1, MAX_PART_SCORES // len(points))
+            for start in range(0, len(self), block_size):
+                doc_rows = self.documents[start : start + block_size].expand(len(points), -1)
+                scores = steady_products(self.vectors[start : start + block_size], points)
+                best_scores.scatter_reduce_(1, doc_rows, scores, "amax")
+            return best_scores
         # One row per pair of query and part; each document's parts stand together.
-        counts = self.counts[rows.flatten()]
-        pair = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), counts)
-        number = torch.arange(len(pair), device=rows.device) - (counts.cumsum(0) - counts)[pair]
-        part = self.starts[rows.flatten()][pair] + number
-        best = self._lowest(rows.numel())
-        step = max(1, BLOCK_NUMBERS // points.shape[1])
-        for pairs, parts in zip(pair.split(step), part.split(step), strict=True):
-            scores = steady_products(self.vectors, points[pairs // rows.shape[1]], parts.unsqueeze(1)).squeeze(1)
-            best.scatter_reduce_(0, pairs, scores, "amax")
-        return best.view(rows.shape)
+        part_counts = self.counts[row_ids.flatten()]
+        pair = torch.repeat_interleave(torch.arange(row_ids.numel(), device=row_ids.device), part_counts)
+        part_number = torch.arange(len(pair), device=row_ids.device) - (part_counts.cumsum(0) - part_counts)[pair]
+        part = self.starts[row_ids.flatten()][pair] + part_number
+        best_scores = self._empty_scores(row_ids.numel())
+        block_size = max(1, MAX_PART_SCORES // points.shape[1])
+        for pair_block, part_block in zip(pair.split(block_size), part.split(block_size), strict=True):
+            query_points = points[pair_block // row_ids.shape[1]]
+            scores = steady_products(self.vectors, query_points, part_block.unsqueeze(1)).squeeze(1)
+            best_scores.scatter_reduce_(0, pair_block, scores, "amax")
+        return best_scores.view(row_ids.shape)
 
-    def _lowest(self, *shape: int) -> Tensor:
+    def _empty_scores(self, *shape: int) -> Tensor:
         return torch.full(shape, -torch.inf, device=self.vectors.device)

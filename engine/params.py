@@ -1,7 +1,7 @@
 """Declared parameters: range, scale, symbol, help and source of each, as data.
 
-Validation, command-line flags, widgets, sweep grids, addresses, the table of methods and the tests' invalid inputs
-are all made from the declaration.
+Validation, command-line flags, widgets, sweep grids, links, the README's table and the tests' invalid inputs are all
+derived from the declaration.
 """
 
 import math
@@ -15,23 +15,23 @@ from typing import Any, ClassVar, Literal, overload
 from engine.errors import ParamError
 
 UNSET = "none"
-"""How an optional parameter without a value is written in flags and addresses."""
+"""The text of an optional parameter without a value, in flags and links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter(ABC):
-    """The fields and text forms that every kind of parameter has.
+    """The fields and text forms shared by all kinds of parameters.
 
-    default: the value taken when none is passed
+    default: the value used when none is passed
     symbol: the paper's symbol
     help: one line
     source: section or equation of the paper
     name: filled in from the dataclass field that declares it
     requires: (other parameter, its value), the only value at which this parameter has an effect
-    advanced: shown and swept only on request
-    variants: (other parameter, its value, Param shown instead), when the other parameter changes this one's unit; e.g.
+    advanced: displayed and swept only on request
+    variants: (other parameter, its value, Param used instead), where the other parameter changes this one's unit; e.g.
         λ₁ under scale="support"
-    swept: the values of a sweep, when they are not a grid over the comfortable range
+    swept: the values of a sweep, if they are not a grid over the comfortable range
     """
 
     default: Any
@@ -57,16 +57,16 @@ class Parameter(ABC):
 
     @property
     def label(self) -> str:
-        """The name with spaces, as widgets show it."""
+        """The name with spaces, for widgets."""
         return self.name.replace("_", " ")
 
     def refuse(self, value: object) -> ParamError:
-        """The error for a value outside the domain: names argument, symbol, range and value."""
-        symbol = "" if self.symbol == self.name else f" ({self.symbol})"
-        return ParamError(f"{self.name}{symbol} must be {self.domain}; got {value!r}")
+        """Return the error for a value outside the domain; it names argument, symbol, range and value."""
+        symbol_suffix = "" if self.symbol == self.name else f" ({self.symbol})"
+        return ParamError(f"{self.name}{symbol_suffix} must be {self.domain}; got {value!r}")
 
     def text(self, value: Any) -> str:
-        """The value as flags and addresses write it; `parse` is its exact inverse."""
+        """Return the value as flags and links write it; `parse` is the exact inverse."""
         return UNSET if value is None else str(value)
 
 
@@ -74,8 +74,8 @@ class Parameter(ABC):
 class Number(Parameter):
     """A number in a range.
 
-    comfortable: the part of the range that sliders and grids cover; default: all of it, to 100 without a limit
-    unset: makes None legal, and says what None means
+    comfortable: the part of the range that sliders and grids cover; by default all of it, up to 100 without a limit
+    unset: the meaning of None in words, which makes None legal
     """
 
     _: KW_ONLY
@@ -94,15 +94,15 @@ class Number(Parameter):
 
     @abstractmethod
     def check(self, value: Any) -> Any:
-        """The value as a number of its type, or None where that is legal. Raises ParamError."""
+        """Return the value as a number of its type, or None where that is legal; raise ParamError."""
 
-    def parse(self, text: str) -> Any:
-        if text == UNSET and self.unset:
+    def parse(self, value_text: str) -> Any:
+        if value_text == UNSET and self.unset:
             return None
         try:
-            return self.check(self.type(text))
+            return self.check(self.type(value_text))
         except ValueError:
-            raise self.refuse(text) from None
+            raise self.refuse(value_text) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,8 @@ class Real(Number):
         if not _is_number(value):
             raise self.refuse(value)
         try:
-            number = float(value) + 0.0  # no negative zero: it equals 0 and reads differently
+            # Adding 0.0 removes negative zero, which equals 0 and reads differently.
+            number = float(value) + 0.0
         except OverflowError:
             raise self.refuse(value) from None
         if not math.isfinite(number) or not self.low <= number <= self.high:
@@ -148,22 +149,25 @@ class Real(Number):
         return UNSET if value is None else repr(float(value))
 
     def grid(self, points: int) -> tuple[float | None, ...]:
-        """`points` values from end to end of the comfortable range, rounded to a few digits, and None where legal."""
+        """Return `points` rounded values that span the comfortable range, and None where legal."""
         low, high = self.comfortable_range
         if points < 2:
             return (self.default,)
-        steps = [i / (points - 1) for i in range(points)]
-        none = [None] if self.unset else []
+        fractions = [step_index / (points - 1) for step_index in range(points)]
+        unset_values = [None] if self.unset else []
         if self.scale == "log":
-            inner = [_round(low * (high / low) ** s, 3) for s in steps]
-            notch = [0.0] if self.low == 0 else []
-            return tuple(dict.fromkeys([*notch, low, *inner[1:-1], high, *none]))
-        return tuple(dict.fromkeys([low, *(_round(low + (high - low) * s, 6) for s in steps[1:-1]), high, *none]))
+            # Equal ratios from end to end; declare() has made sure that low is above 0.
+            inner_values = [_round_significant(low * (high / low) ** fraction, 3) for fraction in fractions]
+            zero_point = [0.0] if self.low == 0 else []
+            return tuple(dict.fromkeys([*zero_point, low, *inner_values[1:-1], high, *unset_values]))
+        inner_values = [_round_significant(low + (high - low) * fraction, 6) for fraction in fractions[1:-1]]
+        # Rounding may make neighbours equal; a dictionary drops the repeats and keeps the order.
+        return tuple(dict.fromkeys([low, *inner_values, high, *unset_values]))
 
 
 @dataclass(frozen=True, slots=True)
 class Whole(Number):
-    """A whole number in [low, high]; high None: no limit."""
+    """A whole number in [low, high], without an upper limit if high is None."""
 
     low: int
     high: int | None = None
@@ -185,6 +189,7 @@ class Whole(Number):
     def check(self, value: Any) -> int | None:
         if value is None and self.unset:
             return None
+        # 3.0 counts as a whole number: JSON and sliders do not tell it from 3.
         if not _is_number(value) or not (isinstance(value, Integral) or float(value).is_integer()):
             raise self.refuse(value)
         if value < self.low or (self.high is not None and value > self.high):
@@ -192,22 +197,23 @@ class Whole(Number):
         return int(value)
 
     def grid(self, points: int) -> tuple[int | None, ...]:
-        """At most `points` whole numbers over the comfortable range, and None where legal."""
+        """Return at most `points` whole numbers that span the comfortable range, and None where legal."""
         low, high = self.comfortable_range
         if points < 2:
             return (self.default,)
-        numbers = [round(low + (high - low) * i / (points - 1)) for i in range(points)]
-        return tuple(dict.fromkeys([*numbers, *([None] if self.unset else [])]))
+        grid_values = [round(low + (high - low) * step_index / (points - 1)) for step_index in range(points)]
+        # A short range has fewer whole numbers than points, so that values repeat.
+        return tuple(dict.fromkeys([*grid_values, *([None] if self.unset else [])]))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice(Parameter):
-    """One of a few named options."""
+    """One of several named options."""
 
     options: tuple[str, ...]
     _: KW_ONLY
     switch: tuple[str, str] | None = None  # the options that False and True stand for, or None
-    words: tuple[str, ...] = ()  # of each option, where names of settings always have to say which it is
+    words: tuple[str, ...] = ()  # label of each option, for settings whose names always state the option
     type = str
 
     @property
@@ -215,6 +221,7 @@ class Choice(Parameter):
         return "one of " + ", ".join(map(repr, self.options))
 
     def check(self, value: Any) -> str:
+        # Options that stand for False and True may be passed as booleans.
         if isinstance(value, bool) and self.switch:
             return self.switch[value]
         if not isinstance(value, str) or value not in self.options:
@@ -224,13 +231,13 @@ class Choice(Parameter):
     parse = check
 
     def grid(self, points: int) -> tuple[str, ...]:
-        """Every option."""
+        """Return every option."""
         return self.options
 
 
 @dataclass(frozen=True, slots=True)
 class Flag(Parameter):
-    """True or false."""
+    """A boolean parameter."""
 
     type = bool
 
@@ -243,55 +250,57 @@ class Flag(Parameter):
             raise self.refuse(value)
         return value
 
-    def parse(self, text: str) -> bool:
-        match text:
+    def parse(self, value_text: str) -> bool:
+        match value_text:
             case "true":
                 return True
             case "false":
                 return False
-        raise self.refuse(text)
+        raise self.refuse(value_text)
 
     def text(self, value: bool) -> str:
         return "true" if value else "false"
 
     def grid(self, points: int) -> tuple[bool, ...]:
-        """False and True."""
+        """Return False and True."""
         return (False, True)
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Parameter):
-    """A non-blank line of text, such as a name or a path, of at most `longest` characters; outer white space goes."""
+    """A non-blank line of at most `max_length` characters, such as a name; outer white space is stripped."""
 
     _: KW_ONLY
-    longest: int = 300
+    max_length: int = 300
     type = str
 
     @property
     def domain(self) -> str:
-        return f"a line of 1 to {self.longest} characters"
+        return f"a line of 1 to {self.max_length} characters"
 
     def check(self, value: Any) -> str:
-        if not isinstance(value, str) or not value.strip().isprintable() or not 0 < len(value.strip()) <= self.longest:
+        line = value.strip() if isinstance(value, str) else ""
+        if not line.isprintable() or not 0 < len(line) <= self.max_length:
             raise self.refuse(value)
-        return value.strip()
+        return line
 
     parse = check
 
     def grid(self, points: int) -> tuple[str, ...]:
-        """The default alone."""
+        """Return the default alone."""
         return (self.default,)
 
 
 Param = Real | Whole | Choice | Flag | Text
 
 
-def declare(param: Param, help: str = "", **changes: Any) -> Any:
-    """A dataclass field that is a declared parameter: `weight: float = declare(Real(0.5, "λ", 0, 1), "How much …")`.
+def declare(param: Param, help: str = "", **field_changes: Any) -> Any:
+    """Return a dataclass field that declares a parameter.
 
-    changes: fields of `param` that differ here. Raises ParamError where the default or the range is impossible.
+    For example `weight: float = declare(Real(0.5, "λ", 0, 1), "Share of …")`; `field_changes` replace its fields.
+    Raises ParamError if the default or the range is impossible.
     """
-    param = replace(param, help=help or param.help, **changes)
+    param = replace(param, help=help or param.help, **field_changes)
     param.check(param.default)
     if isinstance(param, Real) and (
         not math.isfinite(param.comfortable_range[1]) or (param.scale == "log" and param.comfortable_range[0] <= 0)
@@ -301,65 +310,71 @@ def declare(param: Param, help: str = "", **changes: Any) -> Any:
 
 
 class Declared:
-    """Base of a frozen dataclass with declared parameters: their values are checked when an instance is made.
+    """Base of frozen dataclasses with declared parameters, whose values are checked on construction.
 
-    A subclass with its own `__post_init__` calls this one first; subclasses take no slots.
+    A subclass with its own `__post_init__` calls this one first; subclasses have no slots.
     """
 
     def __post_init__(self) -> None:
+        # The instance is frozen: checked values replace the given ones through `object`.
         for param in params_of(self):
             object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
 
 
 def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """The variant of a parameter beside the given values of others: (value of the other, variant), or ("", param)."""
-    for other, value, form in param.variants:
-        if values.get(other) == value:
-            return str(value), form
+    """Return (other parameter's value, variant) for the given values, or ("", param) without a variant."""
+    for other_name, value, variant in param.variants:
+        if values.get(other_name) == value:
+            return str(value), variant
     return "", param
 
 
-def counting(params: Iterable[Param], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values without those that others make meaningless."""
-    meaningless = {p.name for p in params if p.requires is not None and values.get(p.requires[0]) != p.requires[1]}
-    return {name: value for name, value in values.items() if name not in meaningless}
+def drop_ineffective(params: Iterable[Param], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without those that have no effect beside the others."""
+    effective = dict(values)
+    for param in params:
+        # Compare with the given values, not with those that remain: the conditions do not cascade.
+        if param.requires is not None and values.get(param.requires[0]) != param.requires[1]:
+            effective.pop(param.name, None)
+    return effective
 
 
-def sweep_values(param: Param, points: int) -> tuple[Any, ...]:
-    """The values that a sweep tries: the declared ones, the default alone of an advanced parameter, else a grid."""
+def sweep_values(param: Param, n_points: int) -> tuple[Any, ...]:
+    """Return the values of a sweep: the declared ones, the default of an advanced parameter, or a grid."""
     if param.swept is not None:
         return param.swept
-    return (param.default,) if param.advanced else param.grid(points)
+    return (param.default,) if param.advanced else param.grid(n_points)
 
 
-def params_of(declared: Any) -> tuple[Param, ...]:
-    """The parameters declared on a dataclass (class or instance), in order, with their names."""
-    return tuple(replace(f.metadata["param"], name=f.name) for f in fields(declared) if "param" in f.metadata)
+def params_of(declared_class: Any) -> tuple[Param, ...]:
+    """Return the parameters declared on a dataclass (class or instance), in order, with their names."""
+    declared_fields = [field for field in fields(declared_class) if "param" in field.metadata]
+    return tuple(replace(field.metadata["param"], name=field.name) for field in declared_fields)
 
 
-def checked(params: tuple[Param, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """`values` validated against `params`; an unknown name is an error that lists the known ones."""
-    known = _known(params, values, owner)
-    return {name: known[name].check(value) for name, value in values.items()}
+def check_values(params: tuple[Param, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Validate `values` against `params`; an unknown name raises a ParamError that lists the known ones."""
+    by_name = _index_by_name(params, values, owner)
+    return {param_name: by_name[param_name].check(value) for param_name, value in values.items()}
 
 
-def parsed(params: tuple[Param, ...], texts: Mapping[str, str], owner: str) -> dict[str, Any]:
-    """`checked` for text values, as flags and addresses carry them."""
-    known = _known(params, texts, owner)
-    return {name: known[name].parse(text) for name, text in texts.items()}
+def parse_values(params: tuple[Param, ...], value_texts: Mapping[str, str], owner: str) -> dict[str, Any]:
+    """Parse and validate text values, as flags and links carry them."""
+    by_name = _index_by_name(params, value_texts, owner)
+    return {param_name: by_name[param_name].parse(value_text) for param_name, value_text in value_texts.items()}
 
 
-def values_of(declared: Any) -> dict[str, Any]:
-    """The parameter values of a declared dataclass as plain JSON values."""
-    return {p.name: getattr(declared, p.name) for p in params_of(declared)}
+def values_of(declared_instance: Any) -> dict[str, Any]:
+    """Return the parameter values of a declared dataclass as plain JSON values."""
+    return {param.name: getattr(declared_instance, param.name) for param in params_of(declared_instance)}
 
 
-def _known(params: tuple[Param, ...], given: Mapping[str, Any], owner: str) -> dict[str, Param]:
-    """The parameters by name, having refused names that are none of theirs."""
-    known = {p.name: p for p in params}
-    if unknown := [name for name in given if name not in known]:
-        raise ParamError(f"{owner} has no parameter {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
-    return known
+def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], owner: str) -> dict[str, Param]:
+    """Return the parameters by name; raise ParamError for names without a parameter."""
+    by_name = {param.name: param for param in params}
+    if unknown_names := [param_name for param_name in param_names if param_name not in by_name]:
+        raise ParamError(f"{owner} has no parameter {', '.join(unknown_names)}; it has {', '.join(by_name) or 'none'}")
+    return by_name
 
 
 def _is_number(value: Any) -> bool:
@@ -367,5 +382,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, RealNumber) and not isinstance(value, bool)
 
 
-def _round(value: float, digits: int) -> float:
+def _round_significant(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")

@@ -1,4 +1,4 @@
-"""Folders of Frontier: where they are, made for their user alone, and what is said where nothing can be kept there."""
+"""Frontier's folders: their paths, their permissions, and warnings when nothing can be stored."""
 
 import atexit
 import logging
@@ -10,15 +10,15 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-_LOCK = threading.Lock()
-_PASSING: dict[Path, Path] = {}
-"""Home → the folder that stands for it until this process ends."""
-_PROBLEMS: dict[Path, str | None] = {}
-"""Home → why the last thing could not be kept there, None since one could."""
+_FOLDER_LOCK = threading.Lock()
+_PROCESS_FOLDERS: dict[Path, Path] = {}
+"""Home → its temporary replacement until this process ends."""
+_STORAGE_PROBLEMS: dict[Path, str | None] = {}
+"""Home → the reason why the last write failed, None after a successful one."""
 
 
 def home() -> Path:
-    """The cache's folder: FRONTIER_HOME, else the user's cache folder. Nothing is created."""
+    """Return the cache folder, FRONTIER_HOME or else the user's cache folder, without creating it."""
     if folder := os.environ.get("FRONTIER_HOME"):
         return Path(folder).expanduser().absolute()
     from platformdirs import user_cache_path
@@ -27,7 +27,7 @@ def home() -> Path:
 
 
 def data_home() -> Path:
-    """The folder of what people gave, their feedback: FRONTIER_HOME, else the user's data folder."""
+    """Return the folder of users' feedback: FRONTIER_HOME, or else the user's data folder."""
     if os.environ.get("FRONTIER_HOME"):
         return home()
     from platformdirs import user_data_path
@@ -35,67 +35,73 @@ def data_home() -> Path:
     return user_data_path("frontier", appauthor=False)
 
 
-def is_own(path: Path) -> bool:
-    """Whether a path lies in a folder of Frontier's own: what is there is nobody's but the user's."""
+def is_frontier_path(path: Path) -> bool:
+    """Return True if a path lies in one of Frontier's folders, whose contents are private to the user."""
     return any(path.absolute().is_relative_to(folder) for folder in (home(), data_home()))
 
 
 def file_mode(path: Path) -> int:
-    """The permissions of a new file, which the umask narrows."""
-    return 0o600 if is_own(path) else 0o666
+    """Return the permissions of a new file, before the umask."""
+    return 0o600 if is_frontier_path(path) else 0o666
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it; Frontier's own are the user's alone, also one that is there. Raises OSError."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700 if is_own(each) else 0o777, exist_ok=True)
-    if not missing and is_own(folder) and folder not in (home(), data_home()):
-        narrow(folder)
+    """Create a folder and its parents; make Frontier's folders private, even existing ones.
+
+    Raises OSError.
+    """
+    # Permissions are set on creation, so that a folder is never open to others, even briefly.
+    missing_folders = [folder_path for folder_path in (folder, *folder.parents) if not folder_path.exists()]
+    for folder_path in reversed(missing_folders):
+        folder_path.mkdir(mode=0o700 if is_frontier_path(folder_path) else 0o777, exist_ok=True)
+    if not missing_folders and is_frontier_path(folder) and folder not in (home(), data_home()):
+        restrict_access(folder)
 
 
-def narrow(path: Path) -> None:
-    """Take from others what they may do with a file or folder of the user's, where the file system knows of that."""
+def restrict_access(path: Path) -> None:
+    """Remove other users' permissions on a file or folder of this user, where the file system has them."""
     if os.name == "posix":
         with suppress(OSError):
-            now = path.stat()
-            if now.st_uid == os.geteuid() and now.st_mode & 0o077:
-                path.chmod(stat.S_IMODE(now.st_mode) & 0o700)
+            file_status = path.stat()
+            if file_status.st_uid == os.geteuid() and file_status.st_mode & 0o077:
+                path.chmod(stat.S_IMODE(file_status.st_mode) & 0o700)
 
 
-def takes_files(folder: Path) -> bool:
-    """Whether new files can be written to a folder: it may be read-only, or its disk full."""
+def is_writable(folder: Path) -> bool:
+    """Return True if new files can be written to a folder, which may be read-only or on a full disk."""
     if os.name != "posix":
         return os.access(folder, os.W_OK)
     return os.access(folder, os.W_OK | os.X_OK) and os.statvfs(folder).f_bavail > 0
 
 
+# One process may be asked for the folder by several threads; all must get the same one.
 def process_folder() -> Path:
-    """A folder for what a process needs on a disk while its home cannot be written; it ends with the process."""
-    with _LOCK:
-        if home() not in _PASSING:
-            folder = _PASSING[home()] = Path(tempfile.mkdtemp(prefix="frontier-"))
+    """Return a temporary folder that replaces an unwritable home until the process ends."""
+    with _FOLDER_LOCK:
+        if home() not in _PROCESS_FOLDERS:
+            folder = _PROCESS_FOLDERS[home()] = Path(tempfile.mkdtemp(prefix="frontier-"))
+            # No other process shares this folder, so it can be removed at exit.
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return _PASSING[home()]
+        return _PROCESS_FOLDERS[home()]
 
 
-def caches() -> tuple[Path, ...]:
-    """The home and, where there is one, the folder that stands for it in this process."""
-    return home(), *filter(None, [_PASSING.get(home())])
+def cache_folders() -> tuple[Path, ...]:
+    """Return the home and its temporary replacement in this process, if any."""
+    return home(), *filter(None, [_PROCESS_FOLDERS.get(home())])
 
 
-def keeping(problem: str | None) -> None:
-    """Note why something was not kept, or None that it was; the first reason is logged, which is a line on stderr."""
-    first = problem is not None and home() not in _PROBLEMS
-    if problem is not None or home() in _PROBLEMS:
-        _PROBLEMS[home()] = problem
-    if first:
-        logging.getLogger("frontier").warning("note: %s", unkept())
+def note_storage_result(problem: str | None) -> None:
+    """Record why something could not be stored, or None for success; log the first problem."""
+    is_first = problem is not None and home() not in _STORAGE_PROBLEMS
+    if problem is not None or home() in _STORAGE_PROBLEMS:
+        _STORAGE_PROBLEMS[home()] = problem
+    if is_first:
+        logging.getLogger("frontier").warning("note: %s", storage_warning())
 
 
-def unkept() -> str | None:
-    """A sentence that nothing is kept at present, and why; None where all is well."""
-    problem = _PROBLEMS.get(home())
+def storage_warning() -> str | None:
+    """Return a sentence that nothing is stored at present, with the reason; None if storage works."""
+    problem = _STORAGE_PROBLEMS.get(home())
     return problem and (
         f"nothing new is kept in {home()} ({problem}), so it is computed again next time; free some room, or set "
         "FRONTIER_HOME to a folder that you can write to"

@@ -1,4 +1,4 @@
-"""Progress of long work, its estimated time left, and counts and durations in words."""
+"""Progress and cancellation of long work, its remaining time, and counts and durations in words."""
 
 import math
 import time
@@ -11,11 +11,11 @@ from typing import Protocol
 from engine.errors import Cancelled
 
 Progress = Callable[[int, int, str], None]
-"""Called as progress(done, total, label); done never falls under one label, and a new label starts a new phase."""
+"""A callback progress(done, total, label); done never decreases under one label."""
 
 
 class Stop(Protocol):
-    """A request to end, polled between steps: a threading.Event, for example."""
+    """A cancellation flag, polled between steps: a threading.Event, for example."""
 
     def is_set(self) -> bool: ...
 
@@ -25,7 +25,8 @@ _REPORTER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("reporte
 
 @contextmanager
 def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
-    """Inside, in this thread, long-running stages report to `progress`, and end with Cancelled once `stop` is set."""
+    """Report stages run by this thread inside the block to `progress`; raise Cancelled once `stop` is set."""
+    # A context variable: stages deep in the call stack report without an argument in every signature.
     token = _REPORTER.set((progress, stop))
     try:
         yield
@@ -34,12 +35,17 @@ def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Ite
 
 
 def current_reporter() -> tuple[Progress | None, Stop | None]:
-    """The progress and stop of the enclosing `report_to`; (None, None) outside one."""
+    """Return the progress and stop of the enclosing `report_to`; (None, None) outside one."""
     return _REPORTER.get()
 
 
-def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped") -> Progress:
-    """Report to `progress`, if any; once `stop` is set, Cancelled with the message, of {done}, {total} and {label}."""
+def with_cancellation(
+    progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped"
+) -> Progress:
+    """Return a Progress that forwards to `progress`, and raises Cancelled once `stop` is set.
+
+    message: the error's text, which may contain {done}, {total} and {label}
+    """
 
     def report(done: int, total: int, label: str) -> None:
         if stop is not None and stop.is_set():
@@ -51,10 +57,10 @@ def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the 
 
 
 class Eta:
-    """A Progress's arguments to the seconds left, at the pace of the last `window` seconds under the same label.
+    """An estimator of the seconds left, from the pace of the last `window` seconds under the same label.
 
-    None for the first `quiet` seconds, and until `share` of the work is done: the first steps are the slowest. The end
-    follows the pace over `settle` seconds, so that a slow step or two does not turn the words to and fro.
+    Returns None for the first `quiet` seconds and until `share` of the work is done: the first steps are the slowest.
+    The estimate follows the pace over `settle` seconds, so that single slow steps do not make it jump.
     """
 
     def __init__(
@@ -65,58 +71,61 @@ class Eta:
         settle: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._window, self._quiet, self._share, self._settle, self._clock = window, quiet, share, settle, clock
-        self._began = clock()
+        self._window_seconds, self._quiet_seconds, self._settle_seconds = window, quiet, settle
+        self._min_share, self._clock = share, clock
+        self._started_at = clock()
         self._samples: deque[tuple[float, int]] = deque()
         self._label: str | None = None
-        self._end: float | None = None  # when it will be done
-        self._told = self._began
+        self._end_time: float | None = None  # when it will be done
+        self._updated_at = self._started_at
 
     def __call__(self, done: int, total: int, label: str = "") -> float | None:
-        now = self._clock()
+        current_time = self._clock()
         if label != self._label or (self._samples and done < self._samples[-1][1]):
-            self._label, self._began, self._end = label, now, None
+            self._label, self._started_at, self._end_time = label, current_time, None
             self._samples.clear()
-        self._samples.append((now, done))
-        while len(self._samples) > 2 and now - self._samples[1][0] >= self._window:
+        self._samples.append((current_time, done))
+        while len(self._samples) > 2 and current_time - self._samples[1][0] >= self._window_seconds:
             self._samples.popleft()
-        start, base = self._samples[0]
+        window_start, window_done = self._samples[0]
         if done >= total:
             return 0.0
-        if now - self._began < self._quiet or done < self._share * total or done == base:
+        is_quiet = current_time - self._started_at < self._quiet_seconds
+        if is_quiet or done < self._min_share * total or done == window_done:
             return None
-        end = now + (total - done) * (now - start) / (done - base)
-        if self._end is not None:
-            end += math.exp((self._told - now) / self._settle) * (self._end - end)
-        self._end, self._told = end, now
-        return max(0.0, end - now)
+        end_time = current_time + (total - done) * (current_time - window_start) / (done - window_done)
+        # The weight of the previous estimate decays exponentially with its age.
+        if self._end_time is not None:
+            end_time += math.exp((self._updated_at - current_time) / self._settle_seconds) * (self._end_time - end_time)
+        self._end_time, self._updated_at = end_time, current_time
+        return max(0.0, end_time - current_time)
 
 
 def format_duration(seconds: float | None) -> str:
-    """A duration in words: "8 s", "2 min 05 s", "1 h 20 min"; "" for None."""
+    """Format a duration: "8 s", "2 min 05 s", "1 h 20 min"; "" for None."""
     if seconds is None:
         return ""
-    minutes, seconds = divmod(round(seconds), 60)
-    if not minutes:
+    n_minutes, seconds = divmod(round(seconds), 60)
+    if not n_minutes:
         return f"{seconds} s"
-    if minutes < 60:
-        return f"{minutes} min {seconds:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
+    if n_minutes < 60:
+        return f"{n_minutes} min {seconds:02d} s"
+    return f"{n_minutes // 60} h {n_minutes % 60:02d} min"
 
 
 def rough_duration(seconds: float) -> str:
-    """A duration as an estimate is worth saying: "10 s", "40 s", "2 min", "1 h 20 min"; it does not flicker."""
+    """Format an estimated duration, rounded so that it does not flicker: "10 s", "2 min", "1 h 20 min"."""
     if seconds < 55:
         return f"{max(10, round(seconds, -1)):.0f} s"
-    minutes = max(1, round(seconds / 60))
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60 // 10 * 10:02d} min"
+    n_minutes = max(1, round(seconds / 60))
+    return f"{n_minutes} min" if n_minutes < 60 else f"{n_minutes // 60} h {n_minutes % 60 // 10 * 10:02d} min"
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
-    """A count with its noun, "1 document", "2,000 documents"; plural: by default the singular with an s."""
+    """Format a count with its noun, "1 document" or "2,000 documents"; the default plural appends an s."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def shorten(text: str, length: int) -> str:
-    """A text of at most `length` characters, cut with an ellipsis."""
+    """Cut a text to at most `length` characters, with an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"

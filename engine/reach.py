@@ -1,4 +1,4 @@
-"""A corpus in a vector engine: decoded on what it returned, and asked until nothing that it holds back could matter."""
+"""A corpus in a vector engine, decoded on the documents it returns, with certificates for the rest."""
 
 import threading
 from collections import OrderedDict
@@ -14,35 +14,51 @@ from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
 from engine.data.stores.recall import measured_recall
 from engine.data.stores.store import CHANGED
 from engine.decoder import SET_SIZE, Decoder, QueryLike, check_encoder, query_batch
-from engine.dialogue import FIRST, MARGIN, Dialogue, Document, PartialAnswer
+from engine.dialogue import INITIAL_POOL_SIZE, POOL_MARGIN, Dialogue, Document, PartialAnswer
 from engine.errors import DataError, ParamError
 from engine.space import Elsewhere, Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, TextSource
 
-KEPT_QUERIES = 64
-"""Pools of queries that are kept for the next setting of a slider."""
-KEPT_ROWS = 100_000
-"""Up to so many documents a reach's space has all that came back; then it grows by what answers hold."""
+MAX_CACHED_POOLS = 64
+"""Pools of queries cached for the next setting of a slider."""
+MAX_CACHED_ROWS = 100_000
+"""Below this size a reach's space takes in all returned documents, above it those of rankings only."""
 
 
 class Reach(Elsewhere):
-    """A corpus in a vector engine, which decoders search as they do a Space.
+    """A corpus in a vector engine that decoders search like a Space.
 
-    store: see `engine.data.stores`; where: only documents with these values; exact: whether the engine looks at all
-    documents every time, else it asks its index. An answer's documents are rows of `space`, which grows. Raises
-    DataError or ParamError.
+    Parameters
+    ----------
+    store : VectorStore
+        See `engine.data.stores`.
+    where : mapping or None
+        Search only documents with these values.
+    exact : bool
+        Make the engine scan all documents each time; otherwise it uses its index.
+    encoder : EncoderRef or None
+        The encoder of text queries; by default the store's.
+
+    Raises
+    ------
+    DataError
+        If the collection holds no documents or cannot be read.
+
+    Notes
+    -----
+    Rankings hold rows of `space`, which grows. `engine.attach` constructs a reach from stores.toml.
     """
 
     def __init__(
         self, store: VectorStore, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
     ) -> None:
         self.store, self.where, self.exact = store, where, exact
-        self._encoder = _known(encoder or store.encoder)
+        self._encoder = _with_weights_digest(encoder or store.encoder)
         self._lock = threading.RLock()
         ref = store.ref_of(where)
         if not ref.count:
             raise DataError(f"{ref.collection} holds no documents; load some: frontier store load")
-        self._state = _State(store, ref, self._encoder)
+        self._state = _StoreState(store, ref, self._encoder)
 
     def __len__(self) -> int:
         return self.ref.count
@@ -57,46 +73,46 @@ class Reach(Elsewhere):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker opens the store itself: what travels is its name.
-        return _reopened, (self.ref, self.where, self.exact, self.encoder)
+        return _reopen_reach, (self.ref, self.where, self.exact, self.encoder)
 
     @property
     def space(self) -> Space:
-        """What answers are about: an ordinary space of all documents that came back so far, with their texts.
+        """The documents retrieved so far, with their texts, as an ordinary space that rankings refer to.
 
-        It grows at its end only, until the store changes: then it begins anew.
+        It grows at its end only, until the store changes: then it starts anew.
         """
         with self._lock:
             return self._state.space()
 
     def prove(self, decoder: Decoder, queries: QueryLike, k: int = 10) -> Ranking:
-        """The answers of `decode`, then the engine is made to look at all documents until nothing is found.
+        """Return the rankings of `decode`, then scan all documents until no unseen one can change them.
 
-        Raises DataError where the engine cannot.
+        Raises DataError if the engine cannot.
         """
         return self._decode([decoder], queries, k, prove=True)[0]
 
     def decode_grid(self, decoders: Sequence[Decoder], queries: QueryLike, k: int = 10) -> list[Ranking]:
-        """The answers of `engine.decode` for each decoder.
+        """Return the rankings of `engine.decode` for each decoder.
 
-        info, beside what the selector says of its candidates: scope, "proven" of the whole corpus, "engine" as far as
-        the engine's index found what there is, or "pool" of the candidates only; open, how many picks are not; ids;
-        trips, questions, scans and rows that the answer took; documents, how many there are; plan, what the engine did;
-        provable, whether `prove` could do more; recall, what `frontier store check` measured that the index finds of
-        queries and of such questions, (queries, residuals), None where it did not; depth, the decoder's.
+        info, beside the selector's diagnostics: scope, "proven" for the full corpus, "engine" if the engine's index
+        found everything, or "pool" for the candidates only; open, the number of unproven picks; ids; trips, questions,
+        scans and rows that the ranking took; documents, their number; plan, the engine's query plan; provable, whether
+        `prove` could do more; recall, (queries, residuals) of the index as `frontier store check` measured it, or None;
+        depth, the decoder's.
         """
         return self._decode(decoders, queries, k, prove=False)
 
     def pool(self, query: QueryLike) -> tuple[Space, list[int]]:
-        """The documents that an answer to one query begins with, as a space of their own, and their rows in `space`."""
+        """Return the initial documents for one query as a space of their own, and their rows in `space`."""
         with self.store.snapshot():
-            state = self._now()
-            point = query_batch(state.probe, query).vectors[:1].double().cpu().numpy()
-            answer = self._begun(state, point, FIRST, self.exact)[0]
-        documents = _Documents(self.store, self.encoder)
-        documents.extend({name: answer.pool[name] for name in answer.sorted()})
+            state = self._refresh_state()
+            query_point = query_batch(state.probe, query).vectors[:1].double().cpu().numpy()
+            pool_answer = self._start_answers(state, query_point, INITIAL_POOL_SIZE, self.exact)[0]
+        documents = _ReturnedDocuments(self.store, self.encoder)
+        documents.extend({name: pool_answer.pool[name] for name in pool_answer.sort_pool()})
         with self._lock:
-            state.documents.extend(answer.pool)
-            rows = [state.documents.row[name] for name in documents.ids]
+            state.documents.extend(pool_answer.pool)
+            rows = [state.documents.row_by_id[name] for name in documents.ids]
         return documents.space(), rows
 
     @without_autocast
@@ -107,7 +123,7 @@ class Reach(Elsewhere):
         if not isinstance(queries, Embeddings | torch.Tensor | np.ndarray):
             check_encoder(self)
         with self.store.snapshot():
-            state = self._now()
+            state = self._refresh_state()
             batch = query_batch(state.probe, queries)
             points = batch.vectors.double().cpu().numpy()
             dialogue = Dialogue(self.store, self.where, state.ref, self.exact)
@@ -115,106 +131,131 @@ class Reach(Elsewhere):
                 # A few more than are needed, so that the floor lies below the last that counts.
                 needed = decoder.depth or max(k, decoder.select.ground_size)
                 exact = self.exact or (prove and decoder.depth is not None)
-                answers = self._begun(state, points, max(FIRST, MARGIN + needed), exact)
+                answers = self._start_answers(state, points, max(INITIAL_POOL_SIZE, POOL_MARGIN + needed), exact)
                 if decoder.depth is None:
                     dialogue.settle(answers, decoder, k, prove)
                 else:
-                    for at, answer in enumerate(answers):
-                        answer.solve_pool(decoder, batch.block(at, at + 1), k, self.store)
-                told = [answer.certainty(decoder, self.store.snapshots, prove) for answer in answers]
+                    for position, answer in enumerate(answers):
+                        answer.solve_pool(decoder, batch.block(position, position + 1), k, self.store)
+                reports = [answer.certainty(decoder, self.store.snapshots, prove) for answer in answers]
                 with self._lock:
                     parts = [
-                        state.documents.ranking_of(answer, k, {**said, "recall": state.recall})
-                        for answer, said in zip(answers, told, strict=True)
+                        state.documents.build_ranking(answer, k, {**report, "recall": state.recall})
+                        for answer, report in zip(answers, reports, strict=True)
                     ]
                 rankings.append(Ranking.joined(parts))
         return rankings
 
-    def _begun(self, state: "_State", points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
-        """Answers to queries, (B, d), that have their pool of `size` documents; pools are kept for the next time."""
+    def _start_answers(self, state: "_StoreState", points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
+        """Return answers to points, (B, d), with pools of `size` documents, which are cached."""
         keys = [(exact, point.tobytes(), size) for point in points]
         with self._lock:
-            known = {key: state.pools[key] for key in keys if key in state.pools}
-        missing = [at for at, key in enumerate(keys) if key not in known]
+            pools = {key: state.pools[key] for key in keys if key in state.pools}
+        # Fetched without the lock: other threads may decode from cached pools meanwhile.
+        missing = [position for position, key in enumerate(keys) if key not in pools]
         dialogue = Dialogue(self.store, self.where, state.ref, exact)
-        asked = dialogue.pools(points[missing], size) if missing else []
-        known |= {keys[at]: result for at, result in zip(missing, asked, strict=True)}
+        new_pools = dialogue.fetch_pools(points[missing], size) if missing else []
+        pools |= {keys[position]: result for position, result in zip(missing, new_pools, strict=True)}
         with self._lock:
-            state.pools |= known
-            while len(state.pools) > KEPT_QUERIES:
+            state.pools |= pools
+            while len(state.pools) > MAX_CACHED_POOLS:
                 state.pools.popitem(last=False)
-        answers = []
-        for at, key in enumerate(keys):
-            ref = state.ref
+        answers, ref, encoder = [], state.ref, self.encoder
+        for position, key in enumerate(keys):
             answer = PartialAnswer(
-                point=points[at], documents=ref.count, unit=ref.unit, longest=ref.longest, encoder=self.encoder
+                point=points[position], documents=ref.count, is_unit=ref.unit, max_length=ref.longest, encoder=encoder
             )
-            answer.add(known[key], 0, None)
-            answer.trips, answer.scans = int(at in missing), int(at in missing and known[key].exact)
+            answer.add(pools[key], 0, None)
+            # Cached pools cost this answer nothing.
+            if position in missing:
+                answer.n_trips, answer.n_scans = 1, int(pools[key].exact)
             answers.append(answer)
         return answers
 
-    def _now(self) -> "_State":
-        """What is known of the store as this thread's snapshot has it: nothing from before where it has changed."""
-        ref = self.store.ref_of(self.where)
+    def _refresh_state(self) -> "_StoreState":
+        """Return the state of the store in this thread's snapshot, replacing it if the store has changed."""
+        current_ref = self.store.ref_of(self.where)
         with self._lock:
-            if ref == self._state.ref:
-                if ref.snapshot != self._state.ref.snapshot:
+            if current_ref == self._state.ref:
+                if current_ref.snapshot != self._state.ref.snapshot:
                     # Ids, vectors and places are the same; texts may be others.
-                    self._state.ref = ref
+                    self._state.ref = current_ref
                     self._state.documents.forget_texts()
                 return self._state
-        state = _State(self.store, ref, self._encoder)
+        new_state = _StoreState(self.store, current_ref, self._encoder)
         with self._lock:
-            self._state = state
-        return state
+            self._state = new_state
+        return new_state
 
 
-class _State:
-    """What is known of a store in one state: an answer keeps to its own, whatever another thread sees meanwhile."""
+class _StoreState:
+    """The cached knowledge of one version of a store, which an answer keeps while other threads refresh."""
 
     def __init__(self, store: VectorStore, ref: StoreRef, encoder: EncoderRef | None) -> None:
         self.ref = ref
-        measured = measured_recall(store)
+        recall_check = measured_recall(store)
         self.recall: tuple[float, float] | None = None
         # What a scan found says nothing of an index, nor what was measured over other documents.
-        if measured is not None and not measured.sequential and measured.digest == ref.digest:
-            self.recall = measured.queries, measured.residuals
+        if recall_check is not None and not recall_check.sequential and recall_check.digest == ref.digest:
+            self.recall = recall_check.queries, recall_check.residuals
         self.pools: OrderedDict[tuple[bool, bytes, int], SearchResult] = OrderedDict()
-        self.documents = _Documents(store, encoder)
+        self.documents = _ReturnedDocuments(store, encoder)
         self._space: Space | None = None
         # Queries are scaled where all documents are unit; where nobody knows, where two are.
-        known = None if ref.unit is None else (("",), np.eye(1, ref.dimension, dtype=np.float32) * (2 - ref.unit))
-        names, vectors = known or next(store.scan(2))
-        few = Embeddings(names, torch.from_numpy(vectors), encoder)
-        self.probe = Space(Corpus(names, ("",) * len(names)), few, "cpu")
+        unit_probe = None if ref.unit is None else (("",), np.eye(1, ref.dimension, dtype=np.float32) * (2 - ref.unit))
+        probe_ids, probe_vectors = unit_probe or next(store.scan(2))
+        probe_embeddings = Embeddings(probe_ids, torch.from_numpy(probe_vectors), encoder)
+        self.probe = Space(Corpus(probe_ids, ("",) * len(probe_ids)), probe_embeddings, "cpu")
 
     def space(self) -> Space:
-        """The documents that came back, with their texts."""
+        """Return the documents retrieved so far, with their texts."""
         if self._space is None or len(self._space) < len(self.documents):
             self._space = self.documents.space()
         return self._space
 
 
 def attach(name: str, where: Where | None = None, exact: bool = False) -> Reach:
-    """The corpus "name/collection" of FRONTIER_HOME/stores.toml, in its vector engine.
+    """Open a collection of a vector engine for decoding.
 
-    where: only documents with these values; exact: have the engine look at all documents every time. Raises DataError.
+    Parameters
+    ----------
+    name : str
+        "name/collection", as configured in FRONTIER_HOME/stores.toml.
+    where : mapping or None
+        Search only documents with these values.
+    exact : bool
+        Make the engine scan all documents each time.
+
+    Returns
+    -------
+    Reach
+        The corpus, which `decode` takes in place of a Space.
+
+    Raises
+    ------
+    DataError
+        If the store is not configured or cannot be opened.
+
+    Examples
+    --------
+    >>> attach("nowhere/none")
+    Traceback (most recent call last):
+    engine.errors.DataError: ...
     """
     from engine.data.stores.config import open_store
 
     return Reach(open_store(name, where), where, exact)
 
 
-def _known(encoder: EncoderRef | None) -> EncoderRef | None:
-    """The encoder with the digest of its weights, read now where only its name was given."""
+def _with_weights_digest(encoder: EncoderRef | None) -> EncoderRef | None:
+    """Return the encoder with the digest of its weights, which are read if only its name is known."""
     if encoder is None or encoder.digest:
         return encoder
     return TextEncoder(encoder.name, dtype=encoder.dtype).reference
 
 
-def _reopened(ref: StoreRef, where: Where | None, exact: bool, encoder: EncoderRef | None = None) -> Reach:
-    """The reach in another process, over the same documents; the encoder's weights need not lie there."""
+def _reopen_reach(ref: StoreRef, where: Where | None, exact: bool, encoder: EncoderRef | None = None) -> Reach:
+    """Open a pickled reach in another process, over the same documents and without reading weights."""
     from engine.data.stores.config import open_store
 
     reach = Reach(open_store(ref.collection, where), where, exact, encoder)
@@ -223,15 +264,15 @@ def _reopened(ref: StoreRef, where: Where | None, exact: bool, encoder: EncoderR
     return reach
 
 
-def sample(reach: Reach, count: int, seed: int = 0) -> Space:
-    """Documents of a reach at random, with their texts, as a space of their own."""
-    names, vectors = reach.store.sample(count, seed)
-    corpus = Corpus(names, _Texts(reach.store, names, {}), name=reach.name)
-    return Space(corpus, Embeddings(names, torch.from_numpy(vectors), reach.encoder))
+def sample_documents(reach: Reach, n_documents: int, seed: int = 0) -> Space:
+    """Return random documents of a reach, with their texts, as a space of their own."""
+    doc_ids, document_vectors = reach.store.sample(n_documents, seed)
+    corpus = Corpus(doc_ids, _StoreTexts(reach.store, doc_ids, {}), name=reach.name)
+    return Space(corpus, Embeddings(doc_ids, torch.from_numpy(document_vectors), reach.encoder))
 
 
 def check_decodable(decoder: Decoder) -> None:
-    """Raise a DataError that names the stage which needs more than an engine's nearest vectors."""
+    """Raise a DataError that names a stage which needs more than an engine's nearest vectors."""
     retrieve, rerank = decoder.retrieve, decoder.rerank
     if not retrieve.inner_product:
         raise DataError(
@@ -246,69 +287,72 @@ def check_decodable(decoder: Decoder) -> None:
         raise ParamError(f"{rerank.label} would rerank a whole corpus in a vector engine; pass depth=, say depth=500")
 
 
-class _Texts(TextSource):
-    """Texts of documents in a store, fetched when they are looked at and kept."""
+class _StoreTexts(TextSource):
+    """Texts of documents in a store, fetched on demand and cached."""
 
-    def __init__(self, store: VectorStore, ids: Sequence[str], known: dict[str, str]) -> None:
-        self._store, self._ids, self._known = store, ids, known
+    def __init__(self, store: VectorStore, ids: Sequence[str], known_texts: dict[str, str]) -> None:
+        self._store, self._ids, self._texts_by_id = store, ids, known_texts
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def many(self, rows: Sequence[int]) -> list[str]:
-        wanted = [self._ids[row] for row in rows]
-        missing = list(dict.fromkeys(name for name in wanted if name not in self._known))
-        if missing:
-            self._known.update(zip(missing, self._store.texts(missing), strict=True))
-        return [self._known[name] for name in wanted]
+    def read_rows(self, rows: Sequence[int]) -> list[str]:
+        wanted_ids = [self._ids[row] for row in rows]
+        missing_ids = list(dict.fromkeys(doc_id for doc_id in wanted_ids if doc_id not in self._texts_by_id))
+        # One request for all missing texts: each round trip costs milliseconds.
+        if missing_ids:
+            self._texts_by_id.update(zip(missing_ids, self._store.texts(missing_ids), strict=True))
+        return [self._texts_by_id[doc_id] for doc_id in wanted_ids]
 
 
-class _Documents:
-    """Documents that came back, in the order they did."""
+class _ReturnedDocuments:
+    """The documents that a store returned, in order of arrival."""
 
     def __init__(self, store: VectorStore, encoder: EncoderRef | None) -> None:
         self.ids: list[str] = []
-        self.row: dict[str, int] = {}
+        self.row_by_id: dict[str, int] = {}
         self._store, self._encoder = store, encoder
         self._vectors = np.empty((1024, store.dimension), np.float32)
-        self._texts: dict[str, str] = {}
+        self._texts_by_id: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def forget_texts(self) -> None:
-        """Have texts fetched anew."""
-        self._texts.clear()
+        """Clear the cached texts."""
+        self._texts_by_id.clear()
 
-    def extend(self, documents: Mapping[str, Document]) -> None:
-        """Add those that are not here yet."""
-        for name, document in documents.items():
-            if name in self.row:
+    def extend(self, new_documents: Mapping[str, Document]) -> None:
+        """Append the documents that are not present yet."""
+        for doc_id, document in new_documents.items():
+            if doc_id in self.row_by_id:
                 continue
-            at = self.row[name] = len(self.ids)
-            if at == len(self._vectors):
+            row_index = self.row_by_id[doc_id] = len(self.ids)
+            # Doubling keeps the cost of growth linear; older spaces keep the array that they were made of.
+            if row_index == len(self._vectors):
                 self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
-            self._vectors[at] = document.vector
-            self.ids.append(name)
+            self._vectors[row_index] = document.vector
+            self.ids.append(doc_id)
 
-    def ranking_of(self, answer: PartialAnswer, k: int, told: Mapping[str, Any]) -> Ranking:
-        """The answer of one query, its documents as rows of the space; told: what it says of itself."""
-        ranking, ids = answer.ranking, answer.picked
-        wanted = list(answer.pool) if len(self) < KEPT_ROWS else ids
-        self.extend({name: answer.pool[name] for name in wanted})
+    def build_ranking(self, answer: PartialAnswer, k: int, certainty: Mapping[str, Any]) -> Ranking:
+        """Return one query's ranking, with its documents as rows of the space."""
+        ranking, ids = answer.ranking, answer.picked_ids
+        returned_ids = list(answer.pool) if len(self) < MAX_CACHED_ROWS else ids
+        self.extend({doc_id: answer.pool[doc_id] for doc_id in returned_ids})
         index = torch.full((1, k), -1, dtype=torch.int64)
         gain = torch.zeros(1, k, dtype=ranking.gain.dtype)
-        index[0, : len(ids)] = torch.tensor([self.row[name] for name in ids], dtype=torch.int64)
+        index[0, : len(ids)] = torch.tensor([self.row_by_id[doc_id] for doc_id in ids], dtype=torch.int64)
         gain[0, : len(ids)] = ranking.gain[0, : len(ids)]
-        info = {**ranking.info[0], **told}
+        info = {**ranking.info[0], **certainty}
+        # The selector names tied documents by position in the pool, rankings by row of the space.
         if info.get("tied"):
-            renamed = {at: self.row.get(name) for at, name in enumerate(answer.order)}
-            info["tied"] = {renamed[i]: [renamed[j] for j in others] for i, others in info["tied"].items()}
+            new_rows = {old_row: self.row_by_id.get(doc_id) for old_row, doc_id in enumerate(answer.order)}
+            info["tied"] = {new_rows[row]: [new_rows[twin] for twin in twins] for row, twins in info["tied"].items()}
         return Ranking(index, gain, (info,))
 
     def space(self) -> Space:
-        """A space of them all."""
-        ids = tuple(self.ids)
-        vectors = torch.from_numpy(self._vectors[: len(ids)])
-        corpus = Corpus(ids, _Texts(self._store, ids, self._texts), name=self._store.ref.collection)
-        return Space(corpus, Embeddings(ids, vectors, self._encoder))
+        """Return a space of all returned documents."""
+        doc_ids = tuple(self.ids)
+        vectors = torch.from_numpy(self._vectors[: len(doc_ids)])
+        corpus = Corpus(doc_ids, _StoreTexts(self._store, doc_ids, self._texts_by_id), name=self._store.ref.collection)
+        return Space(corpus, Embeddings(doc_ids, vectors, self._encoder))

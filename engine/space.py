@@ -1,4 +1,4 @@
-"""Space: a corpus with its vectors on one device, and the values derived from both."""
+"""Spaces: a corpus with its vectors on one device, and the values derived from both."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine.matrix import Matrix
 from engine.multi_vector import Parts
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
 
-T = TypeVar("T")
+DerivedValue = TypeVar("DerivedValue")
 
 
 @dataclass(frozen=True, eq=False)
 class QueryBatch:
-    """Queries for scorers and selectors."""
+    """A batch of B queries for scorers and selectors."""
 
     ids: tuple[str, ...]  # (B,)
     vectors: Tensor  # (B, d) on the space's device
@@ -35,49 +35,69 @@ class QueryBatch:
         return len(self.ids)
 
     @property
-    def known_texts(self) -> tuple[str, ...]:
-        """The texts; DataError for vectors alone."""
+    def required_texts(self) -> tuple[str, ...]:
+        """The texts of the queries; DataError for queries that are vectors alone."""
         if self.texts is None:
             raise DataError("these queries are vectors alone, and the scorer reads their words")
         return self.texts
 
-    def block(self, start: int, stop: int) -> QueryBatch:
-        """Rows start to stop."""
-        texts = self.texts[start:stop] if self.texts is not None else None
-        return QueryBatch(self.ids[start:stop], self.vectors[start:stop], texts)
+    def block(self, block_start: int, block_stop: int) -> QueryBatch:
+        """Return rows start to stop."""
+        block_texts = self.texts[block_start:block_stop] if self.texts is not None else None
+        return QueryBatch(self.ids[block_start:block_stop], self.vectors[block_start:block_stop], block_texts)
 
 
-class Adapts(Protocol):
-    """An adapter from an encoder's query vectors to a corpus whose vectors were trained further.
+class QueryAdaptation(Protocol):
+    """An adapter from an encoder's query vectors to a corpus with further trained vectors.
 
-    Called with queries embedded by `base`, returns them adapted; adapted ones pass through; for others it raises
-    DataError.
+    Adapts queries embedded by `base` when called; passes adapted ones through; raises DataError for others.
     """
 
     @property
     def base(self) -> EncoderRef | None:
-        """The encoder, None for vectors without one."""
+        """The encoder; None for vectors without one."""
 
     def __call__(self, queries: Embeddings) -> Embeddings: ...
 
     def passages(self, passages: Embeddings) -> Embeddings:
-        """The adapted vectors of parts of documents; DataError when they cannot be adapted."""
+        """Return the adapted vectors of document parts; raise DataError if they cannot be adapted."""
 
     def documents(self, documents: Embeddings) -> tuple[Embeddings, Embeddings | None]:
-        """The adapted vectors of documents; and several per document (ids as of `parts`), or None."""
+        """Return the adapted vectors of documents, and several per document (ids as of `parts`) or None."""
 
 
-MOST_DERIVED, MOST_BYTES = 8, 4 << 30
-"""Derived values per space: at most 8, at most 4 GiB; the least recently used goes first."""
+MAX_DERIVED, MAX_DERIVED_BYTES = 8, 4 << 30
+"""At most 8 derived values in at most 4 GiB per space; the least recently used is evicted first."""
 
 
 class Space:
     """A corpus and its embeddings on one device.
 
-    corpus, embeddings: with the same ids in the same order; device: a torch device, None for the GPU if there is one;
-    parts: several vectors per document, ids "id#0", "id#1" …, for multi-vector scorers, in place of vectors of the
-    texts' passages; adapt: of queries, for trained embeddings. Raises DataError when ids differ, the corpus is empty or
-    a vector is not finite.
+    Parameters
+    ----------
+    corpus : Corpus
+        The documents.
+    embeddings : Embeddings
+        One vector for each document, with the same ids in the same order.
+    device : str, torch.device or None
+        None takes the GPU if there is one.
+    parts : Embeddings or None
+        Several vectors per document, with ids "id#0", "id#1" …, for multi-vector scorers; replaces vectors of the
+        texts' passages.
+    adapt : QueryAdaptation or None
+        Adapts queries to trained embeddings.
+
+    Raises
+    ------
+    DataError
+        If the ids differ, the corpus is empty or a vector is not finite.
+
+    Examples
+    --------
+    >>> corpus = Corpus(("a", "b"), ("one", "two"))
+    >>> space = Space(corpus, Embeddings(corpus.ids, [[1.0, 0.0], [0.0, 1.0]]), device="cpu")
+    >>> len(space), tuple(space.vectors.shape)
+    (2, (2, 2))
     """
 
     def __init__(
@@ -86,7 +106,7 @@ class Space:
         embeddings: Embeddings,
         device: str | torch.device | None = None,
         parts: Embeddings | None = None,
-        adapt: Adapts | None = None,
+        adapt: QueryAdaptation | None = None,
     ) -> None:
         if corpus.ids != embeddings.ids:
             raise DataError(
@@ -96,32 +116,35 @@ class Space:
         self.corpus = corpus
         self.embeddings = embeddings
         self.adapt = adapt
-        self.device, self.matrix = _placed(embeddings, device)
+        self.device, self.matrix = _place_vectors(embeddings, device)
         self.given_parts = parts
         self.parts = None
         if parts is not None:
             dimension = self.vectors.shape[1]
             if parts.dimension != dimension:
                 raise DataError(f"parts must have the corpus's dimension, {dimension}; got {parts.dimension}")
+            # Only for its checks: finite vectors whose products do not overflow.
             Matrix(parts.vectors, "parts")
-            self.parts = Parts.of(parts, corpus, self.vectors)
-        self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._deriving = threading.Lock()
+            self.parts = Parts.from_embeddings(parts, corpus, self.vectors)
+        self._derived: OrderedDict[Hashable, _DerivedEntry] = OrderedDict()
+        self._derived_lock = threading.Lock()
 
     @classmethod
     def of(cls, texts: Sequence[str], vectors: Any, ids: Sequence[str] | None = None) -> Space:
-        """A space of one's own texts and vectors: an (n, d) array or tensor, whose rows are scaled to length 1.
+        """Return a space of texts and an (n, d) array or tensor, whose rows are scaled to length 1.
 
-        ids: None numbers the texts from 0. Raises DataError for counts, shapes and ids that do not fit, and for rows
-        that are not finite or all zero. `Space(corpus, Embeddings(ids, vectors))` takes vectors as they are.
+        ids: None numbers the texts from 0. Raises DataError if counts, shapes or ids do not fit, or if rows are not
+        finite or all zero. `Space(corpus, Embeddings(ids, vectors))` does not scale the vectors.
         """
         rows = real_tensor(vectors, "vectors")
         matrix = Matrix(rows, "vectors")
         if len(texts) != len(rows):
             raise DataError(f"vectors must have one row per text: {len(texts)} texts, shape {tuple(rows.shape)}")
-        if zero := (matrix.lengths == 0).nonzero().flatten().tolist():
-            first = ", ".join(map(str, zero[:5]))
-            raise DataError(f"vectors must have rows with a length; {len(zero)} are all zero (first: rows {first})")
+        if zero_rows := (matrix.lengths == 0).nonzero().flatten().tolist():
+            examples = ", ".join(map(str, zero_rows[:5]))
+            raise DataError(
+                f"vectors must have rows with a length; {len(zero_rows)} are all zero (first: rows {examples})"
+            )
         corpus = Corpus(tuple(map(str, range(len(rows)))) if ids is None else tuple(ids), tuple(texts))
         return cls(corpus, Embeddings(corpus.ids, rows / matrix.lengths.unsqueeze(1)))
 
@@ -134,64 +157,70 @@ class Space:
 
     @property
     def vectors(self) -> Tensor:
-        """(n, d) the documents' vectors."""
+        """(n, d) vectors of the documents."""
         return self.matrix.vectors
 
     @property
     def encoder(self) -> EncoderRef | None:
-        """The encoder of texts, before `fitted`; None for vectors without one."""
+        """The encoder of texts, applied before `fitted`; None for vectors without one."""
         return self.embeddings.encoder if self.adapt is None else self.adapt.base
 
     def fitted(self, queries: Embeddings) -> Embeddings:
-        """The queries as this space searches for them: adapted, if its vectors were trained."""
+        """Return the queries as this space searches for them: adapted, if its vectors were trained."""
         return queries if self.adapt is None else self.adapt(queries)
 
     def with_documents(self, corpus: Corpus, embeddings: Embeddings) -> Space:
-        """A space of other documents, embedded by the encoder. Raises DataError when they cannot be adapted."""
+        """Return a space of other documents, embedded by the encoder; DataError if they cannot be adapted."""
         fitted, parts = (embeddings, None) if self.adapt is None else self.adapt.documents(embeddings)
         return Space(corpus, fitted, self.device, parts, self.adapt)
 
     def with_embeddings(self, embeddings: Embeddings) -> Space:
-        """The corpus with other vectors, searched by the same queries; without parts. Raises DataError as the class."""
+        """Return a space of the same corpus with other vectors, searched by the same queries, without parts.
+
+        Raises DataError as the class does.
+        """
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
-    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """A value derived from the space once, such as an index; only threads that need the same value wait for it.
+    def derived(self, key: Hashable, compute: Callable[[], DerivedValue]) -> DerivedValue:
+        """Return a value derived from the space, such as an index, computed on first use.
 
-        key: its name and the parameters it depends on.
+        Only threads that need the same value wait for it. key: the value's name and the parameters it depends on
         """
-        with self._deriving:
-            entry = self._derived.setdefault(key, _Entry())
+        with self._derived_lock:
+            entry = self._derived.setdefault(key, _DerivedEntry())
             self._derived.move_to_end(key)
+        # Computed under the entry's own lock, so that other values do not wait.
         with entry.lock:
             if not entry.ready:
-                entry.value = make()
+                entry.value = compute()
                 entry.ready = True
-                self._make_room(key)
-        return cast(T, entry.value)
+                self._evict_derived(key)
+        return cast(DerivedValue, entry.value)
 
     def has_derived(self, key: Hashable) -> bool:
-        """Whether a derived value exists."""
+        """Return True if a derived value is cached."""
         entry = self._derived.get(key)
         return entry is not None and entry.ready
 
-    def _make_room(self, newest: Hashable) -> None:
-        with self._deriving:
+    def _evict_derived(self, newest_key: Hashable) -> None:
+        """Evict the least recently used values until the limits hold, but never the newest."""
+        # The newest value is never evicted, however large: its caller is about to use it.
+        with self._derived_lock:
             while len(self._derived) > 1:
-                oldest = next(iter(self._derived))
-                size = sum(_bytes(entry.value) for entry in self._derived.values())
-                if oldest == newest or (len(self._derived) <= MOST_DERIVED and size <= MOST_BYTES):
+                oldest_key = next(iter(self._derived))
+                total_bytes = sum(_estimate_bytes(entry.value) for entry in self._derived.values())
+                if oldest_key == newest_key or (len(self._derived) <= MAX_DERIVED and total_bytes <= MAX_DERIVED_BYTES):
                     return
-                del self._derived[oldest]
+                del self._derived[oldest_key]
 
 
 class Elsewhere(ABC):
-    """A corpus that nobody here has whole, such as one in a vector engine."""
+    """A corpus that is not fully in memory, such as one in a vector engine."""
 
     @property
     @abstractmethod
     def probe(self) -> Space:
-        """A space of a few of its documents, which queries are made to fit."""
+        """A space of a few documents, to which queries are adapted."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -199,26 +228,26 @@ class Elsewhere(ABC):
     @property
     @abstractmethod
     def ref(self) -> StoreRef:
-        """What names its documents, as they were when last asked."""
+        """The identity of the documents at the last request."""
 
     @property
     def name(self) -> str:
-        """Its name, as `engine.attach` takes it."""
+        """The corpus's name, as `engine.attach` takes it."""
         return self.ref.collection
 
     @property
     def digest(self) -> str:
-        """What names its documents, as far as can be said without reading them all."""
+        """The identity of the documents, as far as it is available without reading all of them."""
         return self.ref.digest
 
     @property
     @abstractmethod
     def space(self) -> Space:
-        """The documents that came back so far: answers hold rows of it. It grows at its end."""
+        """The documents retrieved so far, which rankings refer to by row; it grows at its end."""
 
     @abstractmethod
     def decode_grid(self, decoders: Any, queries: Any, k: int = 10) -> list[Ranking]:
-        """The answers of `engine.decode` for each decoder, as rows of `space`."""
+        """Return the rankings of `engine.decode` for each decoder, as rows of `space`."""
 
     @property
     def encoder(self) -> EncoderRef | None:
@@ -227,13 +256,13 @@ class Elsewhere(ABC):
 
     @property
     def adapt(self) -> None:
-        """Nothing: its vectors are as they were embedded."""
+        """None: the vectors were not trained further."""
         return None
 
-    def refuse(self, what: str) -> DataError:
-        """The error of what needs all documents here."""
+    def refuse(self, task: str) -> DataError:
+        """Return the error for a task that needs all documents in memory."""
         return DataError(
-            f"{what} needs all documents, and those of {self.name} are in a vector engine; decode, measure and sweep "
+            f"{task} needs all documents, and those of {self.name} are in a vector engine; decode, measure and sweep "
             "there, or load the corpus as a file"
         )
 
@@ -242,57 +271,61 @@ class Elsewhere(ABC):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("corpus", "embeddings", "vectors", "matrix", "parts", "derived", "with_embeddings"):
+            # Python calls this for missing attributes only: those of a Space explain what to do.
             raise self.refuse(f"what reads the {name.replace('_', ' ')} of a space")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def here(space: Space | Elsewhere, ranking: Ranking | None = None) -> Space:
-    """The space that rankings hold rows of: itself, or of a corpus elsewhere what came back.
+def resolve_local_space(space: Space | Elsewhere, ranking: Ranking | None = None) -> Space:
+    """Return the space whose rows rankings hold: `space` itself, or a remote corpus's retrieved documents.
 
-    ranking: one of its own; a DataError where the documents have changed since, so that its rows are of others.
+    ranking: one of its rankings; raises DataError if the documents have changed since, so that its rows differ.
     """
     if not isinstance(space, Elsewhere):
         return space
     local = space.space
-    for query, info in enumerate(() if ranking is None else ranking.info):
+    for query, query_info in enumerate(() if ranking is None else ranking.info):
         rows = ranking.rows(query) if ranking is not None else []
-        if [local.corpus.ids[row] if row < len(local) else None for row in rows] != list(info["ids"])[: len(rows)]:
+        # Rows beyond the space, or with other ids, are of a version of the store that is gone.
+        ids = [local.corpus.ids[row] if row < len(local) else None for row in rows]
+        if ids != list(query_info["ids"])[: len(rows)]:
             raise DataError(f"{space.name} changed while asked: this ranking is of other documents; decode again")
     return local
 
 
 def probe_of(space: Space | Elsewhere) -> Space:
-    """The space that says how queries are made: itself, or the probe of a corpus elsewhere."""
+    """Return the space to which queries are adapted: `space` itself, or a remote corpus's probe."""
     return space.probe if isinstance(space, Elsewhere) else space
 
 
-class _Entry:
-    """A derived value, or a lock on its derivation."""
+class _DerivedEntry:
+    """A derived value, or the lock of its computation."""
 
     def __init__(self) -> None:
         self.lock, self.ready = threading.RLock(), False
         self.value: Any = None
 
 
-def _placed(embeddings: Embeddings, device: str | torch.device | None) -> tuple[torch.device, Matrix]:
-    """A device and the vectors on it: on the CPU where a GPU that nobody asked for has no room, which the log says."""
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+def _place_vectors(embeddings: Embeddings, device: str | torch.device | None) -> tuple[torch.device, Matrix]:
+    """Return a device and the vectors on it: the CPU, with a warning, if a default GPU has no room."""
+    target_device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        return place, Matrix(embeddings.vectors.to(place), cached=True, file=embeddings.file)
+        return target_device, Matrix(embeddings.vectors.to(target_device), cached=True, file=embeddings.file)
     except torch.OutOfMemoryError:
-        short = f"{place} has no room for {len(embeddings.vectors):,} vectors"
+        shortage = f"{target_device} has no room for {len(embeddings.vectors):,} vectors"
+    # A device that the user chose is not replaced silently.
     if device is not None:
-        raise FrontierError(f"{short}: take device='cpu'")
-    logging.getLogger("frontier").warning("note: %s, so the CPU searches them", short)
+        raise FrontierError(f"{shortage}: take device='cpu'")
+    logging.getLogger("frontier").warning("note: %s, so the CPU searches them", shortage)
     return torch.device("cpu"), Matrix(embeddings.vectors, cached=True, file=embeddings.file)
 
 
-def _bytes(value: Any) -> int:
-    """The memory of a derived value, as far as it is known."""
+def _estimate_bytes(value: Any) -> int:
+    """Return the memory of a derived value, as far as it can be measured."""
     if isinstance(value, Tensor):
         return value.numel() * value.element_size()
     if isinstance(value, tuple):
-        return sum(map(_bytes, value))
+        return sum(map(_estimate_bytes, value))
     if isinstance(value, csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     return int(getattr(value, "bytes", 0))

@@ -1,4 +1,4 @@
-"""Scorer, Selector and the registry of both by name."""
+"""The base classes of scorers and selectors, and the registry of both by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.errors import ParamError
 from engine.multi_vector import Parts
-from engine.params import Declared, Param, Real, Whole, checked, params_of, values_of
+from engine.params import Declared, Param, Real, Whole, check_values, params_of, values_of
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
 from engine.solvers.questions import LinearQuestion
@@ -26,7 +26,7 @@ from engine.values import Ranking
 Kind = Literal["scorer", "selector"]
 
 RELEVANCE_WEIGHT = Real(0.8, "λ", 0.0, 1.0, name="relevance_weight", help="1 is pure relevance, 0 pure diversity.")
-"""λ of the trade-off selectors; each replaces the help text with its own."""
+"""λ of the trade-off selectors, which replace the help text with their own."""
 WINDOW = Whole(
     default=None,
     low=1,
@@ -34,17 +34,17 @@ WINDOW = Whole(
     unset="all of them",
     symbol="w",
     name="window",
-    help="Unlike the last so many picks only.",
+    help="Compare with the last w picks only.",
     advanced=True,
 )
-"""Window of the greedy selectors."""
+"""The window of the greedy selectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A registered method's description, from its `register` call.
+    """The description of a registered method, from its `register` call.
 
-    order: its place in lists and in the palette
+    order: sort key in lists and in the palette
     summary: first line of the class's docstring
     cls: the stage class
     presets: named settings of some parameters
@@ -78,147 +78,162 @@ class ScorerSpec(Spec):
 
 
 class Stage(Declared, ABC):
-    """A frozen dataclass with declared parameters as its only fields, checked when it is made."""
+    """A frozen dataclass whose only fields are declared parameters, validated on construction."""
 
     spec: ClassVar[Spec]
 
     @property
     def label(self) -> str:
-        """The stage as text, for example mmr(relevance_weight=0.7): equal exactly when the stages are."""
-        values = ", ".join(f"{p.name}={p.text(getattr(self, p.name))}" for p in self.spec.params)
-        return f"{self.spec.name}({values})" if values else self.spec.name
+        """The stage as text, e.g. mmr(relevance_weight=0.7); equal exactly when the stages are equal."""
+        # `text` is invertible, so that equal labels mean equal parameters.
+        param_values = ", ".join(f"{param.name}={param.text(getattr(self, param.name))}" for param in self.spec.params)
+        return f"{self.spec.name}({param_values})" if param_values else self.spec.name
 
     def as_json(self) -> dict[str, Any]:
-        """Name and parameters as plain JSON values, the keyword arguments of `make`."""
+        """Return name and parameters as plain JSON values, the keyword arguments of `make`."""
         return {"name": self.spec.name, **values_of(self)}
 
 
 class Selector(Stage):
-    """Picks a set of documents, each pick seen beside the others."""
+    """A stage that picks a set of documents, judging each pick beside the others."""
 
     nested: ClassVar[bool] = False
-    """From k = 2 on, the answer for a smaller k is a prefix of that for a larger one."""
+    """From k = 2 on, the ranking for a smaller k is a prefix of the ranking for a larger one."""
 
     by_scores: ClassVar[bool] = True
-    """The scores are its relevance; if False, they only make the pool and it works on the vectors alone."""
+    """The scores are the relevance; if False, they only define the pool, and the vectors alone decide."""
 
     first_by_scores: ClassVar[bool] = False
-    """The first document is chosen by the scores, the others by the vectors."""
+    """The scores choose the first document, the vectors the others."""
 
     path_parameter: ClassVar[str] = "relevance_weight"
-    """What `lambda_path` runs over."""
+    """The parameter that `lambda_path` varies."""
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The k candidates of each problem, best first, 1 ≤ k ≤ candidates.count: override this or `select_grid`."""
+        """Return the k best candidates of each problem, best first, for 1 ≤ k ≤ candidates.count.
+
+        Subclasses override this or `select_grid`.
+        """
         return self.select_grid([self], candidates, k)[0]
 
     @property
     def ground_size(self) -> int:
-        """How many of the most relevant documents its answers need at least, of a corpus of which a part is at hand."""
+        """The smallest number of most relevant documents that the selector needs from a partly known corpus."""
         return 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """What decides whether its answer for one query, from these candidates, is that from a whole corpus.
+        """Return certificate queries for one query's ranking; None if the selector has none.
 
-        It is where no document outside has u·point > limit, for each (point, limit). None where no such questions are
-        known: the answer is one of the candidates.
+        If u·point ≤ limit for every unseen document u and each (point, limit), the ranking from these candidates is the
+        ranking from the full corpus.
         """
         return None
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """The selections of several stages of this class."""
+        """Return the rankings of several stages of this class."""
+        # Each of select and select_grid is defined by the other: a subclass must override one.
         if cls.select is Selector.select:
             raise NotImplementedError(f"{cls.__name__} overrides neither select nor select_grid")
         return [stage.select(candidates, k) for stage in stages]
 
     @classmethod
     def warm(cls) -> None:
-        """Do what the first call in a process would wait for, such as compilation."""
+        """Do the one-off work of a process's first call, such as compilation."""
 
     @classmethod
     def is_warm(cls) -> bool:
-        """Whether calls take the time that they always take, once `warm` was called; else the first few are slower."""
+        """Return False while the first calls in this process would still be slower than later ones."""
         return True
 
     @classmethod
     def has_weights(cls) -> bool:
-        """Whether the answers come from weights, which have a path over λ₁."""
+        """Return True if rankings come from weights, which have a path over λ₁."""
         return cls.weights_path is not Selector.weights_path
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
-        """The weights of one query's candidates as functions of λ₁, down to `lowest`; None without weights."""
+        """Return one query's weights as functions of λ₁, down to `lowest`; None without weights."""
         return None
 
     @property
     def no_path(self) -> str | None:
-        """Why its rankings are not known at every value of `path_parameter`; None where they are."""
+        """The reason why there are no rankings for every value of `path_parameter`; None if there are."""
         if type(self).lambda_path is not Selector.lambda_path:
             return None
-        others = [
+        path_selectors = [
             name for name, spec in methods("selector").items() if spec.cls.lambda_path is not Selector.lambda_path
         ]
         return (
             f"{self.spec.name} has no path: there is one where every gain is a line in the parameter, as for "
-            f"{', '.join(others)}; for some values of a parameter use engine.select_grid"
+            f"{', '.join(path_selectors)}; for some values of a parameter use engine.select_grid"
         )
 
     @property
     def path_range(self) -> tuple[float, float] | None:
-        """The ends of `path_parameter`'s range, where there is a path from one to the other."""
-        over = next((p for p in self.spec.params if p.name == self.path_parameter), None)
+        """The range of `path_parameter`, if it is finite and the selector has a path over it."""
+        # Without a finite range there is no path from end to end.
+        over = next((param for param in self.spec.params if param.name == self.path_parameter), None)
         ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
         return ends if math.isfinite(ends[1]) else None
 
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Each query's rankings at every value of `path_parameter` in an interval; only without `no_path`."""
+        """Return each query's rankings at every value of `path_parameter` in an interval.
+
+        Raises NotImplementedError for selectors with a `no_path` reason.
+        """
         raise NotImplementedError(self.no_path)
 
 
 class Scorer(Stage):
-    """Gives every document a score for each query."""
+    """A stage that gives every document a score for each query."""
 
     inner_product: ClassVar[bool] = False
-    """The score is the inner product of the space's vectors with the queries', so float64 can settle close calls."""
+    """The score is an inner product of the space's and the queries' vectors: float64 resolves near-ties."""
 
     words: ClassVar[bool] = False
-    """It reads the queries' texts."""
+    """The scorer reads the queries' texts."""
 
     vectors: ClassVar[bool] = True
-    """It reads the queries' vectors."""
+    """The scorer reads the queries' vectors."""
 
     rerank_only: ClassVar[bool] = False
-    """Too slow per document for a whole corpus: it scores pools."""
+    """The scorer is too slow for a full corpus and scores pools only."""
 
     @property
     def corpus_wide(self) -> bool:
-        """A document's score depends on the other documents, so that some of them alone are scored differently."""
+        """True if a document's score depends on the other documents that are scored with it."""
         return False
 
     def consent_needed(self, space: Space) -> str | None:
-        """The cost to confirm before the first score, such as a download or an hour's embedding; None for none."""
+        """Return the cost to confirm before the first score, such as a download; None if there is none."""
         return None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
-        """Digests, by name, that the scores depend on besides parameters, corpus, vectors and queries."""
+        """Return digests, by name, of anything else that the scores depend on.
+
+        Parameters, corpus, vectors and queries are included anyway.
+        """
         return {}
 
     def prepare(self, space: Space) -> Any:
-        """What every query needs, such as an index, derived from a space once: now, or else by the first `score`."""
+        """Derive what all queries need, such as an index; otherwise the first `score` does it."""
         return None
 
     def document_vectors(self, space: Space) -> Parts | None:
-        """Document vectors for nearest-neighbour search, or None if the score is not a maximum of inner products."""
+        """Return document vectors for nearest-neighbour search.
+
+        None unless the score is a maximum of inner products.
+        """
         return None
 
     @abstractmethod
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n) scores of all documents; with rows, (B, m) int64 per query, the (B, m) scores of those alone."""
+        """Return (B, n) scores of all documents, or (B, m) scores of `rows`, (B, m) int64."""
 
 
-S = TypeVar("S", bound=type[Stage])
+StageClass = TypeVar("StageClass", bound=type[Stage])
 _SPECS: dict[str, Spec] = {}
 
 
@@ -231,19 +246,20 @@ def register(
     cost: str,
     order: int = 1000,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Callable[[S], S]:
-    """Register a Selector or Scorer under `name`; stands above its @dataclass(frozen=True)."""
+) -> Callable[[StageClass], StageClass]:
+    """Return a class decorator that registers a Selector or Scorer, placed above @dataclass(frozen=True)."""
 
-    def add(cls: S) -> S:
+    def add(cls: StageClass) -> StageClass:
         if name in _SPECS:
             raise RuntimeError(f"two methods call themselves {name!r}")
         if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
             raise RuntimeError(f"put @register above @dataclass(frozen=True) on {cls.__name__}")
-        if extra := [f.name for f in fields(cls) if "param" not in f.metadata]:
-            raise RuntimeError(f"{cls.__name__} has fields that are not declared parameters: {', '.join(extra)}")
+        if undeclared := [f.name for f in fields(cls) if "param" not in f.metadata]:
+            raise RuntimeError(f"{cls.__name__} has fields that are not declared parameters: {', '.join(undeclared)}")
+        # The class's own fields are complete here: decorators below this one have run.
         params = params_of(cls)
-        made: type[Spec] = SelectorSpec if issubclass(cls, Selector) else ScorerSpec
-        cls.spec = _SPECS[name] = made(
+        spec_class: type[Spec] = SelectorSpec if issubclass(cls, Selector) else ScorerSpec
+        cls.spec = _SPECS[name] = spec_class(
             name=name,
             kind="selector" if issubclass(cls, Selector) else "scorer",
             title=title,
@@ -254,7 +270,7 @@ def register(
             order=order,
             params=params,
             cls=cls,
-            presets={label: checked(params, values, name) for label, values in (presets or {}).items()},
+            presets={label: check_values(params, values, name) for label, values in (presets or {}).items()},
         )
         return cls
 
@@ -276,12 +292,34 @@ def methods(kind: Literal["scorer"]) -> dict[str, ScorerSpec]: ...
 @overload
 def methods(kind: Kind | None = None) -> dict[str, Spec]: ...
 def methods(kind: Kind | None = None) -> Any:
-    """The registered methods by name, in their order: kind "selector", "scorer" or None for all."""
+    """Return the registered methods by name, in display order.
+
+    Parameters
+    ----------
+    kind : {"selector", "scorer"} or None
+        The kind of methods; None returns both.
+
+    Returns
+    -------
+    dict of str to Spec
+        Title, paper, cost and declared parameters of each method.
+
+    Raises
+    ------
+    ParamError
+        If `kind` is anything else.
+
+    Examples
+    --------
+    >>> methods("selector")["mmr"].title
+    'MMR'
+    """
     if kind not in (None, "selector", "scorer"):
         raise ParamError(f'kind must be "selector", "scorer" or None; got {kind!r}')
     _discover()
-    specs = sorted(_SPECS.values(), key=lambda s: (s.kind == "scorer", s.order, s.name))
-    return {s.name: s for s in specs if kind in (None, s.kind)}
+    # Selectors first, as the README and the palette list them.
+    sorted_specs = sorted(_SPECS.values(), key=lambda spec: (spec.kind == "scorer", spec.order, spec.name))
+    return {spec.name: spec for spec in sorted_specs if kind in (None, spec.kind)}
 
 
 @overload
@@ -291,26 +329,49 @@ def spec_of(name: str, kind: Literal["scorer"]) -> ScorerSpec: ...
 @overload
 def spec_of(name: str, kind: Kind | None = None) -> Spec: ...
 def spec_of(name: str, kind: Kind | None = None) -> Spec:
-    """The method called `name`; ParamError lists the registered names."""
-    registered = methods(kind)
-    if not isinstance(name, str) or name not in registered:
-        raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(registered)}")
-    return registered[name]
+    """Return the description of a method; raise a ParamError that lists the registered names."""
+    specs_by_name = methods(kind)
+    if not isinstance(name, str) or name not in specs_by_name:
+        raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(specs_by_name)}")
+    return specs_by_name[name]
 
 
 def make(name: str, **params: Any) -> Any:
-    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7)."""
+    """Construct a stage by name.
+
+    Parameters
+    ----------
+    name : str
+        A name listed by `methods()`.
+    **params
+        Its parameters; the defaults replace missing ones.
+
+    Returns
+    -------
+    Selector or Scorer
+        The stage, with validated parameters.
+
+    Raises
+    ------
+    ParamError
+        If the name or a parameter is unknown, or a value lies outside its range.
+
+    Examples
+    --------
+    >>> make("mmr", relevance_weight=0.7).relevance_weight
+    0.7
+    """
     spec = spec_of(name)
-    return spec.cls(**checked(spec.params, params, name))
+    return spec.cls(**check_values(spec.params, params, name))
 
 
 def make_selector(name: str, **params: Any) -> Selector:
-    """A selector by name with its parameters, checked."""
+    """Construct a selector by name, with validated parameters."""
     spec = spec_of(name, "selector")
-    return spec.cls(**checked(spec.params, params, name))
+    return spec.cls(**check_values(spec.params, params, name))
 
 
 def make_scorer(name: str, **params: Any) -> Scorer:
-    """A scorer by name with its parameters, checked."""
+    """Construct a scorer by name, with validated parameters."""
     spec = spec_of(name, "scorer")
-    return spec.cls(**checked(spec.params, params, name))
+    return spec.cls(**check_values(spec.params, params, name))

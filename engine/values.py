@@ -1,6 +1,6 @@
 """Corpus, queries, judgements, embeddings and rankings: frozen values, equal when their contents are.
 
-Identity is a digest of the whole content: caches, stored sweeps and links all name values by it.
+Identity is a digest of the whole content; caches, stored sweeps and links name values by it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, overload
@@ -31,25 +32,25 @@ class ByDigest:
         """SHA-256 of the content."""
         raise NotImplementedError
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByDigest) and type(self) is type(other) and self.digest == other.digest
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, ByDigest) and type(self) is type(value) and self.digest == value.digest
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.digest))
 
 
 class TextSource(Sequence[str]):
-    """Texts that stay where they are, on disk or in a store, and are read when asked for: a `Corpus` keeps it as it is.
+    """A sequence of texts that stay on disk or in a store and are read on demand.
 
-    Subclasses give `__len__` and `many`, and may be read by several threads at once.
+    A `Corpus` keeps it as it is. Subclasses define `__len__` and `read_rows`, and must allow concurrent reads.
     """
 
-    CHUNK = 4096
-    """Texts read at a time by a pass over all."""
+    ROWS_PER_READ = 4096
+    """Texts that iteration reads at a time."""
 
     @abstractmethod
-    def many(self, rows: Sequence[int]) -> list[str]:
-        """The texts of the rows, each from 0 to below the length, in the order given."""
+    def read_rows(self, row_ids: Sequence[int]) -> list[str]:
+        """Return the texts of the rows, each in [0, length), in the given order."""
 
     @overload
     def __getitem__(self, row: int) -> str: ...
@@ -57,18 +58,18 @@ class TextSource(Sequence[str]):
     def __getitem__(self, row: slice) -> Sequence[str]: ...
     def __getitem__(self, row: int | slice) -> str | Sequence[str]:
         # A range knows what a negative row, a slice and a row too far mean.
-        chosen = range(len(self))[row]
-        return self.many([chosen])[0] if isinstance(chosen, int) else tuple(self.many(chosen))
+        chosen_rows = range(len(self))[row]
+        return self.read_rows([chosen_rows])[0] if isinstance(chosen_rows, int) else tuple(self.read_rows(chosen_rows))
 
     def __iter__(self) -> Iterator[str]:
-        every = range(len(self))
-        for start in range(0, len(every), self.CHUNK):
-            yield from self.many(every[start : start + self.CHUNK])
+        all_rows = range(len(self))
+        for block_start in range(0, len(all_rows), self.ROWS_PER_READ):
+            yield from self.read_rows(all_rows[block_start : block_start + self.ROWS_PER_READ])
 
 
 @dataclass(frozen=True, eq=False)
 class PassageSource(TextSource):
-    """Title and text of each document, separated by a space, made when asked for."""
+    """Title and text of each document, separated by a space and joined on demand."""
 
     titles: Sequence[str]
     texts: Sequence[str]
@@ -76,29 +77,29 @@ class PassageSource(TextSource):
     def __len__(self) -> int:
         return len(self.texts)
 
-    def many(self, rows: Sequence[int]) -> list[str]:
-        titles, texts = texts_of(self.titles, rows), texts_of(self.texts, rows)
-        return [f"{title} {text}".strip() for title, text in zip(titles, texts, strict=True)]
+    def read_rows(self, row_ids: Sequence[int]) -> list[str]:
+        selected_titles, selected_texts = texts_of(self.titles, row_ids), texts_of(self.texts, row_ids)
+        return [f"{title} {text}".strip() for title, text in zip(selected_titles, selected_texts, strict=True)]
 
 
-def texts_of(texts: Sequence[str], rows: Sequence[int]) -> list[str]:
-    """The texts of the rows, in the order given: one reading where the texts lie elsewhere."""
-    return texts.many(rows) if isinstance(texts, TextSource) else [texts[row] for row in rows]
+def texts_of(texts: Sequence[str], row_ids: Sequence[int]) -> list[str]:
+    """Return the texts of the rows, in the given order, with one read where they come from a `TextSource`."""
+    return texts.read_rows(row_ids) if isinstance(texts, TextSource) else [texts[row_index] for row_index in row_ids]
 
 
 def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
-    """SHA-256 over length-prefixed parts, so that different lists of parts have different digests."""
-    h = hashlib.sha256()
+    """Return the SHA-256 over length-prefixed parts: different lists of parts, different digests."""
+    hasher = hashlib.sha256()
     for part in parts:
         # Lone surrogates are legal in JSON strings; they must not stop a corpus from having an identity.
-        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else memoryview(part).cast("B")
-        h.update(len(raw).to_bytes(8, "little"))
-        h.update(raw)
-    return h.hexdigest()
+        raw_bytes = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else memoryview(part).cast("B")
+        hasher.update(len(raw_bytes).to_bytes(8, "little"))
+        hasher.update(raw_bytes)
+    return hasher.hexdigest()
 
 
 class Labelled(ByDigest):
-    """A value with `ids`, one a row."""
+    """A value with `ids`, one for each row."""
 
     ids: tuple[str, ...]
 
@@ -107,20 +108,21 @@ class Labelled(ByDigest):
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """The row of an id."""
-        return {name: row for row, name in enumerate(self.ids)}
+        """The row of each id."""
+        return {row_id: row for row, row_id in enumerate(self.ids)}
 
-    def _check(self, owner: str, **fields: str) -> None:
-        """Make tuples of strings of the fields, (field=what errors call it), and refuse repeated ids."""
-        for name, label in fields.items():
-            object.__setattr__(self, name, _strings(getattr(self, name), label))
+    def _check_fields(self, owner: str, **field_labels: str) -> None:
+        """Turn fields (name=label in errors) into tuples of strings and refuse repeated ids."""
+        for name, label in field_labels.items():
+            object.__setattr__(self, name, _as_strings(getattr(self, name), label))
         if len(set(self.ids)) < len(self.ids):
+            # Counted only after the cheaper test has failed.
             repeated = [name for name, count in Counter(self.ids).items() if count > 1]
             first = ", ".join(map(repr, repeated[:5]))
             raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
 
     def _check_metadata(self, metadata: Mapping[str, Sequence[str]]) -> None:
-        """Refuse columns that do not have one value a row."""
+        """Raise DataError for columns without one value for each row."""
         for column, values in metadata.items():
             if len(values) != len(self.ids):
                 raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
@@ -128,10 +130,31 @@ class Labelled(ByDigest):
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Labelled):
-    """Documents: ids, texts and titles (default: empty), of one length.
+    """Documents with ids, texts and titles.
 
-    `name` and `metadata`, columns with one text a document, are no part of their identity, and are never embedded.
-    Texts and titles are tuples, or `TextSource`s, which are kept as they are.
+    Parameters
+    ----------
+    ids : tuple of str
+        Unique ids of the documents.
+    texts : tuple of str or TextSource
+        One text for each id.
+    titles : tuple of str or TextSource
+        One title for each id; empty titles by default.
+    name : str
+        Name for display; not part of the identity.
+    metadata : mapping of str to tuple of str
+        Columns with one value for each document; not part of the identity, and never embedded.
+
+    Raises
+    ------
+    DataError
+        If ids repeat, a value is not a string or the lengths differ.
+
+    Examples
+    --------
+    >>> corpus = Corpus(("a", "b"), ("first text", "second text"), ("First", "Second"))
+    >>> corpus.passages[1]
+    'Second second text'
     """
 
     ids: tuple[str, ...]
@@ -141,7 +164,7 @@ class Corpus(Labelled):
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._check("corpus", ids="corpus ids", texts="corpus texts", titles="corpus titles")
+        self._check_fields("corpus", ids="corpus ids", texts="corpus texts", titles="corpus titles")
         object.__setattr__(self, "titles", self.titles or ("",) * len(self.ids))
         if not len(self.ids) == len(self.texts) == len(self.titles):
             raise DataError(
@@ -152,11 +175,11 @@ class Corpus(Labelled):
 
     @cached_property
     def digest(self) -> str:
-        return digest_of(part for row in zip(self.ids, self.titles, self.texts, strict=True) for part in row)
+        return digest_of(chain.from_iterable(zip(self.ids, self.titles, self.texts, strict=True)))
 
     @cached_property
     def passages(self) -> Sequence[str]:
-        """Title and text, separated by a space: the text that is embedded and shown."""
+        """Title and text of each document, separated by a space, as embedded and displayed."""
         if isinstance(self.texts, TextSource) or isinstance(self.titles, TextSource):
             return PassageSource(self.titles, self.texts)
         return tuple(f"{title} {text}".strip() for title, text in zip(self.titles, self.texts, strict=True))
@@ -164,48 +187,81 @@ class Corpus(Labelled):
 
 @dataclass(frozen=True, eq=False)
 class Queries(Labelled):
-    """Queries: ids and texts, of one length; `metadata` as of a Corpus."""
+    """Queries with ids and texts.
+
+    Parameters
+    ----------
+    ids : tuple of str
+        Unique ids of the queries.
+    texts : tuple of str
+        One text for each id.
+    metadata : mapping of str to tuple of str
+        Columns with one value for each query; not part of the identity.
+
+    Raises
+    ------
+    DataError
+        If ids repeat, a value is not a string or the lengths differ.
+
+    Examples
+    --------
+    >>> queries = Queries(("q1", "q2"), ("sort a list", "read a file"))
+    >>> queries.only(["q2"]).texts
+    ('read a file',)
+    """
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._check("queries", ids="query ids", texts="query texts")
+        self._check_fields("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
         self._check_metadata(self.metadata)
 
     @classmethod
     def of(cls, texts: str | Sequence[str]) -> Queries:
-        """Unlabelled queries from plain text; their ids are their positions."""
+        """Return unlabelled queries from plain text; their ids are their positions."""
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
-        return cls(tuple(str(i) for i in range(len(texts))), texts)
+        return cls(tuple(map(str, range(len(texts)))), texts)
 
     @cached_property
     def digest(self) -> str:
-        return digest_of(part for row in zip(self.ids, self.texts, strict=True) for part in row)
+        return digest_of(chain.from_iterable(zip(self.ids, self.texts, strict=True)))
 
     @cached_property
     def counted(self) -> Counter[str]:
-        """Number of queries with each text."""
+        """The number of queries with each text."""
         return Counter(self.texts)
 
     def only(self, ids: Iterable[str]) -> Queries:
-        """The queries among `ids`, in original order."""
-        chosen = set(ids)
-        rows = [row for row, query in enumerate(self.ids) if query in chosen]
-        metadata = {column: tuple(values[row] for row in rows) for column, values in self.metadata.items()}
-        return Queries(tuple(self.ids[row] for row in rows), tuple(self.texts[row] for row in rows), metadata)
+        """Return the queries among `ids`, in their original order."""
+        selected_ids = set(ids)
+        rows = [row for row, query_id in enumerate(self.ids) if query_id in selected_ids]
+        metadata = {column: _select_rows(values, rows) for column, values in self.metadata.items()}
+        return Queries(_select_rows(self.ids, rows), _select_rows(self.texts, rows), metadata)
 
     def sample(self, count: int, seed: int = 0) -> Queries:
-        """At most `count` queries at random (seeded), in original order."""
+        """Return at most `count` random queries (seeded), in their original order."""
         return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
 
 
 @dataclass(frozen=True, eq=False)
 class Qrels(ByDigest):
-    """Judgements: `grades[query][document]` is a whole number; above 0 is relevant."""
+    """Relevance judgements of documents for queries.
+
+    Parameters
+    ----------
+    grades : mapping of str to mapping of str to int
+        `grades[query][document]`; above 0 is relevant.
+
+    Examples
+    --------
+    >>> qrels = Qrels({"q1": {"a": 1, "b": 0}})
+    >>> sorted(qrels.relevant("q1")), qrels.count
+    (['a'], 2)
+    """
 
     grades: Mapping[str, Mapping[str, int]]
 
@@ -214,71 +270,91 @@ class Qrels(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        judged = ((query, sorted(grades.items())) for query, grades in sorted(self.grades.items()))
-        return digest_of(part for query, grades in judged for doc, grade in grades for part in (query, doc, str(grade)))
+        # Sorted, so that the order in which files list judgements does not change the identity.
+        judgements: list[str] = []
+        for query_id, grades in sorted(self.grades.items()):
+            for doc_id, grade in sorted(grades.items()):
+                judgements += (query_id, doc_id, str(grade))
+        return digest_of(judgements)
 
     @property
     def count(self) -> int:
         """The number of judgements."""
         return sum(map(len, self.grades.values()))
 
-    def relevant(self, query: str) -> frozenset[str]:
-        """The documents judged relevant to a query; none for a query that is not judged."""
-        return frozenset(doc for doc, grade in self.grades.get(query, {}).items() if grade > 0)
+    def relevant(self, query_id: str) -> frozenset[str]:
+        """Return the documents judged relevant to a query; none for a query without judgements."""
+        return frozenset(doc_id for doc_id, grade in self.grades.get(query_id, {}).items() if grade > 0)
 
 
 class UsableSplits(dict[str, Qrels]):
-    """Judgements by split, without those over which nothing can be measured; to ask for one of these raises why.
+    """Judgements by split, without the splits that cannot be measured.
 
-    refused: split → why
+    Looking up one of these raises DataError with the reason. refusals: the reason for each split left out
     """
 
-    def __init__(self, usable: Mapping[str, Qrels], refused: Mapping[str, str]) -> None:
-        super().__init__(usable)
-        self.refused = dict(refused)
+    def __init__(self, usable_splits: Mapping[str, Qrels], refused: Mapping[str, str]) -> None:
+        super().__init__(usable_splits)
+        self.refusals = dict(refused)
 
     def __missing__(self, split: str) -> Qrels:
-        raise DataError(no_split(self, split))
+        raise DataError(explain_missing_split(self, split))
 
 
-def no_split(qrels: Mapping[str, Qrels], split: str | None) -> str:
-    """Why a split is not among the judgements."""
-    refused = qrels.refused if isinstance(qrels, UsableSplits) else {}
-    return refused.get(split or "") or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
+def explain_missing_split(qrels: Mapping[str, Qrels], split: str | None) -> str:
+    """Return the reason why a split is not among the judgements."""
+    refusals = qrels.refusals if isinstance(qrels, UsableSplits) else {}
+    return refusals.get(split or "") or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
 
 
 @dataclass(frozen=True)
 class Notice:
     """A remark on the data.
 
-    what: the remark, a noun phrase after the count
-    count: number of cases
-    first: the first few ids
+    remark: a noun phrase that follows the count
+    count: the number of cases
+    first: the first five ids
     """
 
-    what: str
+    remark: str
     count: int
     first: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, what: str, ids: Iterable[str]) -> tuple[Notice, ...]:
-        """The remark on these ids; none where there are none."""
+    def for_ids(cls, remark: str, ids: Iterable[str]) -> tuple[Notice, ...]:
+        """Return a tuple with the remark on these ids; an empty one without ids."""
         ids = tuple(ids)
-        return (cls(what, len(ids), ids[:5]),) if ids else ()
+        return (cls(remark, len(ids), ids[:5]),) if ids else ()
 
     def __str__(self) -> str:
-        ids = replace_surrogates(", ".join(map(repr, self.first)))
-        return f"{self.count:,} {self.what}" + (f" (first: {ids})" if ids else "")
+        example_ids = replace_surrogates(", ".join(map(repr, self.first)))
+        return f"{self.count:,} {self.remark}" + (f" (first: {example_ids})" if example_ids else "")
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus with queries, judgements, aspects and vectors.
 
-    qrels: judgements by split; of a data set that was read, `UsableSplits`
-    aspects: `aspects[query][aspect]` is the set of documents that cover it; None without aspects
-    vectors: embeddings that came with the corpus, or None
-    notices: the reader's remarks
+    Parameters
+    ----------
+    corpus : Corpus
+        The documents.
+    queries : Queries
+        All queries, in the order of their file.
+    qrels : mapping of str to Qrels
+        Judgements by split; `UsableSplits` for a data set read from files.
+    aspects : mapping or None
+        `aspects[query][aspect]` is the set of documents that cover the aspect.
+    vectors : Embeddings or None
+        Embeddings that came with the corpus.
+    notices : tuple of Notice
+        The reader's remarks on the data.
+
+    Examples
+    --------
+    >>> corpus, queries = Corpus(("a",), ("a text",)), Queries(("q1", "q2"), ("one", "two"))
+    >>> Dataset(corpus, queries, {"test": Qrels({"q2": {"a": 1}})}).judged("test").ids
+    ('q2',)
     """
 
     corpus: Corpus
@@ -289,21 +365,22 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
 
     def judged(self, split: str) -> Queries:
-        """The queries that a split judges, in corpus-file order. Raises DataError where it cannot be measured."""
+        """Return the queries that a split judges, in file order; raise DataError if it cannot be measured."""
         if split not in self.qrels:
-            raise DataError(no_split(self.qrels, split))
-        if split not in self._judged:
-            self._judged[split] = self.queries.only(self.qrels[split].grades)
-        return self._judged[split]
+            raise DataError(explain_missing_split(self.qrels, split))
+        # Remembered by split, so that callers share one value and its cached digest.
+        if split not in self._queries_by_split:
+            self._queries_by_split[split] = self.queries.only(self.qrels[split].grades)
+        return self._queries_by_split[split]
 
     @cached_property
-    def _judged(self) -> dict[str, Queries]:
+    def _queries_by_split(self) -> dict[str, Queries]:
         return {}
 
 
 @dataclass(frozen=True)
 class EncoderRef:
-    """The encoder of a matrix: its name as the user wrote it, the digest of its weights, and the arithmetic."""
+    """The identity of an encoder: its name as the user wrote it, the digest of its weights and its dtype."""
 
     name: str
     digest: str
@@ -312,25 +389,43 @@ class EncoderRef:
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(Labelled):
-    """One vector per id, as given: nothing is scaled.
+    """One unscaled vector for each id.
 
-    vectors: (n, d) float32 or float64
-    encoder: None for vectors from a file or array
-    texts: the embedded texts, or None; scorers that read words need those of queries; no part of the identity
-    file: the one that the vectors are mapped from, row for row; no part of the identity either
+    Parameters
+    ----------
+    ids : tuple of str
+        Unique ids of the rows.
+    vectors : Tensor
+        (n, d) float32 or float64; arrays and lists are converted.
+    encoder : EncoderRef or None
+        The encoder that made the vectors; None for vectors from a file or array.
+    texts : tuple of str or None
+        The embedded texts, which scorers that read words need of queries; not part of the identity.
+
+    Raises
+    ------
+    DataError
+        If ids repeat, the lengths differ or the vectors are not a matrix of real numbers.
+
+    Examples
+    --------
+    >>> embeddings = Embeddings(("a", "b"), [[1.0, 0.0], [0.0, 1.0]])
+    >>> embeddings.dimension, embeddings.take([1]).ids
+    (2, ('b',))
     """
 
     ids: tuple[str, ...]
     vectors: Tensor
     encoder: EncoderRef | None = None
     texts: tuple[str, ...] | None = None
+    # The file that the vectors are mapped from, row for row; not part of the identity.
     file: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
-        self._check("embeddings", ids="embedding ids")
+        self._check_fields("embeddings", ids="embedding ids")
         if self.texts is not None:
-            object.__setattr__(self, "texts", _strings(self.texts, "embedded texts"))
+            object.__setattr__(self, "texts", _as_strings(self.texts, "embedded texts"))
             if len(self.texts) != len(self.ids):
                 raise DataError(f"embeddings need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
         if self.vectors.ndim != 2 or len(self.ids) != self.vectors.shape[0]:
@@ -342,30 +437,45 @@ class Embeddings(Labelled):
     def dimension(self) -> int:
         return self.vectors.shape[1]
 
-    def lying_in(self, file: Path | None) -> Embeddings:
-        """The same, known to be mapped from a file; what is made of them is not, unless it is said again."""
-        same = copy(self)
-        object.__setattr__(same, "file", file)
-        return same
+    def with_file(self, file: Path | None) -> Embeddings:
+        """Return a copy marked as mapped from a file; embeddings derived from the copy are not marked."""
+        # `file` is no argument of the constructor, so a frozen copy is changed in place.
+        mapped_copy = copy(self)
+        object.__setattr__(mapped_copy, "file", file)
+        return mapped_copy
 
     def take(self, rows: Sequence[int]) -> Embeddings:
-        """The given rows, in that order."""
-        texts = None if self.texts is None else tuple(self.texts[row] for row in rows)
-        return Embeddings(tuple(self.ids[row] for row in rows), self.vectors[list(rows)], self.encoder, texts)
+        """Return the given rows, in that order."""
+        texts = None if self.texts is None else tuple(self.texts[row_index] for row_index in rows)
+        return Embeddings(
+            tuple(self.ids[row_index] for row_index in rows), self.vectors[list(rows)], self.encoder, texts
+        )
 
     @cached_property
     def digest(self) -> str:
-        rows = self.vectors.detach().cpu().contiguous().numpy()
-        return digest_of([*self.ids, str(rows.shape), str(rows.dtype), rows.reshape(-1).data])
+        # Shape and dtype are part of the identity: equal bytes may be other numbers.
+        host_vectors = self.vectors.detach().cpu().contiguous().numpy()
+        return digest_of([*self.ids, str(host_vectors.shape), str(host_vectors.dtype), host_vectors.reshape(-1).data])
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """A selector's answer for B queries.
+    """The documents that a selector returns for B queries.
 
-    index: (B, k) int64 row positions, best first, padded with −1
-    gain: (B, k) the method's own ranking score, 0 on pads
-    info: per query, diagnostics such as certificates and weights
+    Parameters
+    ----------
+    index : Tensor
+        (B, k) int64 row positions, best first, padded with −1.
+    gain : Tensor
+        (B, k) the method's ranking scores, 0 on pads.
+    info : tuple of mappings
+        For each query, diagnostics such as certificates and weights.
+
+    Examples
+    --------
+    >>> ranking = Ranking(torch.tensor([[4, 2, -1]]), torch.tensor([[0.9, 0.5, 0.0]]), ({},))
+    >>> ranking.rows(), ranking.returned.tolist()
+    ([4, 2], [2])
     """
 
     index: Tensor
@@ -377,60 +487,64 @@ class Ranking:
 
     @property
     def returned(self) -> Tensor:
-        """(B,) number of documents per query."""
+        """(B,) the number of documents of each query."""
         return (self.index >= 0).sum(1)
 
-    def rows(self, query: int = 0) -> list[int]:
-        """The documents of one query's set, best first."""
-        return [row for row in self.index[query].tolist() if row >= 0]
+    def rows(self, query_index: int = 0) -> list[int]:
+        """Return the documents of one query, best first."""
+        return [row_index for row_index in self.index[query_index].tolist() if row_index >= 0]
 
     @staticmethod
-    def joined(parts: Sequence[Ranking]) -> Ranking:
+    def joined(rankings: Sequence[Ranking]) -> Ranking:
         """Concatenate the rankings of consecutive blocks of queries."""
-        if len(parts) == 1:
-            return parts[0]
+        if len(rankings) == 1:
+            return rankings[0]
         return Ranking(
-            torch.cat([p.index for p in parts]),
-            torch.cat([p.gain for p in parts]),
-            tuple(entry for p in parts for entry in p.info),
+            torch.cat([part.index for part in rankings]),
+            torch.cat([part.gain for part in rankings]),
+            tuple(query_info for part in rankings for query_info in part.info),
         )
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with lone surrogates replaced: JSON allows them, tokenizers and screens do not."""
+    """Replace lone surrogates in a text: JSON allows them, tokenizers and screens do not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def real_tensor(data: Any, name: str) -> Tensor:
-    """An array, tensor or list of numbers as a float32 tensor, or float64 where float32 would lose digits.
+def real_tensor(numbers: Any, name: str) -> Tensor:
+    """Convert numbers to a float32 tensor, or to float64 where float32 would lose digits.
 
-    Raises DataError, naming the argument, for anything that is not real numbers.
+    Accepts arrays, tensors and lists. Raises DataError, naming the argument, for anything but real numbers.
     """
     try:
-        if not isinstance(data, Tensor):
-            array = np.asarray(data)
+        if not isinstance(numbers, Tensor):
+            array = np.asarray(numbers)
             # longdouble and foreign byte orders are numbers too, but not ones that torch knows.
-            native = array.astype(float) if array.dtype.kind == "f" and not array.dtype.isnative else array
-            data = torch.from_numpy(np.ascontiguousarray(native))
+            native_array = array.astype(float) if array.dtype.kind == "f" and not array.dtype.isnative else array
+            numbers = torch.from_numpy(np.ascontiguousarray(native_array))
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be a numeric array or tensor; got {type(data).__name__} ({error})") from None
-    if data.is_complex() or data.dtype == torch.bool or data.layout != torch.strided or data.is_meta:
-        raise DataError(f"{name} must hold real numbers in a dense array; got {data.dtype}, {data.layout}")
-    tensor: Tensor = data.detach()
+        raise DataError(f"{name} must be a numeric array or tensor; got {type(numbers).__name__} ({error})") from None
+    if numbers.is_complex() or numbers.dtype == torch.bool or numbers.layout != torch.strided or numbers.is_meta:
+        raise DataError(f"{name} must hold real numbers in a dense array; got {numbers.dtype}, {numbers.layout}")
+    tensor: Tensor = numbers.detach()
     if tensor.dtype in (torch.float32, torch.float64):
         return tensor
     exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
     return tensor.float() if exact_in_float32 else tensor.double()
 
 
-def _strings(values: Iterable[Any], name: str) -> Sequence[str]:
-    """`values` as a tuple, or the source that they are; DataError names the first that is no string."""
+def _select_rows(values: Sequence[str], rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple(values[row] for row in rows)
+
+
+def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
+    """Return `values` as a tuple, or a TextSource unchanged; raise DataError at a non-string."""
     if isinstance(values, TextSource):
         return values
     if isinstance(values, str):
         raise DataError(f"{name} must be a list of strings; got one string")
     strings = tuple(values)
-    for number, value in enumerate(strings):
+    for position, value in enumerate(strings):
         if not isinstance(value, str):
-            raise DataError(f"{name} must be strings; number {number} is {value!r}")
+            raise DataError(f"{name} must be strings; number {position} is {value!r}")
     return strings

@@ -1,4 +1,4 @@
-"""Numbers in words, and texts that can be shown: one style for pages, sentences and the command line."""
+"""Numbers in words and printable texts, in one style for pages, sentences and the command line."""
 
 import re
 import shlex
@@ -6,39 +6,45 @@ from collections.abc import Iterable
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What steers a screen in place of being shown: control characters but for ends of lines and tabs, marks of direction,
-separators of lines; and halves of characters, which no screen takes."""
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters except line ends and tabs, bidi marks, line separators, and lone surrogates."""
 
 
 def decimal(value: float, digits: int = 3) -> str:
-    """A number with so many decimals, "0.149"; more where they would all be 0, a power of ten beyond six."""
+    """Format a number with `digits` decimals, "0.149".
+
+    With more decimals if all would be 0, and as a power of ten beyond six.
+    """
     if value and abs(value) < 0.5 * 10**-6:
         return power(value)
     while value and abs(value) < 0.5 * 10**-digits:
         digits += 1
+    # Adding 0.0 turns negative zero into zero.
     return f"{value + 0.0:.{digits}f}".replace("-", MINUS)
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A difference, "+0.149" or "−0.022"; "±0" where it rounds to nothing."""
+    """Format a difference, "+0.149" or "−0.022"; "±0" where it rounds to zero."""
     text = f"{abs(value):.{digits}f}"
     return f"{MINUS if value < 0 else '+'}{text}" if float(text) else "±0"
 
 
 def gain(value: float) -> str:
-    """A measured difference, "+0.149"; more decimals where `signed` would write nothing."""
-    shown = decimal(abs(value))
-    return f"{MINUS if value < 0 else '+'}{shown}" if value else "±0"
+    """Format a measured difference, "+0.149", with more decimals where `signed` would print "±0"."""
+    magnitude = decimal(abs(value))
+    return f"{MINUS if value < 0 else '+'}{magnitude}" if value else "±0"
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """A share, "95%"."""
+    """Format a share as a percentage, "95%"."""
     return f"{share:.{digits}%}".replace("-", MINUS)
 
 
 def power(value: float) -> str:
-    """A very small or large number to its power of ten, "2·10⁻¹⁵"; "0" for 0."""
+    """Format a very small or large number with its power of ten, "2·10⁻¹⁵"; "0" for 0."""
+    # Python's own rounding to one digit may raise the exponent: 9.6e-7 becomes 1·10⁻⁶.
     mantissa, _, exponent = f"{value:.0e}".partition("e")
     if not value:
         return "0"
@@ -46,22 +52,22 @@ def power(value: float) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with what would steer a screen, or turn what stands beside it, written as Python's escapes."""
-    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Replace characters that would control a screen or reorder text by Python's escapes."""
+    return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def in_json(text: str) -> str:
-    """JSON, or a literal of it in code, that says the same and steers no screen: what would is escaped."""
-    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Escape control characters in JSON, or in a literal inside code, without changing its value."""
+    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def command_line(words: Iterable[str]) -> str:
-    """A command as a shell takes it; words that would steer a screen are quoted as Bash and its kin escape them."""
-    return " ".join(map(_quoted, words))
+    """Quote a command for a shell; words with control characters use the $'…' quoting of Bash."""
+    return " ".join(map(_quote_word, words))
 
 
-def _quoted(word: str) -> str:
-    if not STEERING.search(word):
+def _quote_word(word: str) -> str:
+    if not CONTROL_CHARACTERS.search(word):
         return shlex.quote(word)
-    plain = word.replace("\\", r"\\").replace("'", r"\'")
-    return f"$'{in_json(plain)}'"
+    escaped_word = word.replace("\\", r"\\").replace("'", r"\'")
+    return f"$'{in_json(escaped_word)}'"

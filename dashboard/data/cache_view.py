@@ -14,7 +14,7 @@ from dashboard.widgets.tables import draw_table
 from engine.data import inventory
 from engine.data.inventory import Item
 from engine.errors import FrontierError
-from engine.paths import home, unkept
+from engine.paths import home, storage_warning
 from engine.progress import counted, format_duration
 
 ALL = "Everything"
@@ -51,7 +51,7 @@ def show() -> None:
             st.code(str(home()), language=None)
             sections = [ALL, *dict.fromkeys(item.section for item in items)]
             chosen = select("Section", sections, "data.cache.section", format_func=_title)
-        if problem := unkept():
+        if problem := storage_warning():
             st.text("⚠ Nothing new is kept on this server's disk." if roots.rules().shared else f"⚠ {problem}")
         if message := st.session_state.pop(SAID, None):
             st.text(message)

@@ -9,7 +9,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, answer_key, keep_proof, query_of
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import JobPanel, run_button
-from engine.dialogue import PROVEN
+from engine.dialogue import SCOPE_PROVEN
 from engine.progress import counted, report_to
 from engine.reach import Reach
 from engine.values import Ranking
@@ -23,7 +23,7 @@ def offer(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> 
     if reach is None:
         return
     told = [(answer, answer.ranking.info[0]) for answer in answers.values()]
-    provable = [answer for answer, info in told if info["scope"] != PROVEN and info["provable"]]
+    provable = [answer for answer, info in told if info["scope"] != SCOPE_PROVEN and info["provable"]]
     panel = _panel(reach, loaded.origin, question, provable)
     if provable and panel.job is not None:
         proofs = panel.result()
@@ -32,7 +32,7 @@ def offer(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> 
                 keep_proof(loaded.origin, question, answer.decoder, ranking)
             st.rerun()
         return
-    proven = [answer for answer, info in told if info["scope"] == PROVEN]
+    proven = [answer for answer, info in told if info["scope"] == SCOPE_PROVEN]
     parts = [
         (f"proven for all {counted(loaded.size, 'document')}", proven),
         ("not proven", provable),

@@ -268,7 +268,7 @@ def _load_and_settle(chosen: Source, inspection: Inspection | None, job: Job) ->
 def _attach(chosen: Source, job: Job) -> Loaded:
     """A corpus in a vector engine, with a sample of its documents here."""
     from engine.reach import attach
-    from engine.reach import sample as sampled
+    from engine.reach import sample_documents as sampled
     from engine.values import Dataset, Queries
 
     job.report(0, 0, f"asking {chosen.store}")

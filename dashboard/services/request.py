@@ -12,7 +12,7 @@ from engine.decoder import Decoder
 from engine.errors import DataError
 from engine.evaluation.sweep.cell import as_json
 from engine.stages import Stage
-from engine.values import Dataset, Embeddings, Qrels, Queries, digest_of, no_split
+from engine.values import Dataset, Embeddings, Qrels, Queries, digest_of, explain_missing_split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class JobRequest:
     def qrels(self, dataset: Dataset) -> dict[str, Qrels]:
         """Return the judgements by split. Raises DataError where one is not there."""
         if missing := [name for name in self.split_names if name not in dataset.qrels]:
-            raise DataError(no_split(dataset.qrels, missing[0]))
+            raise DataError(explain_missing_split(dataset.qrels, missing[0]))
         return {name: dataset.qrels[name] for name in self.split_names}
 
     def vectors(self, loaded: Loaded, qrels: Mapping[str, Qrels], job: Job) -> Embeddings:

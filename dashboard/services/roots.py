@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import DataError
-from engine.paths import caches
+from engine.paths import cache_folders
 from engine.wording import visible
 
 OURS = ("uploads", "judgements")
@@ -110,7 +110,11 @@ def refusal_of(typed: str) -> str | None:
 
 def _roots() -> Iterator[Path]:
     known = rules()
-    own = [folder / name for folder in caches() for name in OURS] if known.shared else [Path.home(), *caches()]
+    own = (
+        [folder / name for folder in cache_folders() for name in OURS]
+        if known.shared
+        else [Path.home(), *cache_folders()]
+    )
     for root in (*known.roots, *known.corpora, *own):
         yield root.resolve()
 

@@ -15,7 +15,7 @@ from dashboard.services.trained import LENGTH, SECTION
 from dashboard.services.training_request import PURPOSE, TrainingOutcome, TrainingRequest, TrainingStage, run
 from engine.data import cache
 from engine.errors import FrontierError
-from engine.paths import caches
+from engine.paths import cache_folders
 from engine.training.checkpoints import read
 from engine.training.experiment import checkpoint, finished, histories, planned
 from engine.training.recipes import RECIPES
@@ -90,7 +90,7 @@ def at_work(loaded: Loaded) -> bool:
 
 def trainings_of(loaded: Loaded) -> list[TrainingJob]:
     """Trainings begun on these embeddings, the last one first; what cannot be read is skipped."""
-    names = {file.parent.name for folder in caches() for file in (folder / SECTION).glob(f"*/{FILE}")}
+    names = {file.parent.name for folder in cache_folders() for file in (folder / SECTION).glob(f"*/{FILE}")}
     known = [_read(name) for name in names if len(name) == LENGTH]
     digest = loaded.space.embeddings.digest
     rows = [training for facts, training in filter(None, known) if facts.get("embeddings") == digest]

@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard.services import jobs, roots
 from engine.data import cache
 from engine.errors import DataError
-from engine.paths import caches
+from engine.paths import cache_folders
 
 SECTION = "uploads"
 WHOLE = "corpus.jsonl"
@@ -64,7 +64,7 @@ def folder_of(path: str) -> str:
 
 
 def _name_of(path: Path) -> str:
-    folder = next((own / SECTION for own in caches() if path.is_relative_to(own / SECTION)), Path(SECTION))
+    folder = next((own / SECTION for own in cache_folders() if path.is_relative_to(own / SECTION)), Path(SECTION))
     return path.relative_to(folder).parts[0]
 
 

@@ -16,7 +16,7 @@ from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.query import Question
-from engine.decoder import Decoder, ScoredCandidates, decode, family, scored, select_from
+from engine.decoder import Decoder, ScoredCandidates, decode, decoder_family, score_candidates, select_from
 from engine.params import Real, Whole, values_of
 from engine.progress import report_to
 from engine.reach import Reach
@@ -139,7 +139,7 @@ def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Sco
             # What is computed once for a corpus is no part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
-            compute = partial(scored, decoder, loaded.space, query)
+            compute = partial(score_candidates, decoder, loaded.space, query)
             memory[key] = _median_of(loaded, scorers, compute, lambda result: result.candidates.relevance)
         place.empty()
     return memory[key]
@@ -180,7 +180,7 @@ def _timed(
     if not stage.is_warm():
         return compute(), None
     stage.warm()  # what a process's first call has to make ready is no part of a query's time
-    return _median_of(loaded, family(decoder)[:-1], compute, lambda ranking: ranking.index)
+    return _median_of(loaded, decoder_family(decoder)[:-1], compute, lambda ranking: ranking.index)
 
 
 def _asked(

@@ -16,7 +16,7 @@ from dashboard.session.query import LABELLED, SIMILAR, TYPED
 from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import ParamError
-from engine.params import UNSET, Whole, counting, form_of, values_of
+from engine.params import UNSET, Whole, drop_ineffective, form_of, values_of
 from engine.stages import Stage
 
 SCHEMA = Whole(1, VERSION_KEY, 1, name=VERSION_KEY, help="How a link is to be read.")
@@ -150,7 +150,7 @@ def _followed(loaded: Loaded) -> dict[str, str] | None:
 
 def _written(stage: Stage, prefix: str) -> dict[str, str]:
     values = values_of(stage)
-    known, written = counting(stage.spec.params, values), {}
+    known, written = drop_ineffective(stage.spec.params, values), {}
     for param in stage.spec.params:
         form: Any = form_of(param, known)[1]
         value: Any = values[param.name]

@@ -6,7 +6,7 @@ from typing import Any, overload
 import streamlit as st
 
 from engine.errors import ParamError
-from engine.params import Param, Text, counting, form_of, values_of
+from engine.params import Param, Text, drop_ineffective, form_of, values_of
 from engine.stages import Scorer, ScorerSpec, Selector, SelectorSpec, Spec, Stage
 
 
@@ -29,7 +29,7 @@ def form_at(key: str, param: Param, values: Mapping[str, Any]) -> tuple[str, Par
 def put(stage: Stage, key: str) -> None:
     """Set the widgets that `stage_controls` draws under this key to a stage's parameters, before they are drawn."""
     spec, values = stage.spec, values_of(stage)
-    known = counting(spec.params, values)
+    known = drop_ineffective(spec.params, values)
     for param in spec.params:
         widget_key, form = form_at(key_of(spec, key, param.name), param, known)
         st.session_state[widget_key] = form.check(values[param.name])

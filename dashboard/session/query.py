@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dashboard.services.source import Loaded
 from engine.decoder import SET_SIZE
-from engine.values import Dataset, Qrels, digest_of, no_split, replace_surrogates
+from engine.values import Dataset, Qrels, digest_of, explain_missing_split, replace_surrogates
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
 MOST_LISTED = 20_000
@@ -88,7 +88,7 @@ def select(loaded: Loaded, way: str, split: str | None, value: str) -> str | Non
         return f"this corpus cannot be asked by {way!r}; it can by {', '.join(ways)}"
     if way == LABELLED:
         if split not in dataset.qrels and not (split is None and not dataset.qrels):
-            return f"{no_split(dataset.qrels, split)}: pick a query"
+            return f"{explain_missing_split(dataset.qrels, split)}: pick a query"
         queries = dataset.judged(split) if split else dataset.queries
         row = queries.position.get(value)
         if row is None or row >= MOST_LISTED:

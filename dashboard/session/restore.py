@@ -18,7 +18,7 @@ from dashboard.session.parameters import in_order
 from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
-from engine.params import UNSET, Param, counting, form_of
+from engine.params import UNSET, Param, drop_ineffective, form_of
 from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, methods, spec_of
 from engine.wording import visible
@@ -204,7 +204,7 @@ def _decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any
 def _stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
     values: dict[str, Any] = {}
     for param in in_order(spec.params):
-        form = form_of(param, counting(spec.params, values))[1]
+        form = form_of(param, drop_ineffective(spec.params, values))[1]
         values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
     return spec.cls(**values)
 

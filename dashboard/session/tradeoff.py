@@ -55,7 +55,7 @@ _DECLARED: dict[str, Param] = {
     WHOLE: Flag(False, ""),
     PANELS: Flag(False, ""),
     VIEW: Choice(WINS, "", VIEWS),
-    OPEN: Text("", "", longest=1000),
+    OPEN: Text("", "", max_length=1000),
     SCRUBBED: Real(None, "", 0, unset="a point"),
 }
 PARAMS: Mapping[str, Param] = {key: replace(param, name=key, symbol=key) for key, param in _DECLARED.items()}

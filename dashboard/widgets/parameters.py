@@ -28,7 +28,7 @@ def control(param: Param, key: str, place: Any = st) -> Any:
         case Flag():
             return place.toggle(label, param.default, **common)
         case Text():
-            return legible(param, place.text_input(label, param.default, max_chars=param.longest, **common))
+            return legible(param, place.text_input(label, param.default, max_chars=param.max_length, **common))
         case Real(unset=str()):
             high = param.high if isfinite(param.high) else None
             common |= {"step": SMALL_STEP, "format": "%g", "placeholder": param.unset}

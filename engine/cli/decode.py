@@ -15,15 +15,15 @@ from engine.cli.inputs import STAGES, CorpusOptions, embed_corpus, space_and_dec
 from engine.cli.options import value_flag
 from engine.cli.output import aligned, echo, echo_json, echo_notices, nan_to_none, one_line
 from engine.data.encoders import shipped_notices
-from engine.decoder import DEPTH, SET_SIZE, Decoder, scored
+from engine.decoder import DEPTH, SET_SIZE, Decoder, score_candidates
 from engine.errors import FrontierError
 from engine.evaluation.export import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.sweep.compute import latency, make_ready
 from engine.integrations.server import Service, app
-from engine.params import parsed, values_of
+from engine.params import parse_values, values_of
 from engine.progress import counted
-from engine.space import Elsewhere, Space, here
+from engine.space import Elsewhere, Space, resolve_local_space
 from engine.stages import make, spec_of
 from engine.stages import methods as registered
 from engine.values import Corpus, Dataset, Qrels, Queries
@@ -188,7 +188,7 @@ def decoder_from_flags(flags: Mapping[str, str | None], base: Decoder | None = N
                 flag = f"--{prefix}{text.replace('_', '-')}"
                 raise click.UsageError(f"{flag} is of {', '.join(owners)}; add --{stage} {owners[0]}")
         values = values_of(default) if default is not None and default.spec.name == name else {}
-        stages[stage] = make(name, **(values | parsed(params, texts, name)))
+        stages[stage] = make(name, **(values | parse_values(params, texts, name)))
     depth = flags.get("depth")
     unset = DEPTH.default if base is None else base.depth
     return Decoder(**stages, depth=unset if depth is None else DEPTH.parse(depth))
@@ -210,9 +210,11 @@ def entries_of(
     decoder: Decoder, space: Space | Elsewhere, queries: Queries, vectors: Any, ranking: Any
 ) -> list[dict[str, Any]]:
     """Each query with its documents."""
-    space = here(space)
+    space = resolve_local_space(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
-    worded = None if vectors is not queries else [scored(decoder, space, queries.only([q])) for q in queries.ids]
+    worded = (
+        None if vectors is not queries else [score_candidates(decoder, space, queries.only([q])) for q in queries.ids]
+    )
     relevance = None if worded is None else torch.stack([each.retrieved for each in worded])
     trace = engine.trace(ranking, space, vectors, relevance)
     ids, texts = space.corpus.ids, space.corpus.passages

@@ -10,11 +10,11 @@ import engine
 from engine.cli.group import Meter
 from engine.cli.output import echo, echo_notices
 from engine.decoder import SET_SIZE, Decoder
-from engine.params import parsed
+from engine.params import parse_values
 from engine.space import Space
 from engine.stages import make, spec_of
 from engine.training.leakage import learnt_from
-from engine.values import Dataset, Embeddings, Qrels, Queries, no_split
+from engine.values import Dataset, Embeddings, Qrels, Queries, explain_missing_split
 
 STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
     ("select", "selector", ""),
@@ -135,7 +135,7 @@ def parse_stage(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
     """A method's name and parameters from an option's text like `mmr` or `nnn:l2=0.1,fill=strict`."""
     name, texts = parse_name(text, stage)
     kind = next(kind for option, kind, _ in STAGES if option == stage)
-    return name, parsed(spec_of(name, kind).params, texts, name)
+    return name, parse_values(spec_of(name, kind).params, texts, name)
 
 
 def parse_name(text: str, option: str) -> tuple[str, dict[str, str]]:
@@ -155,4 +155,4 @@ def make_stages(texts: Sequence[str], stage: str) -> list[Any]:
 def check_splits(qrels: Mapping[str, Any], names: Sequence[str | None], hint: str = "") -> None:
     """Raise a UsageError where a split is not there; hint: what would make it."""
     if missing := [name for name in names if name is not None and name not in qrels]:
-        raise click.UsageError(f"{no_split(qrels, missing[0])}{hint}")
+        raise click.UsageError(f"{explain_missing_split(qrels, missing[0])}{hint}")

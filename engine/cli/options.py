@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from engine.cli.group import Decorator, lazy
-from engine.params import Param, parsed
+from engine.params import Param, parse_values
 
 STAGE = "NAME[:PARAM=VALUE,…]"
 """How an option names a method and its parameters."""
@@ -265,4 +265,4 @@ def flag_values(texts: Mapping[str, str | None], prefix: str, params: Sequence[P
     passed = {
         name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix) and text is not None
     }
-    return parsed(tuple(params), passed, owner)
+    return parse_values(tuple(params), passed, owner)

@@ -22,7 +22,7 @@ from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
 from engine.evaluation.studies.latency import LEAST_SIZES, latencies, slope
 from engine.evaluation.studies.rerank_depth import DEPTHS, rerank_mixed
 from engine.evaluation.sweep.cell import as_json
-from engine.params import params_of, parsed
+from engine.params import params_of, parse_values
 from engine.stages import RELEVANCE_WEIGHT, methods
 
 
@@ -225,5 +225,5 @@ def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:
         if name not in INDEXES:
             raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
         params = params_of(INDEXES[name])
-        settings += [INDEXES[name](**parsed(params, values, name))] if values else usual(count, [name])
+        settings += [INDEXES[name](**parse_values(params, values, name))] if values else usual(count, [name])
     return settings

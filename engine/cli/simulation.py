@@ -102,7 +102,7 @@ class StreamOptions(CorpusOptions):
         """The data of a simulation. words: to which documents are cut. Raises UsageError or DataError."""
         dataset = self.load(meter)
         if not dataset.qrels:
-            why = "; ".join(("", *getattr(dataset.qrels, "refused", {}).values()))
+            why = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
             raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{why}")
         split = self.split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
         check_splits(dataset.qrels, (split, self.test))

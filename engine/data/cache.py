@@ -22,7 +22,15 @@ from typing import BinaryIO
 import numpy as np
 
 from engine.errors import DataError, FrontierError
-from engine.paths import file_mode, home, is_own, keeping, make_folder, process_folder, takes_files
+from engine.paths import (
+    file_mode,
+    home,
+    is_frontier_path,
+    is_writable,
+    make_folder,
+    note_storage_result,
+    process_folder,
+)
 
 _SEAL = hashlib.sha256().digest_size
 _TAG = "CACHEDIR.TAG"
@@ -47,11 +55,11 @@ def section(name: str) -> Path:
     """
     try:
         folder = _tagged(name)
-        if not takes_files(folder):
+        if not is_writable(folder):
             raise OSError(errno.EROFS, "it is read-only, or its disk is full")
         return folder
     except OSError as error:
-        keeping(error.strerror or str(error))
+        note_storage_result(error.strerror or str(error))
     folder = process_folder() / checked(name)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
@@ -106,9 +114,9 @@ def keep(section_name: str, key: str, data: bytes | Callable[[BinaryIO], object]
     try:
         _write(_tagged(section_name) / key, data)
     except OSError as error:
-        keeping(error.strerror or str(error))
+        note_storage_result(error.strerror or str(error))
         return False
-    keeping(None)
+    note_storage_result(None)
     return True
 
 
@@ -183,7 +191,7 @@ def _write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
 
 def _sweep(folder: Path) -> None:
     """Delete, once a process, what killed writers left in a folder of Frontier's own."""
-    if folder in _swept or not is_own(folder):
+    if folder in _swept or not is_frontier_path(folder):
         return
     _swept.add(folder)
     for entry in [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]:

@@ -15,7 +15,7 @@ from engine.data.passages import cut
 from engine.data.textfiles import STOPPED
 from engine.errors import DataError, ParamError
 from engine.params import Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Corpus, Dataset, Notice, Qrels, Queries, digest_of
 
 WORD = re.compile(r"\w+")
@@ -78,7 +78,7 @@ def containing_passages(
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
     if (length := LENGTH.check(length)) is not None:
         corpus = cut(corpus, length, 0.0).corpus
-    watch = partial(_watched, watch=stoppable(progress, stop, STOPPED))
+    watch = partial(_watched, watch=with_cancellation(progress, stop, STOPPED))
     words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
     rows = _sampled_rows(corpus, words, count, shortest, seed)
     made, missing = _Made(corpus), []
@@ -115,7 +115,7 @@ def _remarks(shortest: int, short: list[str], several: list[str], missing: list[
         "passages occur in several documents, all of which are relevant": several,
         "distractors could not be made: no other words, or the passage occurs again and again": missing,
     }
-    return tuple(notice for what, ids in notices.items() for notice in Notice.of(what, ids))
+    return tuple(notice for what, ids in notices.items() for notice in Notice.for_ids(what, ids))
 
 
 class _Made:

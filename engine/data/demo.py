@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DataError
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 
 Document = tuple[str, str, str]
 Named = tuple[str, Any]
@@ -83,7 +83,7 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
     _need_docstrings()
     modules = [module for package in PACKAGES for module in _module_names(package)]
     named = list(_numpy_names()) if importlib.util.find_spec("numpy") else []
-    tell = stoppable(progress, stop, "reading the installed packages was stopped")
+    tell = with_cancellation(progress, stop, "reading the installed packages was stopped")
     for done, module_name in enumerate(modules, start=1):
         named.extend(_module_members(module_name))
         tell(done, len(modules), "Reading modules")

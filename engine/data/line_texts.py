@@ -46,7 +46,7 @@ class LineTexts(TextSource):
         if (file := getattr(self, "_file", None)) is not None:
             file.close()
 
-    def many(self, rows: Sequence[int]) -> list[str]:
+    def read_rows(self, rows: Sequence[int]) -> list[str]:
         # The open file, found to be the one that was read: it is looked at every time.
         with self._lock:
             if self._file is None:

@@ -15,7 +15,7 @@ from engine.data.line_texts import LineTexts
 from engine.data.tables import Columns, Documents, TableFile, named_columns, read_documents
 from engine.data.textfiles import SHORT, STOPPED, lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Corpus, Dataset, Embeddings, Notice, PassageSource, Qrels, Queries, UsableSplits
 from engine.wording import percent
 
@@ -75,7 +75,7 @@ def load_dataset(
     if separator is not None and path.suffix.lower() != ".csv":
         raise DataError(f"separator= is for .csv files; {source} is none")
     columns = named_columns(columns) if isinstance(columns, Mapping) else columns
-    watch = stoppable(progress, stop, STOPPED)
+    watch = with_cancellation(progress, stop, STOPPED)
     metadata = tuple(dict.fromkeys((*metadata, *(where or ()))))
     table = partial(read_documents, watch=watch, metadata=metadata, repeated=repeated)
     if (elsewhere := _elsewhere(path, qrels)) is not None:
@@ -125,7 +125,7 @@ def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset
     left = {split: {q: {d: g for d, g in docs.items() if d not in gone} for q, docs in qrels.grades.items()}
             for split, qrels in dataset.qrels.items()}  # fmt: skip
     judged = {split: Qrels({query: docs for query, docs in grades.items() if docs}) for split, grades in left.items()}
-    refused = dataset.qrels.refused if isinstance(dataset.qrels, UsableSplits) else {}
+    refused = dataset.qrels.refusals if isinstance(dataset.qrels, UsableSplits) else {}
     none = {split: f"where= leaves no judgement of split {split!r}" for split, qrels in judged.items() if not qrels}
     aspects = dataset.aspects and {
         query: covered
@@ -138,7 +138,7 @@ def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset
         UsableSplits({split: qrels for split, qrels in judged.items() if qrels}, {**refused, **none}),
         aspects,
         dataset.vectors and dataset.vectors.take(rows),
-        (*dataset.notices, *Notice.of(f"documents were left out by {', '.join(where)}", sorted(gone))),
+        (*dataset.notices, *Notice.for_ids(f"documents were left out by {', '.join(where)}", sorted(gone))),
     )
 
 
@@ -205,7 +205,7 @@ def _judged(
         file = f"{name}/{split}.tsv"
         if canonical is not None:
             grades, gone = _canonical(grades, canonical)
-            notices += Notice.of(f"functions judged in {file} are not in the installed NumPy and left out", gone)
+            notices += Notice.for_ids(f"functions judged in {file} are not in the installed NumPy and left out", gone)
         notices += _unknown(file, grades, corpus, queries)
         if why := _unusable(file, grades, corpus, queries):
             refused[split] = why
@@ -254,8 +254,8 @@ def _texts(corpus: Corpus) -> tuple[Notice, ...]:
         if known in seen:
             copies.append(doc)
         seen.add(known)
-    copied = Notice.of("documents are copies: an earlier one has the same title and text", copies)
-    return Notice.of("documents have neither title nor text", empty) + copied
+    copied = Notice.for_ids("documents are copies: an earlier one has the same title and text", copies)
+    return Notice.for_ids("documents have neither title nor text", empty) + copied
 
 
 def _queries(path: Path, table: Table) -> tuple[Queries, tuple[Notice, ...]]:
@@ -264,7 +264,7 @@ def _queries(path: Path, table: Table) -> tuple[Queries, tuple[Notice, ...]]:
     rows = table(path, Columns(id="_id", text="text"))
     queries = Queries(rows.ids, tuple(rows.texts), rows.metadata)
     empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
-    return queries, rows.notices + Notice.of("queries have no text", empty)
+    return queries, rows.notices + Notice.for_ids("queries have no text", empty)
 
 
 def _splits(folder: Path, name: str, watch: Progress) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
@@ -323,7 +323,7 @@ def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, 
                 )
             repeated.append(pair)
         documents[doc] = grade
-    return grades, Notice.of(f"judgements in {place} are repeated", repeated)
+    return grades, Notice.for_ids(f"judgements in {place} are repeated", repeated)
 
 
 def _aspects(
@@ -346,7 +346,7 @@ def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
     """A remark where rows are not of unit length, because λ then weighs products and not cosines."""
     odd = ((embeddings.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
     what = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
-    return Notice.of(what, [embeddings.ids[i] for i in odd])
+    return Notice.for_ids(what, [embeddings.ids[i] for i in odd])
 
 
 def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddings | None, tuple[Notice, ...]]:
@@ -363,7 +363,7 @@ def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddin
             f"put the ids of the rows into {path.stem}.ids.txt, one a line"
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
-    named = Embeddings(corpus.ids, embeddings.vectors).lying_in(embeddings.file)
+    named = Embeddings(corpus.ids, embeddings.vectors).with_file(embeddings.file)
     return named, (Notice(what, len(embeddings)), *_lengths(embeddings))
 
 
@@ -371,8 +371,8 @@ def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tup
     """Notices for documents and queries that a file judges and the data set does not have; they stay judged."""
     documents = dict.fromkeys(doc for judged in grades.values() for doc in judged if doc not in corpus.position)
     unknown = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
-    notices = Notice.of(f"documents judged in {file} are not in the corpus", documents)
-    return notices + Notice.of(f"queries judged in {file} are not in queries.jsonl", unknown)
+    notices = Notice.for_ids(f"documents judged in {file} are not in the corpus", documents)
+    return notices + Notice.for_ids(f"queries judged in {file} are not in queries.jsonl", unknown)
 
 
 def _unusable(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> str | None:

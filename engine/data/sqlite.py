@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.errors import DataError
-from engine.paths import file_mode, is_own
+from engine.paths import file_mode, is_frontier_path
 
 WAIT = 60.0
 """Seconds that a writer waits for another one."""
@@ -31,7 +31,7 @@ def connect(path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connectio
     A file that cannot be written, or lies where nothing can, can be read. Raises DataError where it cannot be read
     either, as changes to it are in a file beside it, and where it holds more than plain tables.
     """
-    if mode == "rwc" and is_own(path) and not path.exists():
+    if mode == "rwc" and is_frontier_path(path) and not path.exists():
         with suppress(OSError):  # SQLite says what is in the way
             # Files beside it get the mode that it has.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path)))

@@ -171,7 +171,9 @@ def read_documents(
         notices.append(Notice(f"texts taken from column {columns.text!r}: no column has a usual name", len(ids)))
     if _suffix(path) == ".tsv":
         what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
-        notices += Notice.of(what, (doc for doc, text in zip(ids, passages.texts, strict=True) if _looks_quoted(text)))
+        notices += Notice.for_ids(
+            what, (doc for doc, text in zip(ids, passages.texts, strict=True) if _looks_quoted(text))
+        )
     ids, rows, remarks = _each_once(path, ids, places, repeated)
     present = {name: values for name, values in kept.items() if any(value is not None for value in values)}
     return Documents(
@@ -241,7 +243,7 @@ def _each_once(
             f'(repeated="number", --repeated number, as {doc + "-2"!r})'
         )
     if repeated == "first":
-        gone = Notice.of("rows were left out: an earlier one has their id", (ids[row] for row in again))
+        gone = Notice.for_ids("rows were left out: an earlier one has their id", (ids[row] for row in again))
         return list(first), list(first.values()), gone
     renamed, number = list(ids), dict.fromkeys(first, 1)
     for row in again:
@@ -251,7 +253,7 @@ def _each_once(
             number[doc] += 1
         renamed[row] = f"{doc}-{number[doc]}"
     what = "rows have an id that an earlier one has: a number was put behind it"
-    return renamed, range(len(ids)), Notice.of(what, (renamed[row] for row in again))
+    return renamed, range(len(ids)), Notice.for_ids(what, (renamed[row] for row in again))
 
 
 def as_id(value: Any, place: str, column: str = "id") -> str:

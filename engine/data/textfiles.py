@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from engine.data.files import HeldFile, opened, readable
 from engine.errors import DataError
-from engine.progress import Progress, stoppable
+from engine.progress import Progress, with_cancellation
 
 LONGEST = 16 << 20
 """Bytes of a line. No document is as long: the longest novel has 9.6 million characters, and War and Peace in Russian
@@ -21,8 +21,8 @@ _BATCH = 4096  # lines between two reports
 _BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 STOPPED = "{label} was stopped"
-"""Message of `stoppable` for reading."""
-SILENT = stoppable(None, None)
+"""Message of `with_cancellation` for reading."""
+SILENT = with_cancellation(None, None)
 """Neither reports nor stops."""
 
 

@@ -19,7 +19,7 @@ from engine.data.files import check_growth, opened, present, readable
 from engine.data.tables import as_id
 from engine.data.textfiles import SHORT, SILENT, STOPPED, lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Embeddings, Notice
 
 SUFFIXES = (".npy", ".npz")
@@ -53,7 +53,7 @@ def load_vectors(
     else row numbers from 0. normalize: scale rows to length 1. Raises DataError for anything that is not (n, d)
     finite numbers within float32, or ids that do not fit; Cancelled.
     """
-    return read_vectors(path, ids, normalize, stoppable(progress, stop, STOPPED))[0]
+    return read_vectors(path, ids, normalize, with_cancellation(progress, stop, STOPPED))[0]
 
 
 def read_vectors(
@@ -89,7 +89,7 @@ def read_vectors(
         raise DataError(f"{path.name}: {_listed('occur more than once', twice)}")
     rows = _float32(path, array, names, normalize, watch)
     file = path if rows is array and isinstance(array, np.memmap) else None
-    return Embeddings(names, torch.from_numpy(rows)).lying_in(file), notices
+    return Embeddings(names, torch.from_numpy(rows)).with_file(file), notices
 
 
 def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:

@@ -20,7 +20,7 @@ from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, load_coverage, load_judgements
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
-from engine.space import Elsewhere, Space, here
+from engine.space import Elsewhere, Space, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 REDUNDANT_COSINE = 0.9
@@ -329,7 +329,7 @@ def measure(
     >>> engine.measure(ranking, space, ["q"], engine.Qrels({"q": {"a": 1, "b": 1}}), k=1, metrics="recall").mean
     {'recall': 0.5}
     """
-    k, space = SET_SIZE.check(k), here(space, ranking)
+    k, space = SET_SIZE.check(k), resolve_local_space(space, ranking)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     check_metrics(names)
     query_ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, problem, without_autocast
+from engine.candidates import Candidates, select_problem, without_autocast
 from engine.decoder import (
     DEPTH,
     POOL,
@@ -17,9 +17,9 @@ from engine.decoder import (
     QueryLike,
     ScoredCandidates,
     check_dimension,
-    pooled,
-    searched,
+    resolve_search_inputs,
     select_from,
+    select_pool,
 )
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
@@ -142,14 +142,14 @@ def path(
     stage = make_path_stage(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
     parameter = _restrict_parameter(stage, interval)
-    matrix, query_vectors = searched(space, queries)
+    matrix, query_vectors = resolve_search_inputs(space, queries)
     corpus_vectors = matrix.vectors
     check_dimension("queries", query_vectors, corpus_vectors, "the vectors", "have")
     full_corpus = Candidates(corpus_vectors, products(corpus_vectors, query_vectors), query_vectors, matrix)
-    candidates = pooled(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)))
+    candidates = select_pool(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)))
     query_lines = stage.lambda_path(candidates, min(k, candidates.count), (parameter.low, parameter.high))
     return [
-        Path(selector=stage, k=k, parameter=parameter, candidates=problem(candidates, query_index), lines=lines)
+        Path(selector=stage, k=k, parameter=parameter, candidates=select_problem(candidates, query_index), lines=lines)
         for query_index, lines in enumerate(query_lines)
     ]
 
@@ -243,7 +243,7 @@ def compute_weight_path(
     pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """
     lowest, pool = PATH_END.check(lowest), POOL.check(pool)
-    matrix, query_vectors = searched(space, query)
+    matrix, query_vectors = resolve_search_inputs(space, query)
     if len(query_vectors) != 1:
         raise ParamError(f"query must be one query; got {len(query_vectors)}")
     if query_vectors.shape[1] != matrix.vectors.shape[1]:

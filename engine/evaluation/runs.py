@@ -159,8 +159,8 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
         examples = ", ".join(map(repr, list(unknown_ids)[:3]))
         raise DataError(f"{path}: none of its {id_kind} is known here (first: {examples}); choose a run of this corpus")
     notices = [
-        *Notice.of(f"queries of {path.name} are not among those asked, and are left out", strange_queries),
-        *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange_docs),
+        *Notice.for_ids(f"queries of {path.name} are not among those asked, and are left out", strange_queries),
+        *Notice.for_ids(f"documents of {path.name} are not in the corpus, and are left out", strange_docs),
     ]
     # A run of another corpus would otherwise pass with a few ids in common.
     is_in_corpus = [line.document in document_ids for line in lines_read if line.query in query_ids]
@@ -171,9 +171,9 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
             f"of {len(is_in_corpus):,}; first: {examples}) is not in the corpus; choose a run of this corpus"
         )
     unanswered = [query_id for query_id in query_ids if query_id not in by_query]
-    notices += Notice.of(f"queries got nothing in {path.name}", sorted(unanswered))
+    notices += Notice.for_ids(f"queries got nothing in {path.name}", sorted(unanswered))
     if len(tags) > 1:
-        notices += Notice.of(f"tags in {path.name}, taken as one run", tags)
+        notices += Notice.for_ids(f"tags in {path.name}, taken as one run", tags)
     document_lists = {}
     for query_id, query_lines in by_query.items():
         document_lists[query_id] = tuple(dict.fromkeys(line.document for line in _order_lines(query_lines)))
@@ -207,7 +207,7 @@ def _find_oddities(
         ("queries have equal ranks, or equal scores without ranks; the earlier line comes first", queries_with_ties),
         ("queries have scores that rise down the ranks; the ranks count", queries_out_of_order),
     ):
-        yield from Notice.of(f"{oddity} ({path.name})", query_ids)
+        yield from Notice.for_ids(f"{oddity} ({path.name})", query_ids)
 
 
 def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:

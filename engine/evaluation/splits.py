@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from engine.errors import DataError
-from engine.values import Embeddings, Qrels, Queries, digest_of, no_split
+from engine.values import Embeddings, Qrels, Queries, digest_of, explain_missing_split
 
 
 def split_in_half(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
@@ -83,7 +83,7 @@ def select_judged_queries(
         if split is None:
             continue
         if split not in qrels:
-            raise DataError(no_split(qrels, split))
+            raise DataError(explain_missing_split(qrels, split))
         rows = [row for row, query_id in enumerate(queries.ids) if query_id in qrels[split].grades]
         if not rows:
             raise DataError(f"none of the queries is judged by {split!r}")

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from engine.candidates import without_autocast
-from engine.decoder import QueryLike, searched
+from engine.decoder import QueryLike, resolve_search_inputs
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
-from engine.space import Elsewhere, Space, here
+from engine.space import Elsewhere, Space, resolve_local_space
 from engine.values import Ranking, real_tensor
 
 TraceValue = str | int | float | None
@@ -85,9 +85,9 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
     """
     if not isinstance(ranking, Ranking):
         raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")
-    space = here(space) if isinstance(space, Elsewhere) else space
+    space = resolve_local_space(space) if isinstance(space, Elsewhere) else space
     if relevance is None:
-        matrix, query_vectors = searched(space, queries)
+        matrix, query_vectors = resolve_search_inputs(space, queries)
         vectors = matrix.vectors
         if query_vectors.shape != (len(ranking), vectors.shape[1]):
             raise DataError(

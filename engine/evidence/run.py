@@ -37,7 +37,7 @@ from engine.evidence.rules import (
     untestable,
 )
 from engine.params import Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.values import digest_of
 
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
@@ -147,7 +147,7 @@ def reproduce(
     """
     seed, workers = SEED.check(seed), WORKERS.check(workers)
     sets, asked = JudgedSets(data, encoder, work, train), chosen(which)
-    watch = stoppable(progress, stop, STOPPED)
+    watch = with_cancellation(progress, stop, STOPPED)
     report = Report(sets=sets.names, encoder=encoder, seed=seed, rows=())
     waiting: dict[str, list[Claim]] = {}
     for claim in asked:

@@ -147,7 +147,7 @@ def carried(
         ("documents that are new", new),
         ("pieces of feedback that no longer count", lost),
     )
-    return session, tuple(notice for what, ids in counted for notice in Notice.of(what, ids))
+    return session, tuple(notice for what, ids in counted for notice in Notice.for_ids(what, ids))
 
 
 def _thinned(body: Mapping[str, Any], order: Sequence[str], gone: set[str], lost: Sequence[str]) -> dict[str, Any]:

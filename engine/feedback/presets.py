@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ParamError
-from engine.params import Choice, Declared, Flag, Real, Whole, checked, declare, params_of, values_of
+from engine.params import Choice, Declared, Flag, Real, Whole, check_values, declare, params_of, values_of
 
 OFF = "no bound"
 MODES = ("chosen", "full")
@@ -113,4 +113,4 @@ def preset_of(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
     named = PRESETS.get(preset) if isinstance(preset, str) else preset
     if not isinstance(named, Preset):
         raise ParamError(f"preset must be one of {', '.join(PRESETS)}, or a Preset; got {preset!r}")
-    return replace(named, **checked(params_of(named), overrides, "a session"))
+    return replace(named, **check_values(params_of(named), overrides, "a session"))

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.data.encoders import TextEncoder
 from engine.data.models.encoder_model import Role
-from engine.decoder import SET_SIZE, Decoder, ScoredCandidates, decode, pooled, query_batch, select_from
+from engine.decoder import SET_SIZE, Decoder, ScoredCandidates, decode, query_batch, select_from, select_pool
 from engine.errors import DataError
 from engine.evaluation.export import ExportContext, read_setting
 from engine.space import Space
@@ -225,5 +225,5 @@ def _selected(decoder: Decoder, space: Space, query: Embeddings, scores: Sequenc
     whole = Candidates(space.vectors, relevance, batch.vectors, space.matrix, inner_product=False)
     rescore = None if rerank is None else lambda rows: (rerank.score(space, batch, rows), rerank.inner_product)
     return select_from(
-        decoder.select, ScoredCandidates(pooled(whole, depth, rescore), relevance[0], rescore is not None), k
+        decoder.select, ScoredCandidates(select_pool(whole, depth, rescore), relevance[0], rescore is not None), k
     )

@@ -73,7 +73,7 @@ class Judged:
     def missing(self, corpus: Corpus) -> tuple[Notice, ...]:
         """A notice of the judged documents that a corpus lacks."""
         gone = dict.fromkeys(doc for _, doc in self.grades if doc not in corpus.position)
-        return Notice.of("judged documents are not in this corpus", gone)
+        return Notice.for_ids("judged documents are not in this corpus", gone)
 
 
 class JudgingLog(EventLog):

@@ -78,7 +78,7 @@ def asked(
             if (repeated := sum(count > 1 for count in counts.values()))
             else ()
         ),
-        *Notice.of("ids stood for another query already; these queries got other ids", clashing),
+        *Notice.for_ids("ids stood for another query already; these queries got other ids", clashing),
     )
     queries = Queries(tuple(counts), tuple(text_of[query] for query in counts))
     return AskedQueries(queries, dict(counts), tuple(found), notices)

@@ -53,7 +53,7 @@ def votes_to_take(session: Session, judged: Judged, known: Queries | None = None
         found.queries.only(new) if found else Queries((), ()),
         tuple(taken),
         (
-            *Notice.of("votes have no text of a query, and cannot be shown to anyone", silent),
-            *Notice.of("votes are on pairs that the same person has judged, which stays", twice),
+            *Notice.for_ids("votes have no text of a query, and cannot be shown to anyone", silent),
+            *Notice.for_ids("votes are on pairs that the same person has judged, which stays", twice),
         ),
     )

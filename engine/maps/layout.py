@@ -23,7 +23,7 @@ from engine.evaluation.statistics import SEED
 from engine.maps.tsne import ARRANGING, BLOCK, arranged, nearest, others, principal, projected
 from engine.matrix import Matrix, blocks, slices
 from engine.params import Choice, Real, Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.values import ByDigest, digest_of, real_tensor
 
@@ -126,7 +126,7 @@ def layout(
     Raises ParamError, Cancelled when stopped, FrontierError where the cache cannot be written.
     """
     asked = _Asked.of(space, method, perplexity, seed, most)
-    tell = stoppable(progress, stop, "the map was stopped at {done} of {total} steps")
+    tell = with_cancellation(progress, stop, "the map was stopped at {done} of {total} steps")
     if cache and (found := asked.stored()):
         tell(1, 1, READING)
         return found

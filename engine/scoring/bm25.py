@@ -43,5 +43,5 @@ class BM25(Scorer):
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `Bm25Index`."""
         index = self.prepare(space)
-        scores = torch.from_numpy(np.stack([index.scores(text) for text in queries.known_texts])).to(space.device)
+        scores = torch.from_numpy(np.stack([index.scores(text) for text in queries.required_texts])).to(space.device)
         return scores if rows is None else scores.gather(1, rows)

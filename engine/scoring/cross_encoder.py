@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.data.models.rerankers import CrossEncoderModel, absent, fingerprint, load
 from engine.params import Text, Whole, declare
-from engine.progress import current_reporter, stoppable
+from engine.progress import current_reporter, with_cancellation
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -58,14 +58,14 @@ class CrossEncoder(Scorer):
         texts = space.corpus.passages
         chosen = [range(len(texts))] * len(queries) if rows is None else rows.tolist()
         total = sum(map(len, chosen))
-        report = stoppable(*current_reporter(), "scoring stopped at {done} of {total} pairs")
+        report = with_cancellation(*current_reporter(), "scoring stopped at {done} of {total} pairs")
         scores: list[list[float]] = []
         done = 0
 
         def tell(more: int) -> None:
             report(done + more, total, "scoring pairs")
 
-        for query, documents in zip(queries.known_texts, chosen, strict=True):
+        for query, documents in zip(queries.required_texts, chosen, strict=True):
             scores.append(model.score(query, [texts[row] for row in documents], self.batch_size, tell))
             done += len(documents)
         tell(0)

@@ -66,7 +66,7 @@ class MaxSim(Scorer):
         if most is None:
             return whole
         key = ("max_sim", None if space.parts else (self.length, self.overlap), most)
-        return space.derived(key, lambda: whole.first(most))
+        return space.derived(key, lambda: whole.keep_first(most))
 
     def prepare(self, space: Space) -> Parts:
         return self.index(space)

@@ -74,7 +74,7 @@ class RandomProjection(Scorer):
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
         index, (_, columns) = self.prepare(space), words_of(space)
-        counts, _ = count_words(queries.known_texts, columns)
+        counts, _ = count_words(queries.required_texts, columns)
         asked = binary(counts) if self.weighting == "boolean" else counts
         points = self._projected(asked, np.float64).to(space.device)
         return steady_products(index, points, rows).to(space.vectors.dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.candidates import Candidates, problem
+from engine.candidates import Candidates, select_problem
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
@@ -120,7 +120,8 @@ class NNN(Selector):
     ) -> list[LambdaPath]:
         """Return the k largest weights of the exact minimisers at every λ₁."""
         return [
-            ranking_path(problem(candidates, query_id), k, self.l2, interval) for query_id in range(candidates.batch)
+            ranking_path(select_problem(candidates, query_id), k, self.l2, interval)
+            for query_id in range(candidates.batch)
         ]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:

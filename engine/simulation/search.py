@@ -14,7 +14,7 @@ from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Preset
 from engine.feedback.presets import preset_of
-from engine.params import checked, params_of
+from engine.params import check_values, params_of
 from engine.progress import Progress, Stop
 from engine.simulation.feedback_model import Stream, arrivals, divided
 from engine.simulation.simulate import Plan, Simulated, forecast, simulate
@@ -176,7 +176,7 @@ def _grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> lis
         raise ParamError(f"rates and batches must each hold a value; got {tuple(rates)}, {tuple(batches)}")
     known = params_of(Preset)
     pairs = product(dict.fromkeys(rates), dict.fromkeys(batches))
-    return [replace(preset, **checked(known, {"rate": rate, "batch": batch}, "a search")) for rate, batch in pairs]
+    return [replace(preset, **check_values(known, {"rate": rate, "batch": batch}, "a search")) for rate, batch in pairs]
 
 
 def _setting(preset: Preset, found: Simulated, part: str) -> TriedRate:

@@ -73,7 +73,7 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
         for block, gram, relevance in iterate_problems(c):
             build_tables = partial(CoverageTables.from_gram, gram)
             yield (
-                block, np.arange(size), c.matrix.derived("covers", build_tables) if c.shared else build_tables(),
+                block, np.arange(size), c.matrix.derive("covers", build_tables) if c.shared else build_tables(),
                 relevance,
             )  # fmt: skip
         return

@@ -122,7 +122,7 @@ def corpus_gram(c: Candidates) -> Gram | None:
 
     None for pools and above GRAM_ROWS rows.
     """
-    return c.matrix.derived("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
+    return c.matrix.derive("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
 
 
 def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:

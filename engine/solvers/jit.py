@@ -26,7 +26,7 @@ import numpy as np
 from numba.core import config
 from numba.core.caching import NullCache
 
-from engine.paths import home, make_folder, narrow, process_folder, takes_files
+from engine.paths import home, is_writable, make_folder, process_folder, restrict_access
 
 SUM_FLAGS = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be taken in any order; NaN and infinity keep their meaning."""
@@ -65,7 +65,7 @@ def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
         _guard_loop(loop, is_interpretable=fastmath in (False, MAXIMUM_FLAGS))
         _compiled_loops.append(loop)
-        narrow(Path(loop.stats.cache_path))
+        restrict_access(Path(loop.stats.cache_path))
         machine_code: Compiled = loop
         return machine_code
     finally:
@@ -105,7 +105,7 @@ def _is_safe(code_path: Path) -> bool:
                 code_path,
             )
             return False
-        return takes_files(code_path)
+        return is_writable(code_path)
     except OSError:
         return False
 
@@ -162,7 +162,7 @@ def _guard_loop(loop: Any, is_interpretable: bool) -> None:
                 # Numba makes files as the umask has it; its code is left to the user alone.
                 if cache_path := loop.stats.cache_path:
                     for path in Path(cache_path).glob("*.nb[ci]"):
-                        narrow(path)
+                        restrict_access(path)
         return compile_for(*arguments, **keyword_arguments)
 
     loop._compile_for_args = compile_or_interpret
@@ -171,7 +171,7 @@ def _guard_loop(loop: Any, is_interpretable: bool) -> None:
 def _delete_code() -> None:
     """Delete all code on disk, unless that is full: half a file, after a crash say, reads as anything."""
     with suppress(OSError):
-        for file in Path(code_folder()).rglob("*.nb[ci]") if takes_files(Path(code_folder())) else ():
+        for file in Path(code_folder()).rglob("*.nb[ci]") if is_writable(Path(code_folder())) else ():
             file.unlink(missing_ok=True)
 
 

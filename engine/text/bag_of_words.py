@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy import sparse
 
-from engine.progress import current_reporter, stoppable
+from engine.progress import current_reporter, with_cancellation
 from engine.text.tokenizer import terms
 from engine.values import Corpus
 
@@ -38,7 +38,7 @@ def count_terms(
 
     Reports progress on many texts to `engine.progress.report_to`, and ends with Cancelled.
     """
-    report = stoppable(*current_reporter(), "counting words was stopped")
+    report = with_cancellation(*current_reporter(), "counting words was stopped")
     places: dict[str, int] = {} if columns is None else columns
     # Numbers only, in arrays: a tuple per entry would take twenty times what the matrix does.
     indices, data, starts = array("i"), array("d"), array("q", [0])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import without_autocast
-from engine.decoder import SET_SIZE, searched
+from engine.decoder import SET_SIZE, resolve_search_inputs
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
 
@@ -67,7 +67,7 @@ def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
     ParamError where the theorem says nothing: α is not above max(0, β).
     """
     k = SET_SIZE.check(k)
-    matrix, points = searched(vectors, query)
+    matrix, points = resolve_search_inputs(vectors, query)
     rows, point = matrix.vectors.double(), points[0].double()
     if len(points) != 1 or rows.shape[1] != len(point):
         raise DataError(f"query must be one vector of {rows.shape[1]} numbers; got shape {tuple(points.shape)}")
@@ -111,7 +111,9 @@ def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
     least n · |mean row|², and the shorter a step.
     """
     matrix = getattr(vectors, "matrix", vectors)
-    matrix = matrix if isinstance(matrix, Matrix) else searched(vectors, torch.zeros(1, len(vectors[0])))[0]
+    matrix = (
+        matrix if isinstance(matrix, Matrix) else resolve_search_inputs(vectors, torch.zeros(1, len(vectors[0])))[0]
+    )
     common = float(matrix.mean @ matrix.mean)
     spectrum = matrix.spectral_norm_squared
     return Outlook(spectrum, len(matrix), common, 1 / max(spectrum + l2, 1e-300))

@@ -10,7 +10,7 @@ import numpy as np
 from engine.candidates import without_autocast
 from engine.errors import DataError, ParamError
 from engine.params import Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.theory.text_vectors import (
     BINS,
@@ -112,7 +112,7 @@ def margins(
     smallest, counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
     parts = length_bins(data.lengths, bins)
     blocks, done = len(parts) * math.ceil(data.queries.shape[0] / BLOCK), 0
-    report = stoppable(progress, stop)
+    report = with_cancellation(progress, stop)
     for part in parts:
         by_rank: list[np.ndarray] = []
         for _, best, _, block in against_best(data.documents[part], data.queries):
@@ -159,7 +159,7 @@ def relevant_margins(
     norms, lengths = squared_norms(data.documents), np.sqrt(squared_norms(data.queries))
     rows: list[int] = []
     smallest: list[float] = []
-    report = stoppable(progress, stop)
+    report = with_cancellation(progress, stop)
     for place, query in enumerate(queries.ids):
         relevant = np.array(sorted(corpus.position[d] for d in qrels.relevant(query) if d in corpus.position), np.int64)
         if len(relevant) and lengths[place] > 0:

@@ -10,7 +10,7 @@ from scipy import sparse
 from engine.candidates import without_autocast
 from engine.errors import ParamError
 from engine.params import Choice, Real, Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.theory.projection_bounds import DIMENSION, RANK, kept_dimension
 from engine.theory.random_projections import PROJECTION, random_entries
@@ -81,7 +81,7 @@ def recall_dimensions(
     if truncated and not (ks := [k for k in ks if k <= width]):
         raise ParamError(f"dimensions must have one in [1, {width}], the vectors' dimension; got {list(dimensions)}")
     draws = 1 if truncated else draws
-    parts, report = length_bins(data.lengths, bins), stoppable(progress, stop)
+    parts, report = length_bins(data.lengths, bins), with_cancellation(progress, stop)
     rows = []
     for index, part in enumerate(parts):
         case = _rivals(data.queries, data.documents[part])

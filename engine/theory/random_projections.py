@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 from engine.candidates import without_autocast
 from engine.errors import DataError, ParamError
 from engine.params import Choice, Real, Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.theory.projection_bounds import DIMENSION, inside, kept_dimension, rate, sufficient_dimension
 from engine.theory.text_vectors import SEED, WEIGHTING, TextVectors, against_best, text_vectors
@@ -117,7 +117,7 @@ def pair_errors(
             f"than {ks[-1]} dimensions"
         )
     labels = np.unique(triples.bin)
-    wrong, report = np.zeros((draws, len(labels), len(ks))), stoppable(progress, stop)
+    wrong, report = np.zeros((draws, len(labels), len(ks))), with_cancellation(progress, stop)
     for draw, reversed_ in enumerate(_reversed(data, triples, ks, projection, draws, rng)):
         wrong[draw] = [reversed_[triples.bin == label].mean(axis=0) for label in labels]
         report(draw + 1, draws, "projecting")

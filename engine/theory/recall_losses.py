@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 
 from engine.candidates import without_autocast
 from engine.errors import DataError, ParamError
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.theory.projection_bounds import DIMENSION, RANK, recall_loss_bound
 from engine.theory.random_projections import DRAWS, PROJECTION, random_entries
@@ -68,7 +68,7 @@ def recall_losses(
     no query has so many documents below its best one, and Cancelled.
     """
     projection, vectors, rank = PROJECTION.check(projection), VECTORS.check(vectors), RANK.check(rank)
-    draws, seed, report = DRAWS.check(draws), SEED.check(seed), stoppable(progress, stop)
+    draws, seed, report = DRAWS.check(draws), SEED.check(seed), with_cancellation(progress, stop)
     if isinstance(dimensions, int) or not len(dimensions):
         raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
     ks = sorted({DIMENSION.check(k) for k in dimensions})

@@ -10,7 +10,15 @@ import numpy as np
 import torch
 
 from engine.candidates import without_autocast
-from engine.decoder import SET_SIZE, Decoder, QueryLike, check_dimension, decode_grid, query_batch, searched
+from engine.decoder import (
+    SET_SIZE,
+    Decoder,
+    QueryLike,
+    check_dimension,
+    decode_grid,
+    query_batch,
+    resolve_search_inputs,
+)
 from engine.errors import DataError, ParamError
 from engine.evaluation.studies.brute_force import WEIGHT, pools
 from engine.matrix import blocks, largest_eigenvalue
@@ -86,7 +94,7 @@ def relaxation(
     """
     k = SIZE.check(k)
     weight, load = WEIGHT.check(relevance_weight), LOADING.check(loading)
-    matrix, points = searched(vectors, query)
+    matrix, points = resolve_search_inputs(vectors, query)
     check_dimension("query", points, matrix.vectors, "the vectors", "have")
     rows, point = matrix.vectors.double().cpu().numpy(), points[0].double().cpu().numpy()
     if len(points) != 1 or np.abs(np.linalg.norm(rows, axis=1) - 1).max() > UNIT:

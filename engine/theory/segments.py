@@ -8,7 +8,7 @@ import numpy as np
 from engine.candidates import without_autocast
 from engine.errors import DataError
 from engine.params import Whole
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.text.bag_of_words import count_words
 from engine.text.tokenizer import terms
@@ -135,7 +135,7 @@ def segments(
 
     kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
     rows: list[tuple[Any, ...]] = []
-    report = stoppable(progress, stop, "segments were not measured to the end; nothing is kept")
+    report = with_cancellation(progress, stop, "segments were not measured to the end; nothing is kept")
     for which, best, scores, _ in against_best(documents, asked):
         for query, first, own in zip(range(which.start, which.stop), best.tolist(), scores, strict=True):
             report(query, asked.shape[0], "margins of segments")

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from scipy.stats import binomtest
 
-from engine.candidates import Candidates, problem, without_autocast
+from engine.candidates import Candidates, select_problem, without_autocast
 from engine.decoder import Decoder, decode_grid, query_batch
 from engine.errors import DataError, ParamError
 from engine.evaluation.sweep.compute import embedded
 from engine.evaluation.sweep.sweep import several
 from engine.matrix import products
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.selection.nnn import PAPER_PENALTIES
 from engine.solvers.elastic_net.path import MIN_L1, WeightPath, regularization_path
 from engine.space import Space
@@ -101,7 +101,7 @@ def success_sets(
     rows = [row for row, name in enumerate(asked.ids) if sets[name]]
     if not rows:
         raise DataError("no query has a document judged relevant; success sets need some")
-    asked, watch = asked.take(rows), stoppable(progress, stop)
+    asked, watch = asked.take(rows), with_cancellation(progress, stop)
     position = space.corpus.position
     wanted = [sorted(position.get(doc, -1) for doc in sets[name]) for name in asked.ids]
     sizes = np.array([len(own) for own in wanted])
@@ -112,7 +112,7 @@ def success_sets(
     c = Candidates(space.vectors, products(space.vectors, points), points, space.matrix)
     for b, own in enumerate(wanted):
         watch(b, len(wanted), "following paths")
-        one = problem(c, b)
+        one = select_problem(c, b)
         lowest = max(MIN_L1, LOWEST * float(one.relevance.max()))
         paths[b] = [own[0] >= 0 and passes_through(regularization_path(one, level, lowest), own) for level in levels]
     return SuccessSets(

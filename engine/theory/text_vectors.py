@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from engine.decoder import labelled, query_batch
+from engine.decoder import as_queries, query_batch
 from engine.errors import DataError
 from engine.params import Choice, Whole
 from engine.space import Space
@@ -61,7 +61,7 @@ def tf_idf(
     if not len(corpus):
         raise DataError("the corpus must have at least one document; got none")
     counts, columns = words_of(space) if isinstance(space, Space) else count_words(corpus.passages)
-    query_counts, _ = count_words(labelled(queries).texts, columns)
+    query_counts, _ = count_words(as_queries(queries).texts, columns)
     return counts, with_values(query_counts, idf(counts)[query_counts.indices]), columns
 
 

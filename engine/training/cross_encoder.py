@@ -27,8 +27,8 @@ from engine.data.models import encoder_model, rerankers
 from engine.decoder import Decoder, decode
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.evaluation.metrics import measure
-from engine.params import Choice, Declared, Whole, checked, declare, params_of, values_of
-from engine.progress import Progress, Stop, report_to, stoppable
+from engine.params import Choice, Declared, Whole, check_values, declare, params_of, values_of
+from engine.progress import Progress, Stop, report_to, with_cancellation
 from engine.scoring.cross_encoder import CrossEncoder
 from engine.space import Space
 from engine.stages import make
@@ -118,7 +118,7 @@ def train_cross_encoder(
     """
     _check_installed()
     seed = SEED.check(seed)
-    settings = Reranking(**checked(params_of(Reranking), params, "training a cross-encoder"))
+    settings = Reranking(**check_values(params_of(Reranking), params, "training a cross-encoder"))
     device = _device(device)
     data = _gather(settings, corpus, queries, qrels, train, dev)
     out = Path(out)
@@ -239,7 +239,7 @@ def _lists(
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
     texts = [replace_surrogates(text) for text in data.space.corpus.passages]
     lists: Lists = []
-    report = stoppable(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
+    report = with_cancellation(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
     for start in range(0, len(data.relevant), _BLOCK):
         report(start, len(data.relevant), MINING)
         rows = range(start, min(start + _BLOCK, len(data.relevant)))

@@ -13,7 +13,7 @@ from engine.matrix import Matrix
 from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.training.adapters import check_encoder
-from engine.values import Corpus, Embeddings, Qrels, Queries, no_split
+from engine.values import Corpus, Embeddings, Qrels, Queries, explain_missing_split
 
 AnyQueries = Queries | Embeddings
 Splits = Mapping[str, Qrels]
@@ -131,7 +131,7 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
     splits = {}
     for split in names:
         if split not in qrels:
-            raise DataError(no_split(qrels, split))
+            raise DataError(explain_missing_split(qrels, split))
         splits[split] = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
         if not splits[split]:
             raise DataError(f"none of the queries is judged by {split!r}")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from engine.candidates import without_autocast
-from engine.decoder import Decoder, ScoredCandidates, scored, select_from, select_grid_from
+from engine.decoder import Decoder, ScoredCandidates, score_candidates, select_from, select_grid_from
 from engine.errors import DataError
 from engine.params import Param, Real, Whole, values_of
 from engine.reach import Reach
@@ -83,7 +83,7 @@ class SliderRequest:
         return {**answers, "stops": self.stops, **packed(space, self.query.vectors[0], rankings, **self.details)}
 
     def _score(self, space: Space) -> ScoredCandidates:
-        return scored(self.decoder, space, self.query)
+        return score_candidates(self.decoder, space, self.query)
 
 
 def requests(

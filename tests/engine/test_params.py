@@ -17,7 +17,7 @@ WINDOW = Whole(None, "w", 1, name="window", unset="all chosen", help="h")
 SOLVER = Choice("exact", "solver", ("exact", "fista"), name="solver", help="h")
 POLISH = Flag(True, "polish", name="polish", help="h")
 
-MODEL = Text("a/b", "f", name="model", longest=20, help="h")
+MODEL = Text("a/b", "f", name="model", max_length=20, help="h")
 
 
 @given(st.floats(0, 1))

@@ -149,7 +149,7 @@ def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, pa
         expected = [ids[row] for row in whole.rows(q)]
         assert told["scope"] != "proven" and told["open"] == len(told["ids"])
         wrong += list(told["ids"]) != expected
-        assert proof["scans"] <= engine.dialogue.ROUNDS
+        assert proof["scans"] <= engine.dialogue.MAX_QUESTION_ROUNDS
         if proof["scope"] == "proven":
             assert list(proof["ids"]) == expected
     assert wrong, "the index found everything: nothing is shown"
@@ -164,7 +164,7 @@ def test_answer_names_documents_of_a_space_that_grows_at_its_end():
     before = reach.space
     engine.decode(decoder("mmr", {"relevance_weight": 0.5}), reach, queries[1:], K)
     after = reach.space
-    assert len(after) > len(before) >= engine.reach.FIRST
+    assert len(after) > len(before) >= engine.reach.INITIAL_POOL_SIZE
     assert after.corpus.ids[: len(before)] == before.corpus.ids
     named = [after.corpus.ids[row] for row in first.rows()]
     assert named == list(first.info[0]["ids"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import engine
-from engine.params import parsed, values_of
+from engine.params import parse_values, values_of
 from support.instances import problem
 from support.parameters import invalid_values
 from support.stage_laws import ScorerLaws, SelectorLaws, with_value, word_space
@@ -56,7 +56,7 @@ def test_text_and_json_round_trip(spec, param):
     for value in (*param.grid(7), param.default):
         stage = engine.make(spec.name, **{param.name: value})
         text = param.text(getattr(stage, param.name))
-        assert engine.make(spec.name, **parsed(spec.params, {param.name: text}, spec.name)) == stage
+        assert engine.make(spec.name, **parse_values(spec.params, {param.name: text}, spec.name)) == stage
         assert engine.make(**json.loads(json.dumps(stage.as_json()))) == stage
         assert json.loads(json.dumps(values_of(stage))) == values_of(stage)
 

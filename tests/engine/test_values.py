@@ -36,13 +36,13 @@ class Counted(TextSource):
     def __len__(self):
         return len(self.texts)
 
-    def many(self, rows):
+    def read_rows(self, rows):
         self.readings += 1
         return [self.texts[row] for row in rows]
 
 
 def test_texts_that_lie_elsewhere_are_a_sequence_of_strings():
-    texts = [f"text {row}" for row in range(Counted.CHUNK + 3)]
+    texts = [f"text {row}" for row in range(Counted.ROWS_PER_READ + 3)]
     source = Counted(texts)
     assert list(source) == texts and source.readings == 2
     assert (source[0], source[-1], source[2:4], source[-2:]) == (texts[0], texts[-1], tuple(texts[2:4]), (*texts[-2:],))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.statistics import format_p_value
-from engine.wording import STEERING, command_line, decimal, gain, in_json, percent, power, signed, visible
+from engine.wording import CONTROL_CHARACTERS, command_line, decimal, gain, in_json, percent, power, signed, visible
 
 
 def test_numbers_have_one_style():
@@ -35,10 +35,12 @@ def test_a_p_is_never_written_on_the_other_side_of_the_level():
 @pytest.mark.threat("marks of direction in exported code and commands", "escaped, so that what is read is what runs")
 @given(text=st.text(st.sampled_from("ab '\"\\$\n\t\x1b\x7f\x9b\u061c\u200f\u2028\u202e\u2066é😀")))
 def test_what_steers_a_screen_is_escaped_and_says_the_same(text):
-    assert not STEERING.search(visible(text)) and (visible(text) == text) == (not STEERING.search(text))
+    assert not CONTROL_CHARACTERS.search(visible(text)) and (visible(text) == text) == (
+        not CONTROL_CHARACTERS.search(text)
+    )
     assert json.loads(in_json(json.dumps(text, ensure_ascii=False))) == text
     command = command_line(["printf", "%s", text])
-    assert not STEERING.search(command)
+    assert not CONTROL_CHARACTERS.search(command)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs a Bash")

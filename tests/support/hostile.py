@@ -2,7 +2,7 @@
 
 import json
 
-from engine.wording import STEERING
+from engine.wording import CONTROL_CHARACTERS
 from support import datafiles
 
 ELSEWHERE = "evil.example"
@@ -80,4 +80,4 @@ def run_of(path, name=None):
 
 def steers(text):
     """What in a text a screen would obey."""
-    return STEERING.findall(text)
+    return CONTROL_CHARACTERS.findall(text)

@@ -17,6 +17,6 @@ def invalid_values(param):
             beyond += [param.low + 0.5, "many"]
         return [*beyond, math.nan, True, *([] if param.unset else [None])]
     if isinstance(param, Text):
-        return ["", " ", "two\nlines", "x" * (param.longest + 1), 1, None]
+        return ["", " ", "two\nlines", "x" * (param.max_length + 1), 1, None]
     assert isinstance(param, Choice | Flag)
     return ["maybe", 1, None]

@@ -22,7 +22,7 @@ from engine import orag
 from engine.data import cache, codes
 from engine.evaluation.sweep.store import Store, cached_file
 from engine.judging.log import JudgingLog
-from engine.paths import home, unkept
+from engine.paths import home, storage_warning
 from engine.values import Qrels
 from support import training
 from support.processes import environment
@@ -96,7 +96,7 @@ def _steps(corpus: Path):
     yield "judge", lambda: len(judging.judge("q", "d1", 1).given)
     yield "judgements", lambda: len(judging.read().given)
     yield "snapshot", lambda: snapshots.save(_snapshot()).name
-    yield "unkept", unkept
+    yield "unkept", storage_warning
 
 
 def _codes(path):

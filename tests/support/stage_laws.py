@@ -184,7 +184,7 @@ class SelectorLaws:
                 with threads(count):
                     answers.append(engine.select(name, rows, queries, k=20, **params))
             with monkeypatch.context() as patch:
-                patch.setattr("engine.decoder.BLOCK_NUMBERS", 700)
+                patch.setattr("engine.decoder.MAX_BLOCK_SCORES", 700)
                 for module in [m for name_, m in sys.modules.items() if name_.startswith("engine.")]:
                     if hasattr(module, "CHUNK_NUMBERS"):
                         patch.setattr(module, "CHUNK_NUMBERS", 500)

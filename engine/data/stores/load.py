@@ -14,7 +14,7 @@ from engine.data.stores.pgvector_rows import PgTable, indexes_of
 from engine.data.stores.postgres import Connections, PgAccess
 from engine.data.stores.store import comment_of, note_in
 from engine.errors import DataError
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Corpus, Embeddings, digest_of, replace_surrogates
 
 BATCH = 1_000
@@ -96,7 +96,7 @@ def load(
     vectors = embeddings.vectors.detach().cpu().float().numpy()
     notes = (comment_of(embeddings.encoder, digest, complete) for complete in (False, True))
     rows = _Rows(corpus, vectors, digest, *notes)
-    watch = stoppable(progress, stop, STOPPED)
+    watch = with_cancellation(progress, stop, STOPPED)
     writer: _PgWriter | _MilvusWriter
     if isinstance(entry.access, PgAccess) and isinstance(entry.table, PgTable):
         writer = _PgWriter(entry.access, entry.table, rows, target, index)

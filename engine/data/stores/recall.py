@@ -10,7 +10,7 @@ from engine import paths
 from engine.data.cache import write
 from engine.data.stores.store import VectorStore
 from engine.errors import DataError, FrontierError
-from engine.paths import keeping
+from engine.paths import note_storage_result
 from engine.values import digest_of
 
 FILE = "stores.measured.json"
@@ -50,7 +50,7 @@ def keep_recall(rows: Sequence[MeasuredRecall]) -> None:
     try:
         write(measured_path(), content)
     except FrontierError as error:
-        keeping(str(error.__cause__ or error))
+        note_storage_result(str(error.__cause__ or error))
 
 
 def measured_recall(store: VectorStore) -> MeasuredRecall | None:

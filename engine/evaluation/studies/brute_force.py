@@ -14,7 +14,7 @@ from engine.candidates import without_autocast
 from engine.decoder import POOL, QueryLike, query_batch, select
 from engine.errors import DataError, ParamError
 from engine.matrix import CHUNK_NUMBERS, Matrix
-from engine.params import Choice, Flag, Whole, checked, values_of
+from engine.params import Choice, Flag, Whole, check_values, values_of
 from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, make_selector
 from engine.values import real_tensor
@@ -89,7 +89,7 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     than MOST_SETS sets, and ParamError or DataError for bad input.
     """
     objective = OBJECTIVE.check(objective)
-    params = checked((FIX_FIRST,) if objective == "vrsd" else (WEIGHT,), params, objective)
+    params = check_values((FIX_FIRST,) if objective == "vrsd" else (WEIGHT,), params, objective)
     rows = Matrix(real_tensor(vectors, "vectors")).vectors.double()
     point = real_tensor(query, "query").double().to(rows.device)
     if point.ndim != 1 or point.shape[0] != rows.shape[1]:

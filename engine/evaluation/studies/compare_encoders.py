@@ -13,7 +13,7 @@ from engine.evaluation.metrics import available_metrics, mean_of_defined, measur
 from engine.evaluation.paired import short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, build_comparisons
 from engine.evaluation.sweep.cell import as_json
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
 
@@ -86,7 +86,7 @@ def compare_encoders(
     metrics = tuple(m for m in MEASURED if m in available_metrics(qrels)) if metrics is None else tuple(metrics)
     encoders, first = tuple(variants), next(iter(variants.values()))
     called = short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
-    report = stoppable(progress, stop, "comparing encoders stopped at {done} of {total} answers")
+    report = with_cancellation(progress, stop, "comparing encoders stopped at {done} of {total} answers")
     values, rankings = {}, {}
     total, done = len(decoders) * len(variants) * len(first.queries), 0
     for name, decoder in zip(called, decoders, strict=True):

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from engine.candidates import Candidates, without_autocast
-from engine.decoder import SET_SIZE, QueryLike, searched
+from engine.decoder import SET_SIZE, QueryLike, resolve_search_inputs
 from engine.errors import ParamError
 from engine.evaluation.metrics import measure
 from engine.matrix import products
-from engine.params import checked
+from engine.params import check_values
 from engine.solvers.elastic_net.decode import reconstruct, take_largest_weights
 from engine.solvers.elastic_net.fista import certify_iterate, iterate_fista
 from engine.solvers.elastic_net.solve import Solutions
@@ -53,11 +53,11 @@ def convergence(
     takes. Raises ParamError or DataError. To end early, stop asking for more.
     """
     k = SET_SIZE.check(k)
-    params = checked(spec_of("nnn").params, {"l1": l1, "l2": l2}, "nnn")
+    params = check_values(spec_of("nnn").params, {"l1": l1, "l2": l2}, "nnn")
     counts = sorted(set(steps))
     if not counts or any(isinstance(s, bool) or not isinstance(s, int) or s < 1 for s in counts):
         raise ParamError(f"steps must be whole numbers in [1, ∞), at least one; got {steps!r}")
-    matrix, points = searched(space, queries)
+    matrix, points = resolve_search_inputs(space, queries)
     c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
     ids = queries.ids if isinstance(queries, Queries | Embeddings) and qrels is not None else None
     return _reached(space, c, params["l1"], params["l2"], min(k, c.count), counts, ids, qrels)

@@ -17,7 +17,7 @@ from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends
 from engine.evaluation.sweep.compute import embedded, make_ready
 from engine.evaluation.sweep.sweep import several
 from engine.params import Whole, values_of
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, Selector, make_selector
 from engine.values import Embeddings, Queries
@@ -90,7 +90,7 @@ def latencies(
     chosen = several(selectors, "selectors", 'a list of engine.make("…")', Selector)
     ks = sorted({min(SET_SIZE.check(k), len(space)) for k in several(sizes, "sizes", "a list of whole numbers")})
     shares = [RELEVANCE_WEIGHT.check(weight) for weight in several(weights, "weights", "a list of numbers")]
-    asked, watch = embedded(space, queries), stoppable(progress, stop, "stopped while timing")
+    asked, watch = embedded(space, queries), with_cancellation(progress, stop, "stopped while timing")
     rows = np.linspace(0, len(asked) - 1, min(CALLS.check(calls), len(asked)), dtype=int).tolist()
     contestants = list(dict.fromkeys(_contestants(chosen, shares, plain)))
     return _timed(contestants, space, [asked.take([row]) for row in rows], ks, watch)

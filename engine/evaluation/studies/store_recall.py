@@ -13,7 +13,7 @@ from engine.data.stores.pgvector import PgVectorStore
 from engine.data.stores.recall import MeasuredRecall
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import Progress, Stop, with_cancellation
 from engine.solvers.elastic_net.solve import elastic_nets
 from engine.values import Embeddings
 
@@ -46,7 +46,7 @@ def store_recall(
     queries = np.atleast_2d(np.asarray(points, dtype=np.float64))
     if not len(queries):
         raise ParamError("points must hold one query at least")
-    watch = stoppable(progress, stop)
+    watch = with_cancellation(progress, stop)
     with store.snapshot():
         best, vectors = exact_best(store, queries, n)
         residuals = np.concatenate([_residuals(q, own) for q, own in zip(queries, vectors, strict=True)])

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import torch
 
-from engine.decoder import SET_SIZE, Decoder, family
+from engine.decoder import SET_SIZE, Decoder, decoder_family
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import METRICS, check_metrics
@@ -18,7 +18,7 @@ from engine.evaluation.sweep.cell import Cell, key_of
 from engine.evaluation.sweep.compute import Task, Unit, digests_of, embedded
 from engine.evaluation.sweep.executors import on_cluster, on_processes, run_serial
 from engine.evaluation.sweep.store import Store
-from engine.params import checked, form_of, sweep_values
+from engine.params import check_values, form_of, sweep_values
 from engine.progress import Progress, Stop
 from engine.space import Elsewhere, Space
 from engine.stages import Selector, make, methods, spec_of
@@ -52,7 +52,9 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     """
     spec = spec_of(name)
     given = {n: tuple(v) if isinstance(v, list | tuple) else (v,) for n, v in fixed.items()}
-    listed = {n: [checked(spec.params, {n: v}, name)[n] for v in several(vs, n, "values")] for n, vs in given.items()}
+    listed = {
+        n: [check_values(spec.params, {n: v}, name)[n] for v in several(vs, n, "values")] for n, vs in given.items()
+    }
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise ParamError(f"points must be a whole number in [1, ∞); got {points!r}")
     single = {n: vs[0] for n, vs in listed.items() if len(vs) == 1}
@@ -220,7 +222,7 @@ def _cells(
 def _units(decoders: Sequence[Decoder], ks: tuple[int, ...], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
     """The missing cells, in pieces that share work; the order of the decoders is kept."""
     pending = [(d, tuple(k for k in ks if (d, k) in missing)) for d in decoders]
-    for (_, sizes), group in groupby((p for p in pending if p[1]), key=lambda p: (family(p[0]), p[1])):
+    for (_, sizes), group in groupby((p for p in pending if p[1]), key=lambda p: (decoder_family(p[0]), p[1])):
         members = [decoder for decoder, _ in group]
         kind = type(members[0].select)
         # A bound classmethod has the function of the class that defines it.

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.errors import Cancelled, FrontierError, ParamError
 from engine.evaluation.sweep.sweep import grid
-from engine.params import Choice, Flag, Param, Real, Text, Whole, checked, form_of, sweep_values, values_of
+from engine.params import Choice, Flag, Param, Real, Text, Whole, check_values, form_of, sweep_values, values_of
 from engine.progress import Stop
 from engine.stages import Spec, Stage, make
 
@@ -36,7 +36,7 @@ class Settings:
 
         Raises ParamError.
         """
-        fixed = checked(spec.params, fixed, spec.name)
+        fixed = check_values(spec.params, fixed, spec.name)
         grid(spec.name, points, **fixed)  # says what is wrong with points
         declared = {p.name: p for p in spec.params}
         usual = {p.name: sweep_values(p, points) for p in spec.params}

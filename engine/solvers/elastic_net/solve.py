@@ -197,7 +197,7 @@ def _compute_exact_scores(c: Candidates) -> Tensor:
     if c.batch > 1:
         return c.queries.double() @ c.matrix.float64.T
     rows, query = c.vectors.contiguous().numpy(), c.queries[0]
-    return c.matrix.remembered(query, lambda: torch.from_numpy(exact_dots(rows, query.double().numpy()))[None])
+    return c.matrix.cache_scores(query, lambda: torch.from_numpy(exact_dots(rows, query.double().numpy()))[None])
 
 
 def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:

@@ -221,7 +221,7 @@ class _Climb:
 def _mean_candidate(c: Candidates, query_id: int) -> Array:
     """Return the (d,) float64 mean candidate of a problem."""
     if c.shared:
-        return c.matrix.derived("mean", lambda: _mean_vector(c.vectors))
+        return c.matrix.derive("mean", lambda: _mean_vector(c.vectors))
     return _mean_vector(c.vectors[query_id])
 
 
@@ -241,7 +241,7 @@ def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
     """Return the field at x = k/n of all problems without a pass: the matrix caches U·mean(U)."""
     c = goal.c
     mean_vector = torch.from_numpy(_mean_candidate(c, 0)).to(c.relevance.device)
-    mean_products = c.matrix.derived("centrality", lambda: products(c.vectors, mean_vector.to(c.vectors.dtype)[None]))
+    mean_products = c.matrix.derive("centrality", lambda: products(c.vectors, mean_vector.to(c.vectors.dtype)[None]))
     field = torch.sub(goal.linear * c.relevance, mean_products, alpha=goal.beta * goal.k)
     error = goal.linear * c.relevance_error + c.product_error(goal.beta * goal.k * mean_vector[None])
     field_size = goal.scale + goal.beta * goal.k * c.max_norm * float(torch.linalg.vector_norm(mean_vector))

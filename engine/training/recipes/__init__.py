@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.errors import ParamError
-from engine.params import Param, checked
+from engine.params import Param, check_values
 from engine.training.recipe import Recipe
 
 
@@ -41,4 +41,4 @@ def declared(method: str) -> tuple[Param, ...]:
 
 def make_recipe(method: str, **params: Any) -> Recipe:
     """A recipe by name with its parameters, checked."""
-    return recipe_of(method)(**checked(declared(method), params, f"training {method}"))
+    return recipe_of(method)(**check_values(declared(method), params, f"training {method}"))

@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
 from engine.params import Choice, Flag, Real, Whole, declare
-from engine.progress import current_reporter, stoppable
+from engine.progress import current_reporter, with_cancellation
 from engine.space import QueryBatch
 from engine.stages import make
 from engine.training.adapters import Adapters, TrainableEncoder, adapters_of
@@ -152,7 +152,7 @@ def hardest(samples: Samples, most: int) -> Tensor:
     scorer, n = make("bm25"), len(space)
     rows = torch.full((len(samples), min(most, n)), -1)
     step = max(1, BLOCK_NUMBERS // n)
-    report = stoppable(*current_reporter(), f"stopped while {RANKING}")
+    report = with_cancellation(*current_reporter(), f"stopped while {RANKING}")
     for start in range(0, len(samples), step):
         report(start, len(samples), RANKING)
         block = slice(start, min(start + step, len(samples)))

@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.services import roots
-from engine.paths import home, keeping
+from engine.paths import home, note_storage_result
 from support.pages import load, screen, texts
 
 
@@ -12,11 +12,11 @@ from support.pages import load, screen, texts
 def test_a_cache_that_keeps_nothing_says_so(shared, monkeypatch):
     monkeypatch.setattr(roots, "_RULES", [roots.Rules(shared=shared)])
     load()  # which keeps what it embeds
-    keeping("No space left on device")
+    note_storage_result("No space left on device")
     try:
         said = texts(screen("data", **{"data.view": "Cache"}))
     finally:
-        keeping(None)
+        note_storage_result(None)
     if shared:
         assert "⚠ Nothing new is kept on this server's disk." in said and str(home()) not in said
     else:

@@ -12,7 +12,7 @@ from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
 from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
 from dashboard.session.view_names import RESULTS, TABLE
-from engine.decoder import Decoder, decode, scored, select_from
+from engine.decoder import Decoder, decode, score_candidates, select_from
 from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.views import decision
 from engine.views import sets as set_views
@@ -42,7 +42,7 @@ def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
     loaded = corpus()
     asked = question_of(loaded)
     decoder = Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank and engine.make(rerank), depth)
-    result = select_from(decoder.select, scored(decoder, loaded.space, question(loaded, asked)), 6)
+    result = select_from(decoder.select, score_candidates(decoder, loaded.space, question(loaded, asked)), 6)
     expected = decode(decoder, loaded.space, question(loaded, asked), 6)
     assert torch.equal(result.index, expected.index) and torch.equal(result.gain, expected.gain)
 
@@ -55,12 +55,12 @@ def test_the_relevance_is_what_the_selector_saw():
     first, other = engine.make("truncated", dimension=2), engine.make("truncated", dimension=3)
     stage = engine.make(FIRST)
     one = first.score(space, batch)[0].double()
-    saw = decision.relevance(stage, scored(Decoder(stage, first), space, query))
+    saw = decision.relevance(stage, score_candidates(Decoder(stage, first), space, query))
     assert torch.equal(saw.score, one), "one scorer has given every document a number"
     order = sorted(range(len(space)), key=lambda row: (-one[row].item(), row))
     assert [int(saw.place[row]) for row in order] == list(range(1, len(space) + 1))
     reranked = Decoder(stage, first, other, 10)
-    saw = decision.relevance(stage, scored(reranked, space, query))
+    saw = decision.relevance(stage, score_candidates(reranked, space, query))
     pool = sorted(order[:10])
     again = other.score(space, batch, torch.tensor([pool]))[0].double()
     assert torch.equal(saw.score[pool], again) and saw.score.isnan().sum() == len(space) - 10
@@ -85,13 +85,13 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     asked = question_of(loaded)
     space, query = loaded.space, question(loaded, asked)
     first, other, blind = engine.make(QUICK[0]), engine.make(OTHER), engine.make(BLIND, l1=0.01)
-    assert decision.relevance(blind, scored(Decoder(blind, first, None, 9), space, query)) is None
-    assert decision.relevance(blind, scored(Decoder(blind, other), space, query)) is None
+    assert decision.relevance(blind, score_candidates(Decoder(blind, first, None, 9), space, query)) is None
+    assert decision.relevance(blind, score_candidates(Decoder(blind, other), space, query)) is None
     assert torch.equal(
         decode(Decoder(blind, other), space, query, 6).index, decode(Decoder(blind), space, query, 6).index
     )
     decoder = Decoder(blind, other, None, 9)
-    saw = decision.relevance(blind, scored(decoder, space, query))
+    saw = decision.relevance(blind, score_candidates(decoder, space, query))
     pool = saw.found.candidates.pool[0]
     assert torch.allclose(saw.score[pool], (space.vectors[pool] @ asked.vector).double(), atol=1e-6)
     ranking = decode(decoder, space, query, 2)
@@ -109,7 +109,7 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     base = Decoder(SELECTORS[FIRST].cls(), depth=12)
     mine = Decoder(SELECTORS[PICKED].cls(), engine.make(OTHER), engine.make(OTHER), 12)
     for key, decoder in ((FIRST, base), (PICKED, mine)):
-        result = scored(decoder, loaded.space, query)
+        result = score_candidates(decoder, loaded.space, query)
         ranking = select_from(decoder.select, result, asked.k)
         saw = decision.relevance(decoder.select, result)
         shown[key] = Answer(key, decoder, ranking, 0.001, saw)
@@ -229,7 +229,7 @@ def test_explore_reranks_by_a_models_reading(given):
 def test_a_slider_moves_without_scoring_anew(monkeypatch):
     app = pages.screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
     calls = []
-    monkeypatch.setattr(answers, "scored", lambda *given: calls.append(given))
+    monkeypatch.setattr(answers, "score_candidates", lambda *given: calls.append(given))
     slider = next(s for s in app.slider if s.key in {f"explore.{PICKED}.{p.name}" for p in SELECTORS[PICKED].params})
     slider.set_value(slider.min).run()
     assert not app.exception and not calls

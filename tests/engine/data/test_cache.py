@@ -12,7 +12,7 @@ from filelock import lock_descriptor
 
 from engine.data import cache, inventory
 from engine.errors import FrontierError
-from engine.paths import unkept
+from engine.paths import storage_warning
 from support.processes import environment
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -93,7 +93,7 @@ def test_a_home_that_cannot_be_written_is_said_once(tmp_path, monkeypatch, caplo
         assert cache.get("things", KEY) is None
     (said,) = caplog.messages
     assert "nothing new is kept in" in said and "file/home (Not a directory)" in said and "set FRONTIER_HOME" in said
-    assert unkept() in said
+    assert storage_warning() in said
     folder = cache.section("things")
     assert folder == cache.section("things") and not folder.is_relative_to(tmp_path / "file")
     assert cache.place("things", "a") == folder / "a" and not cache.sections() and cache.clear() == 0
@@ -106,9 +106,9 @@ def test_a_home_that_can_be_written_again_is_nothing_to_say(home, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         cache.put("things", KEY, b"x")
-    assert "No space left on device" in unkept() and not [p for p in home.rglob("*") if p.suffix == ".tmp"]
+    assert "No space left on device" in storage_warning() and not [p for p in home.rglob("*") if p.suffix == ".tmp"]
     cache.put("things", KEY, b"x")
-    assert unkept() is None and cache.get("things", KEY) == b"x"
+    assert storage_warning() is None and cache.get("things", KEY) == b"x"
 
 
 def full(*_):

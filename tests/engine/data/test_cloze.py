@@ -69,7 +69,7 @@ def test_a_passage_that_occurs_in_several_documents_has_them_all():
     for query in ("d0?", "d3?"):
         assert {d for d in data.qrels["test"].relevant(query) if "~" not in d} == {"d0", "d2", "d3"}
     assert data.qrels["test"].relevant("d1?") == {"d1"}
-    assert any("occur in several documents" in notice.what and notice.count == 3 for notice in data.notices)
+    assert any("occur in several documents" in notice.remark and notice.count == 3 for notice in data.notices)
 
 
 def test_a_distractor_that_contains_another_query_is_relevant_to_it():
@@ -91,7 +91,7 @@ def test_short_documents_give_no_query_and_are_said():
 def test_distractors_that_cannot_be_made_are_left_out_and_said():
     data = engine.containing_passages(corpus_of(["la la la la la la la"]))
     assert len(data.corpus) == 1 and data.qrels["test"].relevant("d0?") == {"d0"}
-    assert any("could not be made" in notice.what and notice.count == 2 for notice in data.notices)
+    assert any("could not be made" in notice.remark and notice.count == 2 for notice in data.notices)
 
 
 def test_passages_of_a_length_are_the_documents():

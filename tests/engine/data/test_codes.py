@@ -116,7 +116,7 @@ def test_nnn_over_a_mapped_file_answers_as_over_memory(tmp_path):
     embeddings = engine.load_vectors(tmp_path / "v.npy")
     corpus = engine.Corpus(embeddings.ids, embeddings.ids)
     file, memory = (
-        engine.Space(corpus, engine.Embeddings(embeddings.ids, vectors).lying_in(path), "cpu")
+        engine.Space(corpus, engine.Embeddings(embeddings.ids, vectors).with_file(path), "cpu")
         for vectors, path in ((embeddings.vectors, embeddings.file), (embeddings.vectors.clone(), None))
     )
     decoder = engine.Decoder(engine.make("nnn", l1=0.1, l2=0.1))
@@ -131,6 +131,6 @@ def test_vectors_of_a_folder_lie_in_their_file_until_rows_are_taken(tmp_path):
     (tmp_path / "corpus.jsonl").write_text("".join(f'{{"_id": "{name}", "text": "{name}"}}\n' for name in "abc"))
     vectors = engine.load_dataset(tmp_path).vectors
     assert vectors.ids == ("a", "b", "c") and vectors.file == tmp_path / "vectors.npy"
-    assert vectors.take([1, 0, 2]).file is None and vectors.lying_in(None) == vectors
+    assert vectors.take([1, 0, 2]).file is None and vectors.with_file(None) == vectors
     (tmp_path / "vectors.ids.txt").write_text("c\na\nb\n")
     assert engine.load_dataset(tmp_path).vectors.file is None, "reordered, so in memory"

@@ -17,7 +17,7 @@ from engine.data.encoders import embed
 from engine.data.models import precision
 from engine.data.readers import load_dataset
 from engine.errors import Cancelled, DataError, FrontierError
-from engine.paths import unkept
+from engine.paths import storage_warning
 from engine.values import Corpus, Dataset, Queries, TextSource
 from support.encoders import TEXTS, entries, load_encoder, python, sentences
 from support.paths import ROOT
@@ -201,7 +201,7 @@ def test_a_damaged_chunk_is_embedded_again(damage, encoded, monkeypatch):
         case "a folder":
             one.unlink()
             one.mkdir()
-            assert embed(TEXTS) == first and "Is a directory" in unkept()
+            assert embed(TEXTS) == first and "Is a directory" in storage_warning()
             one.rmdir()
     encoded.clear()
     assert embed(TEXTS) == first

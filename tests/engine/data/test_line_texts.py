@@ -55,7 +55,7 @@ def test_rows_are_given_as_any_sequence_in_its_order(tmp_path, large):
     texts = engine.load_dataset(written(tmp_path / "set")).corpus.texts
     every = list(texts)
     for rows in (range(5), [3, 0, 3], (1,), np.array([4, 2]), range(4, -1, -2), [], np.array([], int)):
-        assert texts.many(rows) == [every[row] for row in rows]
+        assert texts.read_rows(rows) == [every[row] for row in rows]
 
 
 def test_selected_and_repeated_rows_stay_too(tmp_path, large):
@@ -77,7 +77,7 @@ def test_threads_read_at_once(tmp_path, large):
     texts = engine.load_dataset(written(tmp_path / "set", rows)).corpus.texts
     orders = [np.random.default_rng(seed).permutation(500) for seed in range(16)]
     with ThreadPoolExecutor(8) as threads:
-        for order, found in zip(orders, threads.map(texts.many, orders), strict=True):
+        for order, found in zip(orders, threads.map(texts.read_rows, orders), strict=True):
             assert found == [rows[row]["text"] for row in order]
 
 
@@ -87,7 +87,7 @@ def test_pickled_it_is_a_path_and_offsets(tmp_path, large):
     assert texts[7] == rows[7]["text"], "the file is open"
     pickled = pickle.dumps(texts)
     assert len(pickled) < 3000
-    assert pickle.loads(pickled).many(range(50)) == [row["text"] for row in rows]
+    assert pickle.loads(pickled).read_rows(range(50)) == [row["text"] for row in rows]
 
 
 def test_a_file_that_changed_or_is_gone_is_named(tmp_path, large):
@@ -99,11 +99,11 @@ def test_a_file_that_changed_or_is_gone_is_named(tmp_path, large):
         file.write("\n")
     for source in (texts, there):
         with pytest.raises(engine.DataError, match=r"corpus\.jsonl has changed since it was read.*load it again"):
-            source.many([0])
+            source.read_rows([0])
     elsewhere = pickle.loads(pickle.dumps(engine.load_dataset(folder).corpus.texts))
     (folder / "corpus.jsonl").unlink()
     with pytest.raises(engine.DataError, match=r"cannot read .*corpus\.jsonl: No such file"):
-        elsewhere.many([0])
+        elsewhere.read_rows([0])
 
 
 def test_it_is_decoded_with_words_as_a_corpus_in_memory(tmp_path, monkeypatch):

@@ -134,8 +134,8 @@ def test_judgements_of_what_does_not_exist_stay_with_a_notice(tmp_path):
     documents, queries, aspects = dataset.notices
     assert (documents.count, documents.first) == (7, tuple(f"gone{i}" for i in range(5)))
     assert "documents judged in qrels/test.tsv are not in the corpus" in str(documents)
-    assert (queries.count, queries.first) == (2, ("q8", "q9")) and "queries.jsonl" in queries.what
-    assert aspects.first == ("q7",) and "aspects.tsv" in aspects.what
+    assert (queries.count, queries.first) == (2, ("q8", "q9")) and "queries.jsonl" in queries.remark
+    assert aspects.first == ("q7",) and "aspects.tsv" in aspects.remark
 
 
 @pytest.mark.threat("judgements of other documents or queries", "never measured: an error that names file and share")
@@ -162,7 +162,7 @@ def test_judgements_of_other_documents_are_never_measured(tmp_path, lines, said_
             use("test")
     assert "judgements are left out: qrels/test.tsv" in said(dataset.notices)
     copied = pickle.loads(pickle.dumps(dataset.qrels))
-    assert copied == dataset.qrels and copied.refused == dataset.qrels.refused
+    assert copied == dataset.qrels and copied.refusals == dataset.qrels.refusals
 
 
 def test_half_of_the_relevant_documents_may_be_missing(tmp_path):
@@ -324,7 +324,7 @@ def test_the_numpy_demo_judges_functions_by_any_of_their_names(tmp_path, monkeyp
     dataset = load_dataset("numpy-api")
     absolute = engine.data.demo.canonical("numpy.abs")
     assert dataset.corpus.name == "numpy-api" and absolute in dataset.corpus.position
-    assert list(dataset.qrels) == ["test"] and dataset.qrels.refused == {"dev": "qrels/dev.tsv judges nothing"}
+    assert list(dataset.qrels) == ["test"] and dataset.qrels.refusals == {"dev": "qrels/dev.tsv judges nothing"}
     assert dataset.qrels["test"].grades == {"q1": {absolute: 3, engine.data.demo.canonical("numpy.fabs"): 2}}
     assert "1 functions judged in qrels/test.tsv are not in the installed NumPy and left out" in said(dataset.notices)
 

@@ -212,7 +212,7 @@ def test_copies_and_empty_texts_are_counted(tmp_path):
     notices = dataset.notices
     assert "passages" not in vars(dataset.corpus), "reading does not keep the texts a second time"
     assert [(n.count, n.first) for n in notices] == [(2, ("3", "6")), (2, ("2", "5"))]
-    assert "neither title nor text" in notices[0].what and "copies" in notices[1].what
+    assert "neither title nor text" in notices[0].remark and "copies" in notices[1].remark
 
 
 def test_rows_without_ids_are_numbered_with_a_notice(tmp_path):

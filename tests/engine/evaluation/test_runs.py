@@ -28,7 +28,7 @@ def read(tmp_path, *lines, name="run.txt"):
 
 def said(run):
     """Notice → how often, without the file's name."""
-    return {notice.what.replace(" (run.txt)", ""): (notice.count, notice.first) for notice in run.notices}
+    return {notice.remark.replace(" (run.txt)", ""): (notice.count, notice.first) for notice in run.notices}
 
 
 def test_a_trec_run_and_the_same_in_json_are_one(tmp_path):
@@ -50,7 +50,7 @@ def test_scores_order_where_there_are_no_ranks(tmp_path):
     lines = [json.dumps({"qid": "q0", "docid": doc, "score": s}) for doc, s in (("d1", 1), ("d2", 5), ("d3", 1))]
     run = read(tmp_path, *lines, name="x.jsonl")
     assert run.documents == {"q0": ("d2", "d1", "d3")}
-    assert [n.count for n in run.notices if "equal" in n.what] == [1]
+    assert [n.count for n in run.notices if "equal" in n.remark] == [1]
 
 
 def test_what_is_odd_is_counted_with_examples(tmp_path):

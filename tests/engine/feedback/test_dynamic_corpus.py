@@ -138,7 +138,7 @@ def test_what_still_holds_of_a_corpus_that_changed(space):
     texts = ["a new text", *("changed" if row == 0 else space.corpus.texts[row] for row in order)]
     changed = space_of(np.concatenate([vectors[5:6] * 0.9, vectors[order]]), texts, ids=new_ids)
     after, notices = orag.carry(session, changed)
-    assert [(n.what.split(",")[0], n.first) for n in notices][:3] == [
+    assert [(n.remark.split(",")[0], n.first) for n in notices][:3] == [
         ("documents with another text", ("d0",)),
         ("documents that are gone", ("d1",)),
         ("documents that are new", ("fresh",)),

@@ -44,7 +44,7 @@ def test_ids_that_stand_for_several_queries_are_not_used():
     first, second, third = found.queries.ids
     assert first == "s1" and second == asked(["what"]).queries.ids[0] and third == asked(["x"]).queries.ids[0]
     assert found.lines == ("s1", second, "s1", third)
-    (notice,) = [n for n in found.notices if "another query already" in n.what]
+    (notice,) = [n for n in found.notices if "another query already" in n.remark]
     assert notice.first == ("s1", "a")
 
 

@@ -47,7 +47,7 @@ def test_the_votes_that_count_are_listed(session):
     assert [(j.query, j.document, j.grade, j.person) for j in found.judgements] == [
         ("q1", "d2", 0, "ann"), (query, "d4", 2, "bob"), ("q1", "d5", 2, ""),
     ]  # fmt: skip
-    assert [(n.count, n.what.split(",")[0]) for n in found.notices] == [
+    assert [(n.count, n.remark.split(",")[0]) for n in found.notices] == [
         (1, "votes have no text of a query"),
         (1, "votes are on pairs that the same person has judged"),
     ]

@@ -90,7 +90,7 @@ def test_blocks_do_not_show(monkeypatch, numbers):
     parts = Parts(torch.randn(200, 16, generator=draw), documents)
     points, rows = torch.randn(5, 16, generator=draw), torch.randint(30, (5, 8), generator=draw)
     whole, some = parts.best(points), parts.best(points, rows)
-    monkeypatch.setattr("engine.multi_vector.BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr("engine.multi_vector.MAX_PART_SCORES", numbers)
     assert torch.equal(parts.best(points), whole) and torch.equal(parts.best(points, rows), some)
     assert torch.equal(whole.gather(1, rows), some)
     assert torch.equal(torch.cat([parts.best(p.unsqueeze(0)) for p in points]), whole)

@@ -188,7 +188,7 @@ def test_neither_block_nor_batch_shows(monkeypatch, numbers):
     whole = steady_products(rows, points)
     assert torch.equal(whole[:, :150], whole[:, 150:])
     assert torch.allclose(whole, points @ rows.T, atol=1e-5)
-    monkeypatch.setattr("engine.matrix.STEADY_NUMBERS", numbers)
+    monkeypatch.setattr("engine.matrix.STEADY_BLOCK_NUMBERS", numbers)
     assert torch.equal(steady_products(rows, points), whole)
     assert torch.equal(steady_products(rows, points, index), whole.gather(1, index))
     assert torch.equal(torch.cat([steady_products(rows, p.unsqueeze(0)) for p in points]), whole)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import engine
-from engine.decoder import decode_grid, scored
+from engine.decoder import decode_grid, score_candidates
 from engine.params import Real, Whole, form_of, values_of
 from engine.views.decision import relevance
 from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, slider_answers, stops
@@ -53,7 +53,7 @@ def answers_of(space, decoder, moved, query, k, given=None):
     form = declared(stage, moved)
     exact = stage.no_path is None and moved == stage.path_parameter
     given = given or stops(form, getattr(stage, moved), exact)
-    found = scored(decoder, space, query)
+    found = score_candidates(decoder, space, query)
     answers = slider_answers(stage, form, given, found, k)
     seen = relevance(stage, found)
     told = packed(space, query.vectors[0], answers.pop("rankings"), ("d0", "d4", "elsewhere"), seen and seen.score)
@@ -114,7 +114,7 @@ def test_another_scorers_words_decide_too(name):
     decoder = engine.Decoder(engine.make(name), engine.make("bm25"), depth=15)
     moved = decoder.select.path_parameter
     path = assert_the_engines(space, decoder, moved, query, 5, np.random.default_rng(2))
-    seen = relevance(decoder.select, scored(decoder, space, query))
+    seen = relevance(decoder.select, score_candidates(decoder, space, query))
     assert seen is not None and len(path.told["scores"]) == len(path.told["rows"])
     for row, score in zip(path.told["rows"], path.told["scores"], strict=True):
         own = float(seen.score[row])

@@ -321,7 +321,7 @@ def test_thread_count_and_block_size_change_nothing(monkeypatch):
     with threads(2):
         two = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
     one = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
-    monkeypatch.setattr("engine.decoder.BLOCK_NUMBERS", 2000)
+    monkeypatch.setattr("engine.decoder.MAX_BLOCK_SCORES", 2000)
     for module in ("matrix", "solvers.elastic_net.solve", "solvers.elastic_net.decode"):
         monkeypatch.setattr(f"engine.{module}.CHUNK_NUMBERS", 500)
     blocks = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
