@@ -23,9 +23,9 @@ from engine.params import Whole
 from engine.space import QueryBatch
 from engine.stages import Scorer
 
-FLOOR = 1e-12
+MIN_PROPENSITY = 1e-12
 """Least propensity."""
-DRAWN = Whole(1, "K", 1, comfortable=(1, 20), name="k", help="So many documents are drawn.")
+DRAW_SIZE = Whole(1, "K", 1, comfortable=(1, 20), name="k", help="So many documents are drawn.")
 VoteKind = Literal["up", "down", "right"]
 Planner = Callable[[Any], Sequence[Any]]
 """From a question to its sub-questions, in order; each as `Session.resolve_query` takes it."""
@@ -65,16 +65,16 @@ class Draw:
     @property
     def propensity(self) -> float:
         """The number that the outcome is divided by."""
-        return max(self.weights[self.items.index(self.item)] * self.sure, FLOOR)
+        return max(self.weights[self.items.index(self.item)] * self.sure, MIN_PROPENSITY)
 
 
 def probabilities(session: Session, query: Any) -> np.ndarray:
     """(n,) float64 softmax of the scores over τ; 0 for documents that are not available."""
-    z = session.scores(query)
-    z /= session.temperature
+    scaled_scores = session.scores(query)
+    scaled_scores /= session.temperature
     if session.available is not None:
-        z[~session.available] = -np.inf
-    return softmax(z)
+        scaled_scores[~session.available] = -np.inf
+    return softmax(scaled_scores)
 
 
 def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = None, round: int | None = None) -> Draw:
@@ -83,74 +83,74 @@ def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = No
     query: as `Session.resolve_query` takes it; reranker: picks among several, by default the best score; round: whose
     random numbers to use, by default the next round's. Raises ParamError or DataError.
     """
-    query, k = session.resolve_query(query), DRAWN.check(k)
+    query, k = session.resolve_query(query), DRAW_SIZE.check(k)
     round = session.round + 1 if round is None else round
-    p = probabilities(session, query)
+    row_probabilities = probabilities(session, query)
     if k == 1:
-        item = drawn(p, uniform(session.preset.seed, round))
-        return Draw(query, round, (item,), p, (float(p[item]),), item)
-    items, weights = drawn_set(p, gumbel(session.preset.seed, round, len(p)), k)
+        item = draw_row(row_probabilities, draw_uniform(session.preset.seed, round))
+        return Draw(query, round, (item,), row_probabilities, (float(row_probabilities[item]),), item)
+    items, weights = draw_rows(row_probabilities, draw_gumbel(session.preset.seed, round, len(row_probabilities)), k)
     if session.preset.weights != "inclusion":
-        weights = tuple(float(p[row]) for row in items)
-    item, sure = max(items, key=lambda row: p[row]), 1.0
+        weights = tuple(float(row_probabilities[row_index]) for row_index in items)
+    item, pick_probability = max(items, key=lambda row_index: row_probabilities[row_index]), 1.0
     if reranker is not None:
-        pick = reranker(session, query, items)
-        item, sure = pick if isinstance(pick, tuple) else (pick, 1.0)
+        reranker_pick = reranker(session, query, items)
+        item, pick_probability = reranker_pick if isinstance(reranker_pick, tuple) else (reranker_pick, 1.0)
         if item not in items:
             raise ParamError(f"reranker must pick one of the {len(items)} rows drawn, {items}; got {item!r}")
-        if not 0 < sure <= 1:
-            raise ParamError(f"reranker must be sure with a chance in (0, 1]; got {sure!r}")
-    return Draw(query, round, items, p, weights, int(item), float(sure))
+        if not 0 < pick_probability <= 1:
+            raise ParamError(f"reranker must be sure with a chance in (0, 1]; got {pick_probability!r}")
+    return Draw(query, round, items, row_probabilities, weights, int(item), float(pick_probability))
 
 
-def drawn(p: np.ndarray, u: float) -> int:
+def draw_row(p: np.ndarray, u: float) -> int:
     """One row with the probabilities p; u: uniform in [0, 1)."""
-    totals = np.cumsum(p)
+    cumulative = np.cumsum(p)
     # The first total beyond u: a document of probability 0 is never drawn, and as u < 1 there is such a total.
-    return int(np.searchsorted(totals, u * totals[-1], side="right"))
+    return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
 
 
-def drawn_set(p: np.ndarray, noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The k rows with the largest keys log p + noise, and weights whose inverses are unbiased.
 
-    noise: (n,) Gumbel. With κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)): given the others' keys, the
+    gumbel_noise: (n,) Gumbel. With κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)): given the others' keys, the
     chance that i's exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et al. 2019). 1 where everyone is
     drawn.
     """
     with np.errstate(divide="ignore"):
-        logs = np.log(p)
-    possible = int(np.count_nonzero(p))
-    keys = logs + noise
-    order = np.argsort(-keys, kind="stable")[: min(k, possible)]
-    items = tuple(order.tolist())
-    if k >= possible:
+        log_probabilities = np.log(p)
+    n_possible = int(np.count_nonzero(p))
+    keys = log_probabilities + gumbel_noise
+    drawn_order = np.argsort(-keys, kind="stable")[: min(k, n_possible)]
+    items = tuple(drawn_order.tolist())
+    if k >= n_possible:
         return items, (1.0,) * len(items)
     threshold = np.partition(keys, len(keys) - k - 1)[len(keys) - k - 1]
-    return items, tuple((-np.expm1(-np.exp(logs[order] - threshold))).tolist())
+    return items, tuple((-np.expm1(-np.exp(log_probabilities[drawn_order] - threshold))).tolist())
 
 
-def uniform(seed: int, round: int) -> float:
+def draw_uniform(seed: int, round_number: int) -> float:
     """The round's number in [0, 1)."""
-    return _generator(seed, round).random()
+    return _round_generator(seed, round_number).random()
 
 
-def gumbel(seed: int, round: int, count: int) -> np.ndarray:
+def draw_gumbel(seed: int, round_number: int, n_rows: int) -> np.ndarray:
     """(count,) Gumbel numbers of the round."""
-    return _generator(seed, round).gumbel(size=count)
+    return _round_generator(seed, round_number).gumbel(size=n_rows)
 
 
-def _generator(seed: int, round: int) -> np.random.Generator:
+def _round_generator(seed: int, round_number: int) -> np.random.Generator:
     """Philox: a function of key and counter, so a round needs no state of the rounds before it."""
-    if not is_whole(round) or not 0 <= round < 2**63:
-        raise ParamError(f"round must be a whole number in [0, 2⁶³); got {round!r}")
-    return np.random.Generator(np.random.Philox(key=seed, counter=round << 64))
+    if not is_whole(round_number) or not 0 <= round_number < 2**63:
+        raise ParamError(f"round must be a whole number in [0, 2⁶³); got {round_number!r}")
+    return np.random.Generator(np.random.Philox(key=seed, counter=round_number << 64))
 
 
 def cosine(session: Session, query: Query, items: tuple[int, ...]) -> int:
     """The document nearest to the query in the space that the session began with."""
-    rows = session.origin[list(items)].astype(np.float64)
-    length = np.linalg.norm(rows, axis=1)
-    return items[int(np.argmax(rows @ query.exact / np.where(length > 0, length, 1.0)))]
+    item_vectors = session.origin[list(items)].astype(np.float64)
+    item_lengths = np.linalg.norm(item_vectors, axis=1)
+    return items[int(np.argmax(item_vectors @ query.exact / np.where(item_lengths > 0, item_lengths, 1.0)))]
 
 
 def by_scorer(scorer: Scorer) -> Reranker:
@@ -162,10 +162,10 @@ def by_scorer(scorer: Scorer) -> Reranker:
         space = session.space
         if scorer.words and query.text is None:
             raise DataError(f"{scorer.label} reads the query's words, and this query is a vector alone; ask in words")
-        vectors = torch.from_numpy(query.vector.copy()).to(space.device, space.vectors.dtype).unsqueeze(0)
-        batch = QueryBatch(("0",), vectors, None if query.text is None else (query.text,))
-        rows = torch.tensor(sorted(items), device=space.device).unsqueeze(0)
-        return int(rows[0, int(scorer.score(space, batch, rows)[0].argmax())])
+        query_vectors = torch.from_numpy(query.vector.copy()).to(space.device, space.vectors.dtype).unsqueeze(0)
+        query_batch = QueryBatch(("0",), query_vectors, None if query.text is None else (query.text,))
+        item_rows = torch.tensor(sorted(items), device=space.device).unsqueeze(0)
+        return int(item_rows[0, int(scorer.score(space, query_batch, item_rows)[0].argmax())])
 
     return best
 
@@ -179,16 +179,16 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         raise ParamError(f"noise must be a number in [0, 1]; got {noise!r}")
 
     def pick(session: Session, query: Query, items: tuple[int, ...]) -> tuple[int, float]:
-        good = [item for item in items if item in right(query)]
+        right_items = [item for item in items if item in right(query)]
         # A stream of its own: the rounds' numbers have been spent on the draw.
-        rng = np.random.default_rng([seed, session.round, 1])
-        any_ = noise / len(items) if good else 1 / len(items)
-        if not good or rng.random() < noise:
-            item = items[int(rng.integers(len(items)))]
+        generator = np.random.default_rng([seed, session.round, 1])
+        random_probability = noise / len(items) if right_items else 1 / len(items)
+        if not right_items or generator.random() < noise:
+            item = items[int(generator.integers(len(items)))]
         else:
             # Each of several alike: a fixed choice among them would be divided by the wrong chance.
-            item = good[0] if len(good) == 1 else good[int(rng.integers(len(good)))]
-        return item, any_ + ((1 - noise) / len(good) if item in good else 0.0)
+            item = right_items[0] if len(right_items) == 1 else right_items[int(generator.integers(len(right_items)))]
+        return item, random_probability + ((1 - noise) / len(right_items) if item in right_items else 0.0)
 
     return pick
 
@@ -205,23 +205,23 @@ def outcome(session: Session, draw: Draw, y: bool | int, *, relevant: int = 1, p
         raise ParamError(f"relevant must be a whole number in [1, ∞); got {relevant!r}")
     if session.available is not None:
         session.row_of(draw.item)
-    pull = (1.0 / (draw.propensity * relevant)) if y else 0.0
+    success_term = (1.0 / (draw.propensity * relevant)) if y else 0.0
     items: Sequence[int]
     coefficients: Sequence[float] | np.ndarray
     if session.preset.mode == "full":
-        items = _available(session)
-        p = draw.probabilities
-        coefficients = p.copy() if session.available is None else p[list(items)]
-        coefficients[items.index(draw.item)] -= pull
+        items = _available_rows(session)
+        row_probabilities = draw.probabilities
+        coefficients = row_probabilities.copy() if session.available is None else row_probabilities[list(items)]
+        coefficients[items.index(draw.item)] -= success_term
         coefficients.flags.writeable = False
     elif len(draw.items) == 1 or session.preset.weights == "paper":
-        items, coefficients = (draw.item,), (1.0 - pull,)
+        items, coefficients = (draw.item,), (1.0 - success_term,)
     else:
         # Every document drawn is pushed by p/π, whose mean is p; with one document drawn it is 1.
         items = draw.items
         coefficients = tuple(
-            float(draw.probabilities[row]) / weight - (pull if row == draw.item else 0.0)
-            for row, weight in zip(items, draw.weights, strict=True)
+            float(draw.probabilities[row_index]) / inclusion_weight - (success_term if row_index == draw.item else 0.0)
+            for row_index, inclusion_weight in zip(items, draw.weights, strict=True)
         )
     return Event(
         draw.round, "sampled", draw.query, items, coefficients, draw.item, bool(y), draw.propensity,
@@ -246,7 +246,7 @@ def thumb(
     shown: the list, for the log. One vote per (query, item, person): a newer one counts in its place, and undoing that
     brings the older back; people who are not named are taken for different ones. Raises ParamError or DataError.
     """
-    row, query = session.row_of(item), session.resolve_query(query)
+    item_row, query = session.row_of(item), session.resolve_query(query)
     if not isinstance(up, bool | np.bool_):
         raise ParamError(f"up must be true or false; got {up!r}")
     if propensity is None:
@@ -257,7 +257,7 @@ def thumb(
         propensity = float(propensity)
         coefficient = 1.0 - (1.0 / propensity if up else 0.0)
     return Event(
-        session.round + 1, "thumb", query, (row,), (coefficient,), row, bool(up), propensity,
+        session.round + 1, "thumb", query, (item_row,), (coefficient,), item_row, bool(up), propensity,
         session.preset.mode, session.resolve_items(shown), person, session.writer,
     )  # fmt: skip
 
@@ -269,22 +269,25 @@ def right_one(
 
     shown: the list. One vote per (query, person). Raises ParamError or DataError.
     """
-    query, rows, row = session.resolve_query(query), session.resolve_items(shown), session.row_of(clicked)
-    if row not in rows or len(set(rows)) != len(rows):
+    query, shown_rows, clicked_row = session.resolve_query(query), session.resolve_items(shown), session.row_of(clicked)
+    if clicked_row not in shown_rows or len(set(shown_rows)) != len(shown_rows):
         raise ParamError(f"shown must hold every document once, and the one clicked; got {shown!r} and {clicked!r}")
-    vectors = np.stack([session.row(item) for item in rows])
-    p = softmax(vectors @ query.exact / session.temperature)
-    p[rows.index(row)] -= 1.0
+    shown_vectors = np.stack([session.row(shown_row) for shown_row in shown_rows])
+    list_probabilities = softmax(shown_vectors @ query.exact / session.temperature)
+    list_probabilities[shown_rows.index(clicked_row)] -= 1.0
     return Event(
-        session.round + 1, "right_one", query, rows, tuple(p.tolist()), row, True, None, session.preset.mode, rows,
+        session.round + 1, "right_one", query, shown_rows, tuple(list_probabilities.tolist()), clicked_row, True, None, session.preset.mode, shown_rows,
         person, session.writer,
     )  # fmt: skip
 
 
-def votes_given(events: Iterable[Event], query: Query, person: str) -> dict[tuple[int, VoteKind], str]:
+def find_votes(events: Iterable[Event], query: Query, person: str) -> dict[tuple[int, VoteKind], str]:
     """Map row and kind of a person's votes on a query to the event's id; events: those that count."""
-    mine = [event for event in events if event.person == person and event.query.key == query.key]
-    return {(e.item, "right" if e.kind == "right_one" else "up" if e.good else "down"): e.id for e in mine}
+    own_votes = [event for event in events if event.person == person and event.query.key == query.key]
+    return {
+        (vote.item, "right" if vote.kind == "right_one" else "up" if vote.good else "down"): vote.id
+        for vote in own_votes
+    }
 
 
 def full_information(session: Session, query: Any, right: Iterable[int | str]) -> Event:
@@ -292,16 +295,16 @@ def full_information(session: Session, query: Any, right: Iterable[int | str]) -
 
     Raises ParamError or DataError.
     """
-    query, rows = session.resolve_query(query), sorted(set(session.resolve_items(right)))
-    if not rows:
+    query, right_rows = session.resolve_query(query), sorted(set(session.resolve_items(right)))
+    if not right_rows:
         raise ParamError("right must hold at least one document; got none")
-    p = probabilities(session, query)
-    p[rows] -= 1.0 / len(rows)
-    items = _available(session)
-    p = p if session.available is None else p[list(items)]
-    p.flags.writeable = False
+    row_probabilities = probabilities(session, query)
+    row_probabilities[right_rows] -= 1.0 / len(right_rows)
+    available_rows = _available_rows(session)
+    row_probabilities = row_probabilities if session.available is None else row_probabilities[list(available_rows)]
+    row_probabilities.flags.writeable = False
     return Event(
-        session.round + 1, "full", query, items, p, rows[0], True, None, session.preset.mode, tuple(rows), None,
+        session.round + 1, "full", query, available_rows, row_probabilities, right_rows[0], True, None, session.preset.mode, tuple(right_rows), None,
         session.writer,
     )  # fmt: skip
 
@@ -321,18 +324,18 @@ def multi_hop(
     planner: makes the sub-questions, or these themselves; judge: whether a document helps with a sub-question.
     Raises ParamError or DataError.
     """
-    hops = planner(query) if callable(planner) else planner
-    if isinstance(hops, str) or not len(hops):
-        raise ParamError(f"planner must give a list of at least one sub-question; got {hops!r}")
+    sub_questions = planner(query) if callable(planner) else planner
+    if isinstance(sub_questions, str) or not len(sub_questions):
+        raise ParamError(f"planner must give a list of at least one sub-question; got {sub_questions!r}")
     events = []
-    for hop in hops:
-        draw = ask(session, hop, k, reranker)
+    for sub_question in sub_questions:
+        draw = ask(session, sub_question, k, reranker)
         event = outcome(session, draw, judge(draw.query, draw.item), person=person)
         session = feed(session, event)
         events.append(event)
     return session, tuple(events)
 
 
-def _available(session: Session) -> Sequence[int]:
+def _available_rows(session: Session) -> Sequence[int]:
     """The rows that are available, rising."""
     return range(len(session)) if session.available is None else tuple(np.flatnonzero(session.available).tolist())

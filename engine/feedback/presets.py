@@ -7,9 +7,9 @@ from typing import Any
 from engine.errors import ParamError
 from engine.params import Choice, Declared, Flag, Real, Whole, checked, declare, params_of, values_of
 
-OFF = "no bound"
-MODES = ("chosen", "full")
-LEAST_TEMPERATURE = 1e-6
+UNBOUNDED_LABEL = "no bound"
+UPDATE_MODES = ("chosen", "full")
+MIN_TEMPERATURE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Preset(Declared):
     """The parameters of a session, each declared; equal when all of them are."""
 
     mode: str = declare(
-        Choice("chosen", "mode", MODES, source="Algorithm 1 and appendix B.2"),
+        Choice("chosen", "mode", UPDATE_MODES, source="Algorithm 1 and appendix B.2"),
         "chosen: an outcome moves the chosen document only; full: it moves all of them.",
     )
     rate: float = declare(
@@ -29,18 +29,19 @@ class Preset(Declared):
         "constant: always η; sqrt: η/√t at round t.",
     )
     cap: float | None = declare(
-        Real(0.1, "cap", 0.0, comfortable=(0.0, 0.2), unset=OFF, requires=("optimizer", "sgd")),
+        Real(0.1, "cap", 0.0, comfortable=(0.0, 0.2), unset=UNBOUNDED_LABEL, requires=("optimizer", "sgd")),
         "No single step is larger: one wrong answer cannot throw a document far.",
     )
     trust: float | None = declare(
-        Real(0.5, "ρ", 0.0, comfortable=(0.0, 1.0), unset=OFF), "No document goes farther from where it began."
+        Real(0.5, "ρ", 0.0, comfortable=(0.0, 1.0), unset=UNBOUNDED_LABEL),
+        "No document goes farther from where it began.",
     )
     ball: bool = declare(
         Flag(True, "ball", source="Algorithm 1, line 6"),
         "No document becomes longer than 1, or than it was where that is more.",
     )
     temperature: float | None = declare(
-        Real(None, "τ", LEAST_TEMPERATURE, comfortable=(0.01, 1.0), scale="log", unset="by perplexity"),
+        Real(None, "τ", MIN_TEMPERATURE, comfortable=(0.01, 1.0), scale="log", unset="by perplexity"),
         "How sharply the chance of a document follows its score; not in the paper, which has 1.",
     )
     perplexity: float = declare(
@@ -67,17 +68,17 @@ class Preset(Declared):
     @property
     def name(self) -> str:
         """The named setting that this is, whatever its seed and exposure; "custom" where it is none."""
-        plain = replace(self, seed=0, exposure=1)
-        return next((name for name, preset in PRESETS.items() if preset == plain), "custom")
+        comparable = replace(self, seed=0, exposure=1)
+        return next((preset_name for preset_name, preset in PRESETS.items() if preset == comparable), "custom")
 
     @property
-    def by_rows(self) -> bool:
+    def moves_rows_singly(self) -> bool:
         """Whether documents move one by one, each step being one round's."""
         return self.mode == "chosen" and self.optimizer == "sgd" and self.batch == 1
 
-    def step(self, t: int) -> float:
+    def rate_at(self, step_number: int) -> float:
         """The rate at step t, from 1 on."""
-        return self.rate if self.schedule == "constant" else self.rate / max(t, 1) ** 0.5
+        return self.rate if self.schedule == "constant" else self.rate / max(step_number, 1) ** 0.5
 
     def as_json(self) -> dict[str, Any]:
         """The parameters as plain JSON values; `Preset(**…)` reads them back."""
@@ -108,9 +109,9 @@ NOTES = {
 }
 
 
-def preset_of(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
+def resolve_preset(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
     """A preset by name or value with some parameters set otherwise. Raises ParamError."""
-    named = PRESETS.get(preset) if isinstance(preset, str) else preset
-    if not isinstance(named, Preset):
+    base_preset = PRESETS.get(preset) if isinstance(preset, str) else preset
+    if not isinstance(base_preset, Preset):
         raise ParamError(f"preset must be one of {', '.join(PRESETS)}, or a Preset; got {preset!r}")
-    return replace(named, **checked(params_of(named), overrides, "a session"))
+    return replace(base_preset, **checked(params_of(base_preset), overrides, "a session"))

@@ -13,10 +13,20 @@ import torch
 
 from engine.decoder import QueryLike, query_batch
 from engine.errors import DataError, ParamError
-from engine.feedback.embedding_state import Kept, MatrixState, SparseState, StartVectors
-from engine.feedback.presets import Preset, preset_of
-from engine.feedback.records import CorpusChange, Event, Journal, Marked, Query, Record, Status, Undone, is_whole
-from engine.feedback.temperature import by_sample
+from engine.feedback.embedding_state import CachedStates, MatrixState, SparseState, StartVectors
+from engine.feedback.presets import Preset, resolve_preset
+from engine.feedback.records import (
+    CorpusChange,
+    Event,
+    EventStatus,
+    Journal,
+    Query,
+    Record,
+    SnapshotMark,
+    Undone,
+    is_whole,
+)
+from engine.feedback.temperature import fit_temperature
 from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Queries, digest_of
 
@@ -43,7 +53,7 @@ class Session:
     state: SparseState | MatrixState
     available: np.ndarray | None = None
     writer: str = ""
-    kept: Kept = ()
+    kept: CachedStates = ()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -65,25 +75,25 @@ class Session:
     def exact(self) -> np.ndarray:
         """(n, d) float64 Θ_t, read-only."""
         with self.state.matrix(self.start) as matrix:
-            rows = matrix.copy()
-        rows.flags.writeable = False
-        return rows
+            exact_vectors = matrix.copy()
+        exact_vectors.flags.writeable = False
+        return exact_vectors
 
     @cached_property
     def vectors(self) -> np.ndarray:
         """(n, d) Θ_t in the precision of Θ₁, read-only; Θ₁ itself where nothing moved."""
-        moved: slice | list[int] = slice(None)
+        moved_rows: slice | list[int] = slice(None)
         if isinstance(self.state, MatrixState):
-            rows = self.state.now.astype(self.origin.dtype)
+            vectors = self.state.current.astype(self.origin.dtype)
         else:
-            rows, moved = self.origin.copy(), self.state.moved()
-            for row in moved:
-                rows[row] = self.row(row)
-        bits = f"i{rows.itemsize}"
-        if np.array_equal(rows[moved].view(bits), self.origin[moved].view(bits)):
+            vectors, moved_rows = self.origin.copy(), self.state.moved_rows()
+            for row_index in moved_rows:
+                vectors[row_index] = self.row(row_index)
+        bits_dtype = f"i{vectors.itemsize}"
+        if np.array_equal(vectors[moved_rows].view(bits_dtype), self.origin[moved_rows].view(bits_dtype)):
             return self.origin
-        rows.flags.writeable = False
-        return rows
+        vectors.flags.writeable = False
+        return vectors
 
     def row(self, item: int) -> np.ndarray:
         """(d,) float64 Θ_t of one document, read-only."""
@@ -97,18 +107,23 @@ class Session:
 
     @cached_property
     def _embeddings(self) -> Embeddings:
-        first = self.space.embeddings
+        start_embeddings = self.space.embeddings
         if self.vectors is self.origin:
-            return first
-        return Embeddings(first.ids, torch.from_numpy(self.vectors.copy()), first.encoder, first.texts)
+            return start_embeddings
+        return Embeddings(
+            start_embeddings.ids,
+            torch.from_numpy(self.vectors.copy()),
+            start_embeddings.encoder,
+            start_embeddings.texts,
+        )
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """The feedback that is not undone, oldest first; votes that newer ones replaced are among it."""
-        return tuple(event for event in self.history if not self.journal.undone(event.id, self.position))
+        return tuple(event for event in self.history if not self.journal.is_undone(event.id, self.position))
 
     @cached_property
-    def counting(self) -> tuple[Event, ...]:
+    def effective_events(self) -> tuple[Event, ...]:
         """The feedback that counts: not undone, and not replaced by a newer vote; oldest first."""
         return tuple(event for event in self.events if self.status(event.id) == "counts")
 
@@ -125,25 +140,25 @@ class Session:
     @property
     def snapshots(self) -> dict[str, int]:
         """Positions by snapshot name, oldest first."""
-        return self.journal.names(self.position)
+        return self.journal.snapshot_positions(self.position)
 
     def event(self, event_id: str) -> Event:
         """An event by its id. Raises ParamError where there is none."""
-        entry = self.journal.find(event_id, self.position)
+        entry = self.journal.find_event(event_id, self.position)
         if entry is None:
             raise ParamError(f"event must be one of this session's {self.round}; got {event_id!r}")
         return entry[1]
 
-    def status(self, event_id: str) -> Status:
+    def status(self, event_id: str) -> EventStatus:
         """Whether an event "counts", is "undone", or "replaced" by a newer vote of the same person."""
-        return self.journal.status(self.event(event_id), self.position)
+        return self.journal.event_status(self.event(event_id), self.position)
 
     @cached_property
     def digest(self) -> str:
         """Digest of corpus, first vectors, preset, temperature and all records."""
-        records = [text for record in self.records for text in (record.id, record.content)]
+        record_texts = [record_text for record in self.records for record_text in (record.id, record.content)]
         settings = repr((self.preset, self.temperature))
-        return digest_of([self.space.corpus.digest, self.space.embeddings.digest, settings, *records])
+        return digest_of([self.space.corpus.digest, self.space.embeddings.digest, settings, *record_texts])
 
     def scores(self, query: Any) -> np.ndarray:
         """(n,) float64 inner products of the documents as they are now with a query."""
@@ -159,15 +174,15 @@ class Session:
     def row_of(self, item: int | str) -> int:
         """Row of a document given by row or id. Raises ParamError as `resolve_items`."""
         if isinstance(item, str):
-            if (row := self.space.corpus.position.get(item)) is None:
+            if (row_index := self.space.corpus.position.get(item)) is None:
                 raise ParamError(f"item must be an id of the corpus or a row; got {item!r}")
         elif not is_whole(item) or not 0 <= item < len(self):
             raise ParamError(f"item must be an id of the corpus or a row in [0, {len(self)}); got {item!r}")
         else:
-            row = int(item)
-        if self.available is not None and not self.available[row]:
-            raise ParamError(f"item must be available; {self.space.corpus.ids[row]!r} is not")
-        return row
+            row_index = int(item)
+        if self.available is not None and not self.available[row_index]:
+            raise ParamError(f"item must be available; {self.space.corpus.ids[row_index]!r} is not")
+        return row_index
 
     def resolve_query(self, query: Any) -> Query:
         """A query from text (embedded as the corpus was), a (d,) vector, one of Queries or Embeddings, a Query.
@@ -191,15 +206,15 @@ class Session:
                     f"query must be {self.start.dimension} finite numbers, as the corpus's vectors are; got shape "
                     f"{vector.shape}"
                 )
-            text = None
+            query_text = None
         else:
             batch = query_batch(self.space, query)
             if len(batch) != 1:
                 raise DataError(f"query must be one question; got {len(batch)}")
             vector = batch.vectors[0].cpu().numpy().copy()
-            text = batch.texts[0] if batch.texts else None
+            query_text = batch.texts[0] if batch.texts else None
         vector.flags.writeable = False
-        return Query(vector, text)
+        return Query(vector, query_text)
 
 
 def session(
@@ -219,15 +234,21 @@ def session(
         raise space.refuse("feedback that moves the documents")
     if not isinstance(space, Space):
         raise ParamError(f"space must be an engine.Space; got {space!r}")
-    preset = preset_of(preset, overrides)
-    start, temperature = StartVectors(space), preset.temperature
-    return begun(start, preset, by_sample(start, queries, preset.perplexity) if temperature is None else temperature)
+    preset = resolve_preset(preset, overrides)
+    start_vectors, temperature = StartVectors(space), preset.temperature
+    return empty_session(
+        start_vectors,
+        preset,
+        fit_temperature(start_vectors, queries, preset.perplexity) if temperature is None else temperature,
+    )
 
 
-def begun(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
+def empty_session(start_vectors: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
     """A session without records, from its parts."""
-    state = SparseState() if preset.by_rows else MatrixState.of(start)
-    return Session(start, preset, temperature, Journal(preset.by_rows), 0, 0, state, None, writer)
+    start_state = SparseState() if preset.moves_rows_singly else MatrixState.from_start(start_vectors)
+    return Session(
+        start_vectors, preset, temperature, Journal(preset.moves_rows_singly), 0, 0, start_state, None, writer
+    )
 
 
 def feed(session: Session, event: Event) -> Session:
@@ -235,10 +256,10 @@ def feed(session: Session, event: Event) -> Session:
 
     Raises ParamError or DataError for feedback on other documents.
     """
-    if session.journal.find(event.id, session.position):
+    if session.journal.find_event(event.id, session.position):
         return session
-    _refuse_foreign(session, event)
-    return recorded(session, event)
+    _check_event(session, event)
+    return append_records(session, event)
 
 
 def undo(session: Session, event_id: str) -> Session:
@@ -246,17 +267,17 @@ def undo(session: Session, event_id: str) -> Session:
 
     Raises ParamError where there is no such event.
     """
-    return session if session.status(event_id) == "undone" else recorded(session, Undone((event_id,)))
+    return session if session.status(event_id) == "undone" else append_records(session, Undone((event_id,)))
 
 
 def redo(session: Session, event_id: str) -> Session:
     """The session with an undone event back in its place. Raises ParamError where there is no such event."""
-    return recorded(session, Undone(back=(event_id,))) if session.status(event_id) == "undone" else session
+    return append_records(session, Undone(back=(event_id,))) if session.status(event_id) == "undone" else session
 
 
 def reset(session: Session) -> Session:
     """The session without any event: Θ₁, bit by bit. Single events can be brought back with `redo`."""
-    return recorded(session, Undone(tuple(event.id for event in session.events), whole=True))
+    return append_records(session, Undone(tuple(event.id for event in session.events), is_reset=True))
 
 
 def replay(session: Session, events: Iterable[Event]) -> Session:
@@ -264,12 +285,12 @@ def replay(session: Session, events: Iterable[Event]) -> Session:
 
     Raises ParamError or DataError for feedback on other documents.
     """
-    new = {}
+    new_events = {}
     for event in events:
-        if event.id not in new and not session.journal.find(event.id, session.position):
-            _refuse_foreign(session, event)
-            new[event.id] = event
-    return recorded(session, *new.values())
+        if event.id not in new_events and not session.journal.find_event(event.id, session.position):
+            _check_event(session, event)
+            new_events[event.id] = event
+    return append_records(session, *new_events.values())
 
 
 def snapshot(session: Session, name: str) -> Session:
@@ -279,7 +300,7 @@ def snapshot(session: Session, name: str) -> Session:
     """
     if not isinstance(name, str) or not name.strip():
         raise ParamError(f"name must be some text; got {name!r}")
-    return recorded(session, Marked(name))
+    return append_records(session, SnapshotMark(name))
 
 
 def state_at(session: Session, t: int | str) -> Session:
@@ -287,11 +308,13 @@ def state_at(session: Session, t: int | str) -> Session:
 
     Raises ParamError.
     """
-    then = _position(session, t)
-    begin = begun(session.start, session.preset, session.temperature, session.writer)
+    target_position = _resolve_position(session, t)
+    beginning = empty_session(session.start, session.preset, session.temperature, session.writer)
     # A record that changes the past has already dropped the states that follow it.
-    kept = tuple((position, state) for position, state in session.kept if position <= then)
-    return recorded(replace(begin, journal=session.journal, kept=kept), *session.journal.records[:then])
+    cached_states = tuple((position, state) for position, state in session.kept if position <= target_position)
+    return append_records(
+        replace(beginning, journal=session.journal, kept=cached_states), *session.journal.records[:target_position]
+    )
 
 
 def restore(session: Session, t: int | str) -> Session:
@@ -300,87 +323,116 @@ def restore(session: Session, t: int | str) -> Session:
     What is left out can be brought back with `redo`. Documents that came or went since stay as they are. Raises
     ParamError.
     """
-    then, journal = _position(session, t), session.journal
-    ids = [event.id for event in session.history]
-    was = {i for i in ids if journal.find(i, then) and not journal.undone(i, then)}
-    now = {event.id for event in session.events}
-    undone, back = (tuple(i for i in ids if i in chosen) for chosen in (now - was, was - now))
-    return recorded(session, Undone(undone, back)) if undone or back else session
+    target_position, journal = _resolve_position(session, t), session.journal
+    all_event_ids = [event.id for event in session.history]
+    active_then = {
+        event_id
+        for event_id in all_event_ids
+        if journal.find_event(event_id, target_position) and not journal.is_undone(event_id, target_position)
+    }
+    active_now = {event.id for event in session.events}
+    undone_ids, redone_ids = (
+        tuple(event_id for event_id in all_event_ids if event_id in selected_ids)
+        for selected_ids in (active_now - active_then, active_then - active_now)
+    )
+    return append_records(session, Undone(undone_ids, redone_ids)) if undone_ids or redone_ids else session
 
 
-def recorded(session: Session, *records: Record) -> Session:
+def append_records(session: Session, *records: Record) -> Session:
     """The session after several records at once. Raises DataError for an impossible one."""
     if not records:
         return session
-    begin, end = session.position, session.position + len(records)
-    shared = session.journal.records[begin:end]
-    same = len(shared) == len(records) and all(a is b for a, b in zip(shared, records, strict=True))
-    journal = session.journal if same else session.journal.extended(begin, records)
-    rounds, available = session.round, session.available
+    begin_position, end_position = session.position, session.position + len(records)
+    next_records = session.journal.records[begin_position:end_position]
+    is_next = len(next_records) == len(records) and all(
+        next_record is new_record for next_record, new_record in zip(next_records, records, strict=True)
+    )
+    journal = session.journal if is_next else session.journal.with_records(begin_position, records)
+    n_rounds, available = session.round, session.available
     for record in records:
         match record:
             case Event():
-                rounds += 1
+                n_rounds += 1
             case CorpusChange():
                 available = np.ones(len(session), dtype=bool) if available is None else available.copy()
                 available[list(record.came)], available[list(record.went)] = True, False
                 available.flags.writeable = False
-            case Undone() if unknown := [i for i in (*record.ids, *record.back) if not journal.find(i, end)]:
-                raise DataError(f"feedback is undone that was never given ({unknown[0]!r})")
-    state, kept = session.state, session.kept
-    start, preset = session.start, session.preset
+            case Undone() if unknown_ids := [
+                event_id for event_id in (*record.ids, *record.back) if not journal.find_event(event_id, end_position)
+            ]:
+                raise DataError(f"feedback is undone that was never given ({unknown_ids[0]!r})")
+    state, cached_states = session.state, session.kept
+    start_vectors, preset = session.start, session.preset
     if isinstance(state, MatrixState):
-        first = min((_first_change(journal, end, record) for record in records), default=end)
-        state, kept = state.refolded(start, preset, journal, begin, first, end, kept)
-    elif len(records) == 1 and isinstance(event := records[0], Event) and len(journal.rivals(event, end)) == 1:
-        state = state.fed(start, preset, event)
+        first_change = min(
+            (_find_first_change(journal, end_position, record) for record in records), default=end_position
+        )
+        state, cached_states = state.refold_records(
+            start_vectors, preset, journal, begin_position, first_change, end_position, cached_states
+        )
+    elif (
+        len(records) == 1
+        and isinstance(single_event := records[0], Event)
+        and len(journal.rival_votes(single_event, end_position)) == 1
+    ):
+        state = state.with_record(start_vectors, preset, single_event)
     else:
-        state = state.refolded(start, preset, journal, end, _touched(journal, end, records))
+        state = state.refold_rows(
+            start_vectors, preset, journal, end_position, _find_touched_rows(journal, end_position, records)
+        )
     # `replace` takes 3 µs.
     return Session(
-        start, preset, session.temperature, journal, end, rounds, state, available, session.writer, kept
+        start_vectors, preset, session.temperature, journal, end_position, n_rounds, state, available, session.writer, cached_states
     )  # fmt: skip
 
 
-def _first_change(journal: Journal, end: int, record: Record) -> int:
+def _find_first_change(journal: Journal, end_position: int, record: Record) -> int:
     """The position from which on a record changes the past."""
-    if isinstance(record, Undone) and record.whole:
+    if isinstance(record, Undone) and record.is_reset:
         return 0
-    entries = (journal.find(event.id, end) for event in _affected(journal, end, record))
-    return min((entry[0] for entry in entries if entry), default=end)
+    event_entries = (
+        journal.find_event(event.id, end_position) for event in _find_affected_events(journal, end_position, record)
+    )
+    return min((entry[0] for entry in event_entries if entry), default=end_position)
 
 
-def _touched(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
+def _find_touched_rows(journal: Journal, end_position: int, records: Sequence[Record]) -> list[int]:
     """The rows that records move, or move back; rising."""
-    touched: set[int] = set()
+    touched_rows: set[int] = set()
     for record in records:
-        if isinstance(record, Undone) and record.whole:
-            return journal.rows(end)
+        if isinstance(record, Undone) and record.is_reset:
+            return journal.touched_rows(end_position)
         if isinstance(record, CorpusChange):
-            touched.update(record.drift)
-        touched.update(row for event in _affected(journal, end, record) for row in event.items)
-    return sorted(touched)
+            touched_rows.update(record.drift)
+        touched_rows.update(
+            row_index for event in _find_affected_events(journal, end_position, record) for row_index in event.items
+        )
+    return sorted(touched_rows)
 
 
-def _affected(journal: Journal, end: int, record: Record) -> list[Event]:
+def _find_affected_events(journal: Journal, end_position: int, record: Record) -> list[Event]:
     """The events that a record may make count, or cease to."""
-    ids = (*record.ids, *record.back) if isinstance(record, Undone) else ()
-    events = [record] if isinstance(record, Event) else [entry[1] for i in ids if (entry := journal.find(i, end))]
-    return [rival for event in events for rival in journal.rivals(event, end)]
+    event_ids = (*record.ids, *record.back) if isinstance(record, Undone) else ()
+    events = (
+        [record]
+        if isinstance(record, Event)
+        else [event_entry[1] for event_id in event_ids if (event_entry := journal.find_event(event_id, end_position))]
+    )
+    return [rival_vote for event in events for rival_vote in journal.rival_votes(event, end_position)]
 
 
-def _position(session: Session, t: int | str) -> int:
+def _resolve_position(session: Session, t: int | str) -> int:
     if isinstance(t, str):
         if t not in session.snapshots:
-            names = ", ".join(map(repr, session.snapshots)) or "none"
-            raise ParamError(f"snapshot must be one that was taken ({names}); got {t!r}")
+            snapshot_names = ", ".join(map(repr, session.snapshots)) or "none"
+            raise ParamError(f"snapshot must be one that was taken ({snapshot_names}); got {t!r}")
         return session.snapshots[t]
     if not is_whole(t) or not 0 <= t <= session.position:
         raise ParamError(f"t must be a whole number in [0, {session.position}] or the name of a snapshot; got {t!r}")
     return int(t)
 
 
-def _refuse_foreign(session: Session, event: Event) -> None:
+def _check_event(session: Session, event: Event) -> None:
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
             f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.errors import ParamError
-from engine.feedback.records import VOTES
+from engine.feedback.records import VOTE_KINDS
 from engine.feedback.session import Session
 from engine.judging.log import GRADES, Judged, Judgement
 from engine.judging.queries import asked
@@ -32,7 +32,7 @@ def votes_to_take(session: Session, judged: Judged, known: Queries | None = None
     """
     if grade not in GRADES[1:]:
         raise ParamError(f"grade must be {', '.join(map(str, GRADES[1:]))}; got {grade!r}")
-    votes = [event for event in session.counting if event.kind in VOTES]
+    votes = [event for event in session.effective_events if event.kind in VOTE_KINDS]
     worded = [event for event in votes if event.query.text and event.query.text.strip()]
     every = judged.queries(known)
     found = asked([event.query.text or "" for event in worded], every) if worded else None

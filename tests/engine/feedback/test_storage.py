@@ -476,11 +476,11 @@ def test_a_vote_given_again_is_taken_back_with_the_one_it_had_replaced(tmp_path,
     for kind in ("up", "down", "up", "down"):
         orag.toggle_vote(log, query, "d3", kind, person="ana")
     right = orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
-    assert [event.kind for event in right.counting] == ["thumb", "thumb", "right_one"]
-    assert [event.good for event in right.counting] == [True, False, True] and all(e.time for e in right.events)
+    assert [event.kind for event in right.effective_events] == ["thumb", "thumb", "right_one"]
+    assert [event.good for event in right.effective_events] == [True, False, True] and all(e.time for e in right.events)
     orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
     now = orag.toggle_vote(log, query, 3, "down", person="ana")
-    assert [event.person for event in now.counting] == ["ben"] and alike(now, ben)
+    assert [event.person for event in now.effective_events] == ["ben"] and alike(now, ben)
     assert alike(orag.toggle_vote(log, query, 3, "up", person="ben"), start)
     assert same(orag.load(log.path, space)[0], log.session)
     with pytest.raises(engine.ParamError, match="shown must hold"):
