@@ -91,12 +91,12 @@ class SparseState:
     moved_vectors: MovedVectors = field(default_factory=dict)
     n_computed: int = 0  # number of row updates computed so far
 
-    def with_record(self, start_vectors: StartVectors, preset: Preset, record: MovingRecord) -> SparseState:
+    def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> SparseState:
         """Return the state after one more record."""
         moved_vectors = self.moved_vectors
         row_indices: Sequence[int] = tuple(record.drift) if isinstance(record, CorpusChange) else record.items
         for row_index in row_indices:
-            first_vector, old_vector = start_vectors.row(row_index), moved_vectors.get(row_index)
+            first_vector, old_vector = start.row(row_index), moved_vectors.get(row_index)
             old_vector = first_vector if old_vector is None else old_vector
             new_vector = _apply_record(old_vector, first_vector, row_index, preset, record)
             if new_vector is not old_vector:
@@ -106,12 +106,12 @@ class SparseState:
         return SparseState(moved_vectors, self.n_computed + len(row_indices))
 
     def refold_rows(
-        self, start_vectors: StartVectors, preset: Preset, journal: Journal, length: int, row_indices: Iterable[int]
+        self, start: StartVectors, preset: Preset, journal: Journal, length: int, row_indices: Iterable[int]
     ) -> SparseState:
         """Return the state with some rows recomputed from the first `length` records of the journal."""
         moved_vectors, n_computed = dict(self.moved_vectors), self.n_computed
         for row_index in row_indices:
-            first_vector = current_vector = start_vectors.row(row_index)
+            first_vector = current_vector = start.row(row_index)
             for record in journal.iter_row_moves(row_index, length):
                 current_vector = _apply_record(current_vector, first_vector, row_index, preset, record)
                 n_computed += 1
@@ -122,15 +122,15 @@ class SparseState:
         return SparseState(moved_vectors, n_computed)
 
     @contextmanager
-    def matrix(self, start_vectors: StartVectors) -> Iterator[np.ndarray]:
+    def matrix(self, start: StartVectors) -> Iterator[np.ndarray]:
         """Yield Θ_t, (n, d) float64; read it only, and only inside the context."""
-        with start_vectors.overlay_moved(self.moved_vectors) as matrix:
+        with start.overlay_moved(self.moved_vectors) as matrix:
             yield matrix
 
-    def row(self, start_vectors: StartVectors, row_index: int) -> np.ndarray:
+    def row(self, start: StartVectors, row_index: int) -> np.ndarray:
         """Return the vector of one document, (d,) float64."""
         moved_vector = self.moved_vectors.get(row_index)
-        return start_vectors.row(row_index) if moved_vector is None else moved_vector
+        return start.row(row_index) if moved_vector is None else moved_vector
 
     def moved_rows(self) -> list[int]:
         """Return the rows that may differ from Θ₁, in rising order."""
@@ -168,46 +168,46 @@ class MatrixState:
     is_unavailable: np.ndarray | None = None
 
     @staticmethod
-    def from_start(start_vectors: StartVectors) -> MatrixState:
+    def from_start(start: StartVectors) -> MatrixState:
         """Return the state before any record."""
-        return MatrixState(start_vectors.exact)
+        return MatrixState(start.exact)
 
-    def fold_records(self, start_vectors: StartVectors, preset: Preset, records: Iterable[MovingRecord]) -> MatrixState:
+    def fold_records(self, start: StartVectors, preset: Preset, records: Iterable[MovingRecord]) -> MatrixState:
         """Return the state after more records."""
-        matrix_fold = _MatrixFold(self, start_vectors, preset)
+        matrix_fold = _MatrixFold(self, start, preset)
         for record in records:
             matrix_fold.add_record(record)
         return matrix_fold.freeze()
 
-    def with_record(self, start_vectors: StartVectors, preset: Preset, record: MovingRecord) -> MatrixState:
+    def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> MatrixState:
         """Return the state after one more record."""
-        return self.fold_records(start_vectors, preset, (record,))
+        return self.fold_records(start, preset, (record,))
 
     def refold_records(
         self,
-        start_vectors: StartVectors,
+        start: StartVectors,
         preset: Preset,
         journal: Journal,
         position: int,
         first_change: int,
-        end_position: int,
+        end: int,
         cached_states: CachedStates,
     ) -> tuple[MatrixState, CachedStates]:
-        """Return the state after the first `end_position` records, and the cached states.
+        """Return the state after the first `end` records, and the cached states.
 
         position: number of records folded into this state; first_change: the first record whose effect has changed;
         cached_states: earlier states.
         """
         # Fold on from the latest state that lies before the change; everything after it is recomputed.
         valid_states = [cached_state for cached_state in cached_states if cached_state[0] <= first_change]
-        begin_state = (position, self) if position <= first_change else (0, MatrixState.from_start(start_vectors))
+        begin_state = (position, self) if position <= first_change else (0, MatrixState.from_start(start))
         position, state = max([begin_state, *valid_states], key=lambda cached_state: cached_state[0])
-        while position < end_position:
-            stop_position = min(end_position, position - position % CACHED_STATE_STRIDE + CACHED_STATE_STRIDE)
-            state = state.fold_records(start_vectors, preset, journal.iter_moves(stop_position, position, end_position))
-            position = stop_position
-            if stop_position % CACHED_STATE_STRIDE == 0 and (not valid_states or valid_states[-1][0] < stop_position):
-                valid_states.append((stop_position, state))
+        while position < end:
+            stop = min(end, position - position % CACHED_STATE_STRIDE + CACHED_STATE_STRIDE)
+            state = state.fold_records(start, preset, journal.iter_moves(stop, position, end))
+            position = stop
+            if stop % CACHED_STATE_STRIDE == 0 and (not valid_states or valid_states[-1][0] < stop):
+                valid_states.append((stop, state))
         max_states = min(MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES // (3 * state.current.nbytes))
         if len(valid_states) > max_states:
             # Dropping every other state halves the memory and keeps the rest evenly spread over the log.
@@ -215,11 +215,11 @@ class MatrixState:
         return state, tuple(valid_states)
 
     @contextmanager
-    def matrix(self, start_vectors: StartVectors) -> Iterator[np.ndarray]:
+    def matrix(self, start: StartVectors) -> Iterator[np.ndarray]:
         """Yield Θ_t, (n, d) float64; read it only."""
         yield self.current
 
-    def row(self, start_vectors: StartVectors, row_index: int) -> np.ndarray:
+    def row(self, start: StartVectors, row_index: int) -> np.ndarray:
         """Return the vector of one document, (d,) float64."""
         vector: np.ndarray = self.current[row_index]
         return vector
@@ -236,11 +236,11 @@ CachedStates = tuple[tuple[int, MatrixState], ...]
 class _MatrixFold:
     """Mutable builder of a MatrixState; copies read-only arrays before it writes to them."""
 
-    def __init__(self, state: MatrixState, start_vectors: StartVectors, preset: Preset) -> None:
+    def __init__(self, state: MatrixState, start: StartVectors, preset: Preset) -> None:
         self.current, self.is_unavailable = state.current, state.is_unavailable
         self.first_moment, self.second_moment = state.first_moment, state.second_moment
         self.n_steps, self.pending_events = state.n_steps, list(state.pending_events)
-        self.start_vectors, self.preset = start_vectors, preset
+        self.start, self.preset = start, preset
 
     def add_record(self, record: MovingRecord) -> None:
         """Apply a record, or add it to the pending batch."""
@@ -265,7 +265,7 @@ class _MatrixFold:
         self._make_writeable()
         preset = self.preset
         self.current[row_index] = move_vector(
-            self.current[row_index], self.start_vectors.exact[row_index], direction, factor, preset.trust, preset.ball
+            self.current[row_index], self.start.exact[row_index], direction, factor, preset.trust, preset.ball
         )
 
     def _step_sgd(self, event: Event) -> None:
@@ -290,11 +290,11 @@ class _MatrixFold:
         for block_rows in self._iter_blocks():
             block_vectors = self.current[block_rows]
             block_vectors += np.outer(factors[block_rows], query_vector)
-            bound_vectors(block_vectors, self.start_vectors.exact[block_rows], preset.trust, preset.ball)
+            bound_vectors(block_vectors, self.start.exact[block_rows], preset.trust, preset.ball)
         self.current[still_rows] = still_vectors
 
     def _set_rows(self, row_indices: np.ndarray, vectors: np.ndarray) -> None:
-        bound_vectors(vectors, self.start_vectors.exact[row_indices], self.preset.trust, self.preset.ball)
+        bound_vectors(vectors, self.start.exact[row_indices], self.preset.trust, self.preset.ball)
         self.current[row_indices] = vectors
 
     def _iter_blocks(self) -> Iterator[slice]:
@@ -350,7 +350,7 @@ class _MatrixFold:
             # The factors 1 − β^t correct the bias of moments that started at 0.
             root = np.sqrt(second_moment / (1 - beta_2**self.n_steps)) + ADAMW_EPSILON
             new_vectors -= step_rate / (1 - beta_1**self.n_steps) * first_moment / root
-            bound_vectors(new_vectors, self.start_vectors.exact[block_rows], preset.trust, preset.ball)
+            bound_vectors(new_vectors, self.start.exact[block_rows], preset.trust, preset.ball)
             if self.is_unavailable is not None:
                 is_unavailable = self.is_unavailable[block_rows]
                 new_vectors[is_unavailable] = self.current[block_rows][is_unavailable]
@@ -361,14 +361,8 @@ class _MatrixFold:
         for array in (self.current, self.first_moment, self.second_moment, self.is_unavailable):
             if array is not None:
                 array.flags.writeable = False
-        return MatrixState(
-            self.current,
-            self.first_moment,
-            self.second_moment,
-            self.n_steps,
-            tuple(self.pending_events),
-            self.is_unavailable,
-        )
+        pending_events, moments = tuple(self.pending_events), (self.first_moment, self.second_moment)
+        return MatrixState(self.current, *moments, self.n_steps, pending_events, self.is_unavailable)
 
 
 def _compute_factors(event: Event, rate: float, cap: float | None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The adapted documents for use elsewhere: as files, or in a vector store."""
+"""Export of the adapted documents: as files, or to a vector store."""
 
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,41 @@ from engine.feedback.session import Session
 from engine.values import replace_surrogates
 
 VECTOR_FILE_SUFFIXES = (".npy", ".npz", ".parquet")
+#: Documents sent to a vector store at a time.
 UPSERT_BATCH_SIZE = 1000
-"""So many documents go to a store at a time."""
 
 
 def export(session: Session, path: str | Path) -> Path:
-    """Write the documents as they are now, whole or not at all.
+    """Write the current document vectors to a file, atomically.
 
-    .npy: the (n, d) matrix, with `<stem>.ids.txt` beside it, one id a line; .npz: `vectors` and `ids`; .parquet: the
-    columns id and vector, with the session's and the encoder's digests in the file's metadata. `engine.load_vectors`
-    reads the first two. Raises ParamError for another suffix or for ids that cannot stand in lines, FrontierError where
-    it cannot write.
+    Parameters
+    ----------
+    session : Session
+        Session whose vectors are written.
+    path : str or Path
+        .npy: the (n, d) matrix, with `<stem>.ids.txt` beside it, one id per line; .npz: `vectors` and `ids`;
+        .parquet: columns id and vector, with the digests of session and encoder in the metadata.
+
+    Returns
+    -------
+    Path
+        The path. `engine.load_vectors` reads .npy and .npz.
+
+    Raises
+    ------
+    ParamError
+        For another suffix, or for ids with line breaks in .npy.
+    FrontierError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> path = orag.export(session, path)
     """
     path, doc_ids = Path(path), session.space.corpus.ids
     match path.suffix.lower():
         case ".npy":
+            # Ids go to a text file, one per line, so none may have a line break.
             if multiline_ids := [doc_id for doc_id in doc_ids if "\n" in doc_id or "\r" in doc_id]:
                 raise ParamError(
                     f"path must end in .npz or .parquet, as ids hold line breaks ({multiline_ids[0]!r}); got {path}"
@@ -44,10 +64,27 @@ def export(session: Session, path: str | Path) -> Path:
 
 
 def upsert(session: Session, client: Any, collection: str = "documents", *, moved: bool = False) -> int:
-    """Put the documents as they are now into a Qdrant collection, by row, with id and text as payload.
+    """Write the current document vectors to a Qdrant collection, by row, with id and text as payload.
 
-    client: a QdrantClient; a collection that is not there is made, for inner products. moved: only what differs from
-    the first vectors, for a collection that holds those. Returns how many went in.
+    Parameters
+    ----------
+    session : Session
+        Session whose vectors are written.
+    client : QdrantClient
+        Connection to the store.
+    collection : str
+        Collection; it is created for inner products if it does not exist.
+    moved : bool
+        Write only vectors that differ from the first ones, for a collection that has those.
+
+    Returns
+    -------
+    int
+        Number of documents written.
+
+    Examples
+    --------
+    >>> n_documents = orag.upsert(session, client)
     """
     from qdrant_client import models
 
@@ -72,10 +109,12 @@ def upsert(session: Session, client: Any, collection: str = "documents", *, move
 
 
 def _write_parquet(session: Session, path: Path) -> None:
+    """Write ids and vectors as a Parquet table, with digests in its metadata."""
     import pyarrow as pa
     from pyarrow import parquet
 
     vectors = session.vectors
+    # A flat array with a fixed list size is one buffer, where a list of rows would copy each.
     flat_numbers = pa.array(np.ascontiguousarray(vectors).reshape(-1))
     encoder = session.space.embeddings.encoder
     metadata = {

@@ -143,12 +143,12 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
     --------
     >>> carried, notices = orag.carry(session, new_space)
     """
-    record_bodies = [record_to_json(record, session.space.corpus) for record in session.records]
-    return carry_records(header_to_json(session), record_bodies, space)
+    bodies = [record_to_json(record, session.space.corpus) for record in session.records]
+    return carry_records(header_to_json(session), bodies, space)
 
 
 def carry_records(
-    header: Mapping[str, Any], record_bodies: Sequence[Mapping[str, Any]], space: Space
+    header: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
 ) -> tuple[Session, tuple[Notice, ...]]:
     """Return a session of a log's header and records over a changed corpus, and notices, as in `carry`."""
     empty = begin_session(header, space)
@@ -156,19 +156,19 @@ def carry_records(
     changed_ids, missing_ids, new_ids = _compare_documents(header["documents"], space).values()
     dropped_ids = {*changed_ids, *missing_ids}
     records: list[Record] = []
-    lost_event_ids: list[str] = []
+    lost_ids: list[str] = []
     original_ids = tuple(header["documents"])
-    seen_event_ids: set[str] = set()
-    for record_number, body in enumerate(record_bodies, 1):
+    seen_ids: set[str] = set()
+    for record_number, body in enumerate(bodies, 1):
         try:
             if body["op"] == "feed":
-                if body["id"] in seen_event_ids:
+                if body["id"] in seen_ids:
                     raise DataError(f"feedback that is there already ({body['id']!r})")
-                seen_event_ids.add(body["id"])
+                seen_ids.add(body["id"])
                 if body["item"] in dropped_ids:
-                    lost_event_ids.append(body["id"])
+                    lost_ids.append(body["id"])
                     continue
-            remaining_body = _drop_documents(body, original_ids, dropped_ids, lost_event_ids)
+            remaining_body = _drop_documents(body, original_ids, dropped_ids, lost_ids)
             records.append(parse_record(remaining_body, space.corpus, space.vectors.shape[1], ()))
         except PARSE_ERRORS as error:
             raise DataError(f"record {record_number}: {error}") from None
@@ -188,7 +188,7 @@ def carry_records(
         ("documents with another text, about which feedback no longer counts", changed_ids),
         ("documents that are gone, and feedback about them with them", missing_ids),
         ("documents that are new", new_ids),
-        ("pieces of feedback that no longer count", lost_event_ids),
+        ("pieces of feedback that no longer count", lost_ids),
     )
     notices: list[Notice] = []
     for notice_text, counted_ids in notice_ids:
@@ -197,7 +197,7 @@ def carry_records(
 
 
 def _drop_documents(
-    body: Mapping[str, Any], original_ids: Sequence[str], dropped_ids: set[str], lost_event_ids: Sequence[str]
+    body: Mapping[str, Any], original_ids: Sequence[str], dropped_ids: set[str], lost_ids: Sequence[str]
 ) -> dict[str, Any]:
     """Return a record's body without the dropped documents and the lost events."""
 
@@ -214,11 +214,12 @@ def _drop_documents(
             items, coefficients = [doc_id for doc_id, _ in pairs], [value for _, value in pairs]
             return {**body, "items": items, "coefficients": coefficients, "shown": remaining(body["shown"])}
         case "undo":
-            undone_ids, redone_ids = (
-                [event_id for event_id in parse_text_list(body[key], key) if event_id not in lost_event_ids]
-                for key in ("ids", "back")
-            )
-            return {**body, "ids": undone_ids, "back": redone_ids}
+            remaining_ids = {}
+            for key in ("ids", "back"):
+                remaining_ids[key] = [
+                    event_id for event_id in parse_text_list(body[key], key) if event_id not in lost_ids
+                ]
+            return {**body, **remaining_ids}
         case "documents":
             drift = {doc_id: vector for doc_id, vector in body["drift"].items() if doc_id not in dropped_ids}
             return {**body, "came": remaining(body["came"]), "went": remaining(body["went"]), "drift": drift}

@@ -1,4 +1,4 @@
-"""Records as plain JSON values, and back: numbers exact to the last bit."""
+"""Conversion of records to plain JSON values and back; numbers are exact to the last bit."""
 
 import base64
 import math
@@ -21,23 +21,23 @@ from engine.feedback.records import (
 )
 from engine.values import Corpus
 
+#: Latest time of an event, in seconds since 1970: the year 5138.
 MAX_EVENT_TIME_SECONDS = 1e11
-"""Seconds since 1970 after which no feedback was given: the year 5138."""
 PARSE_ERRORS = (
     ArithmeticError, AttributeError, IndexError, KeyError, ParamError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-"""Errors of reading a line with unexpected content."""
+"""Errors that reading a line with unexpected content can raise."""
 
 
 def encode_array(array: np.ndarray) -> str:
-    """An array as text: its little-endian bytes in base64, behind its type."""
+    """Return an array as text: its type, and its little-endian bytes in base64."""
     array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return f"{array.dtype.str[1:]}:{base64.b64encode(array.tobytes()).decode()}"
 
 
-def decode_array(encoded_text: str) -> np.ndarray:
-    """The same back, read-only; ValueError where it is no such text or not finite."""
-    dtype_name, _, base64_text = encoded_text.partition(":")
+def decode_array(encoded: str) -> np.ndarray:
+    """Return the read-only array of a text from `encode_array`. Raises ValueError for other text."""
+    dtype_name, _, base64_text = encoded.partition(":")
     if dtype_name not in ("f4", "f8"):
         raise ValueError(f"numbers of type {dtype_name!r}")
     array = np.frombuffer(base64.b64decode(base64_text, validate=True), dtype=f"<{dtype_name}").astype(dtype_name)
@@ -48,7 +48,7 @@ def decode_array(encoded_text: str) -> np.ndarray:
 
 
 def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
-    """A record as plain JSON values; documents by id."""
+    """Return a record as plain JSON values, with documents by id."""
     doc_ids = corpus.ids
 
     def ids_of(row_indices: Sequence[int]) -> list[str]:
@@ -56,7 +56,7 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
 
     match record:
         case Event():
-            # What could not be read back is not written.
+            # An event that could not be read back is refused before it is written.
             validate_event(record)
             moves_all_rows = len(record.items) == len(doc_ids) and tuple(record.items) == tuple(range(len(doc_ids)))
             is_array = not isinstance(record.coefficients, tuple)
@@ -89,9 +89,9 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
 
 
 def parse_record(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
-    """The record that a line holds; all_rows: the rows that "all" means.
+    """Return the record of a line; all_rows: the rows that "all" stands for.
 
-    Raises DataError, without the place, where it makes no sense for this corpus.
+    Raises DataError, without the line's position, for an invalid record or one of another corpus.
     """
     try:
         return _parse_body(body, corpus, dimension, all_rows)
@@ -102,6 +102,8 @@ def parse_record(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_ro
 
 
 def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
+    """Return the record of a line, with the errors of its invalid values."""
+
     def find_row(doc_id: str) -> int:
         if doc_id not in corpus.position:
             raise DataError(f"feedback about {doc_id!r}, which this corpus does not have")
@@ -114,21 +116,18 @@ def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_row
         case "feed":
             return _parse_event(body, all_rows, dimension, find_rows)
         case "undo":
-            undone_ids, redone_ids = (
-                tuple(parse_text_list(body[field_name], field_name)) for field_name in ("ids", "back")
-            )
-            return Undone(undone_ids, redone_ids, body["whole"] is True)
+            undone_ids, redone_ids = parse_text_list(body["ids"], "ids"), parse_text_list(body["back"], "back")
+            return Undone(tuple(undone_ids), tuple(redone_ids), body["whole"] is True)
         case "documents":
-            drift_by_row = {
-                find_row(doc_id): _parse_vector(vector_text, dimension) for doc_id, vector_text in body["drift"].items()
-            }
-            return CorpusChange(find_rows(body["came"]), find_rows(body["went"]), drift_by_row)
+            drifts = {find_row(doc_id): _parse_vector(text, dimension) for doc_id, text in body["drift"].items()}
+            return CorpusChange(find_rows(body["came"]), find_rows(body["went"]), drifts)
         case "snapshot":
             return SnapshotMark(*parse_text_list([body["name"]], "name"))
     raise DataError(f"a record of an unknown kind, {body['op']!r}; a newer version of Frontier may have written it")
 
 
 def _parse_event(body: Mapping[str, Any], all_rows: Sequence[int], dimension: int, find_rows: Any) -> Event:
+    """Return the event of a line; find_rows: function from document ids to rows."""
     query = Query(_parse_vector(body["query"]["vector"], dimension), body["query"]["text"])
     item_rows = all_rows if body["items"] == "all" else find_rows(body["items"])
     json_coefficients = body["coefficients"]
@@ -139,54 +138,48 @@ def _parse_event(body: Mapping[str, Any], all_rows: Sequence[int], dimension: in
     if not body["id"]:
         raise DataError(f"id must be text; got {body['id']!r}")
     event = Event(
-        body["round"], body["kind"], query, item_rows, coefficients, item_row, body["good"], body["propensity"], body["mode"],
-        find_rows(body["shown"]), body["person"], body["writer"], body["time"], body["id"],
+        body["round"], body["kind"], query=query, items=item_rows, coefficients=coefficients, item=item_row,
+        good=body["good"], propensity=body["propensity"], mode=body["mode"], shown=find_rows(body["shown"]),
+        person=body["person"], writer=body["writer"], time=body["time"], id=body["id"],
     )  # fmt: skip
     validate_event(event)
     return event
 
 
-def _parse_vector(encoded_text: str, dimension: int) -> np.ndarray:
-    vector = decode_array(encoded_text)
+def _parse_vector(encoded: str, dimension: int) -> np.ndarray:
+    """Return the (dimension,) vector of a text. Raises DataError for another length."""
+    vector = decode_array(encoded)
     if vector.shape != (dimension,):
         raise DataError(f"a vector of {len(vector)} numbers where the corpus has {dimension}")
     return vector
 
 
 def validate_event(event: Event) -> None:
-    """Raise a DataError that names an impossible value of an event, whose rows are of the corpus."""
+    """Raise a DataError that names the first invalid value of an event, whose rows are of the corpus."""
     _require(is_whole(event.round) and 1 <= event.round < 2**63, "round", "a whole number in [1, 2⁶³)", event.round)
-    is_valid_kind = (
-        isinstance(event.kind, str) and isinstance(event.good, bool) and (event.kind, event.good) in VALID_KIND_OUTCOMES
-    )
+    has_types = isinstance(event.kind, str) and isinstance(event.good, bool)
+    is_valid_kind = has_types and (event.kind, event.good) in VALID_KIND_OUTCOMES
     _require(is_valid_kind, "kind and good", "what feedback can say", (event.kind, event.good))
     _require(event.mode in UPDATE_MODES, "mode", f"one of {', '.join(UPDATE_MODES)}", event.mode)
     propensity = event.propensity
-    _require(
-        propensity is None or (_is_finite_number(propensity) and 0 < propensity <= 1),
-        "propensity",
-        "in (0, 1] or none",
-        propensity,
-    )
+    is_probability = propensity is None or (_is_finite_number(propensity) and 0 < propensity <= 1)
+    _require(is_probability, "propensity", "in (0, 1] or none", propensity)
     event_time = event.time
-    _require(
-        event_time is None or (_is_finite_number(event_time) and 0 <= event_time < MAX_EVENT_TIME_SECONDS),
-        "time",
-        f"in [0, {MAX_EVENT_TIME_SECONDS:g}) or none",
-        event_time,
-    )
+    is_time = event_time is None or (_is_finite_number(event_time) and 0 <= event_time < MAX_EVENT_TIME_SECONDS)
+    _require(is_time, "time", f"in [0, {MAX_EVENT_TIME_SECONDS:g}) or none", event_time)
     for field_name, text in (("person", event.person), ("query's text", event.query.text)):
         _require(text is None or isinstance(text, str), field_name, "text or none", text)
     _require(isinstance(event.writer, str), "writer", "text", event.writer)
     _require(isinstance(event.id, str) and event.id != "", "id", "text", event.id)
     is_array = isinstance(event.coefficients, np.ndarray)
+    # Arrays are checked at once: an event that moves all documents has a coefficient for each.
     is_finite = np.isfinite(event.coefficients).all() if is_array else all(map(_is_finite_number, event.coefficients))
     _require(is_finite, "coefficients", "finite numbers", event.coefficients)
     _require(event.item in event.items, "item", "one of the documents that it moves", event.item)
 
 
 def validate_header(header: Mapping[str, Any]) -> None:
-    """Raise a DataError that names a value of a log's header which cannot be."""
+    """Raise a DataError that names the first invalid value of a log's header."""
     _require(header.get("op") == "begin", "op", "begin", header.get("op"))
     text_digests = header.get("documents")
     _require(_is_text_mapping(text_digests) and text_digests, "documents", "digests by id", text_digests)
@@ -194,40 +187,34 @@ def validate_header(header: Mapping[str, Any]) -> None:
         _require(isinstance(header.get(field_name), str), field_name, "text", header.get(field_name))
     encoder = header.get("encoder")
     _require(encoder is None or _is_text_mapping(encoder), "encoder", "named texts or none", encoder)
-    _require(
-        is_whole(header.get("dimension")) and header["dimension"] > 0, "dimension", "in [1, ∞)", header.get("dimension")
-    )
+    dimension = header.get("dimension")
+    _require(is_whole(dimension) and dimension > 0, "dimension", "in [1, ∞)", dimension)
     _require(isinstance(header.get("preset"), dict), "preset", "named values", header.get("preset"))
     temperature = header.get("temperature")
-    _require(
-        _is_finite_number(temperature) and temperature >= MIN_TEMPERATURE,
-        "temperature",
-        f"in [{MIN_TEMPERATURE:g}, ∞)",
-        temperature,
-    )
+    is_temperature = _is_finite_number(temperature) and temperature >= MIN_TEMPERATURE
+    _require(is_temperature, "temperature", f"in [{MIN_TEMPERATURE:g}, ∞)", temperature)
 
 
 def parse_text_list(value: Any, field_name: str) -> list[str]:
-    """The value, a list of texts. Raises DataError."""
-    _require(
-        isinstance(value, list) and all(isinstance(list_entry, str) for list_entry in value),
-        field_name,
-        "a list of texts",
-        value,
-    )
+    """Return a list of texts. Raises DataError for any other value."""
+    is_text_list = isinstance(value, list) and all(isinstance(list_entry, str) for list_entry in value)
+    _require(is_text_list, field_name, "a list of texts", value)
     return list(value)
 
 
 def _require(is_valid: Any, field_name: str, domain: str, value: Any) -> None:
+    """Raise a DataError that names field, domain and value, unless the value is valid."""
     if not is_valid:
         raise DataError(f"{field_name} must be {domain}; got {repr(value)[:80]}")
 
 
 def _is_text_mapping(value: Any) -> bool:
+    """Return True for a dictionary whose values are texts."""
     return isinstance(value, dict) and all(isinstance(mapped_value, str) for mapped_value in value.values())
 
 
 def _is_finite_number(value: Any) -> TypeGuard[float]:
+    """Return True for a finite real number that is no bool."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:

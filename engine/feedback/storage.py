@@ -1,4 +1,4 @@
-"""Logs on disk: records as events of an event log, one transaction a vote; JSONL as export."""
+"""Feedback logs on disk: records as rows of an event log, one transaction per vote; JSONL as export."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from engine.space import Space
 from engine.values import Notice, digest_of
 
 LOG_KIND, LOG_SUFFIX, EXPORT_SUFFIX = "feedback", ".sqlite", ".jsonl"
-OperationParams = ParamSpec("OperationParams")
+Params = ParamSpec("Params")
 
 
 def _as_log_method(
-    operation: Callable[Concatenate[Session, OperationParams], Session],
-) -> Callable[Concatenate[Log, OperationParams], Session]:
-    """An operation on sessions as a method of logs."""
+    operation: Callable[Concatenate[Session, Params], Session],
+) -> Callable[Concatenate[Log, Params], Session]:
+    """Turn an operation on sessions into a method of Log that writes its result."""
 
     @wraps(operation)
-    def method(log: Log, /, *args: OperationParams.args, **kwargs: OperationParams.kwargs) -> Session:
+    def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
         return log.write(lambda now: operation(now, *args, **kwargs))
 
     return method
 
 
 class Log(EventLog):
-    """An open log: its session as of now, and operations that write to it; thread-safe.
+    """Open feedback log: its current session, and operations that write to it; thread-safe.
 
-    notices: what had to be said when it was opened or read.
+    notices: remarks from opening and reading it.
     """
 
     kind = LOG_KIND
 
     def __init__(self, path: str | Path, space: Space, writer: str | None = None) -> None:
-        """Open a log that exists; writer: tells its events apart from those of others, random by default."""
+        """Open an existing log; writer: distinguishes its events from those of other processes, random by default."""
         super().__init__(_check_log_path(path))
         self.notices: tuple[Notice, ...] = ()
         self._space = space
@@ -64,32 +64,29 @@ class Log(EventLog):
 
     @property
     def session(self) -> Session:
-        """The session after all that this log is known to hold; `refresh` asks the file again."""
+        """Session after all records read so far; `refresh` reads the file again."""
         return self._session
 
     def refresh(self) -> Session:
-        """The session after all that is in the file by now."""
+        """Read new records from the file, and return the session after them."""
         with self._mutex:
             self._follow()
             return self._session
 
     def write(self, step: Callable[[Session], Session]) -> Session:
-        """The session after a step, whose records are on the disk when this returns.
+        """Apply a step, and return the session after it, once its records are on the disk.
 
-        step: from a session to one that goes on from it; it is called on what is in the file by then, which may be more
-        than one has seen. Raises FrontierError where the file cannot be written: then nothing has happened.
+        step: function from a session to one that continues it. It is called within the transaction, so it sees the
+        records of all other writers. Raises FrontierError if the file cannot be written; then nothing has changed.
         """
         with self._mutex:
             with self._writing() as log_rows:
                 old_session = self._session
                 new_session = step(old_session)
                 last_record = slice(max(old_session.position - 1, 0), old_session.position)
-                has_same_past = new_session.journal.records[last_record] == old_session.journal.records[last_record]
-                if (
-                    new_session.start is not old_session.start
-                    or new_session.position < old_session.position
-                    or not has_same_past
-                ):
+                same_past = new_session.journal.records[last_record] == old_session.journal.records[last_record]
+                same_past &= new_session.start is old_session.start and new_session.position >= old_session.position
+                if not same_past:
                     raise ParamError("step must go on from the session that it is given; got one with another past")
                 new_records = new_session.journal.records[old_session.position : new_session.position]
                 log_rows.append([record_to_json(record, self._space.corpus) for record in new_records])
@@ -98,7 +95,7 @@ class Log(EventLog):
             return self._session
 
     def feed(self, event: Event) -> Session:
-        """The session after a piece of feedback; the log notes the time."""
+        """Write an event with the current time, and return the session after it."""
         event = event if event.time is not None else replace(event, time=time.time())
         return self.write(lambda now: feed(now, event))
 
@@ -107,14 +104,12 @@ class Log(EventLog):
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
         if header is None:
-            base_session, header_row_ids = self._session, self._header_rows
+            base_session, all_rows = self._session, self._header_rows
         else:
-            base_session, notices, header_row_ids = _begin_from_header(self.path, header, self._space, self._writer)
+            base_session, notices, all_rows = _begin_from_header(self.path, header, self._space, self._writer)
             self.notices = (*self.notices, *notices)
-        self._session, self._header_rows = (
-            _append_bodies(self.path, base_session, events, header_row_ids, n_folded),
-            header_row_ids,
-        )
+        self._session = _append_bodies(self.path, base_session, events, all_rows, n_folded)
+        self._header_rows = all_rows
 
     def _forget(self) -> None:
         raise _missing_log_error(self.path)
@@ -129,12 +124,38 @@ def log(
     carry: bool = False,
     **overrides: Any,
 ) -> Log:
-    """The log of that path, begun where there is none; preset, queries, overrides: as `session` has them.
+    """Open a log on disk, or create it.
 
-    A log that exists learns as it was begun to, and says so where another preset was asked for. carry: where the corpus
-    has changed since, keep what still holds, and all that there was in a JSONL file beside it. Raises DataError for a
-    file that is no log, is damaged, or was begun on another corpus or encoder; FrontierError where it cannot be
-    written.
+    Parameters
+    ----------
+    path : str or Path
+        File of the log.
+    space : Space
+        Corpus and embeddings.
+    preset : str or Preset, optional
+        As in `session`. An existing log keeps the preset that it was created with, and a notice says so.
+    queries : str, Queries or Embeddings, optional
+        As in `session`.
+    carry : bool
+        If the corpus has changed, keep the feedback that still applies, and back up the log as JSONL.
+    **overrides
+        Parameters of the preset to change.
+
+    Returns
+    -------
+    Log
+        The open log.
+
+    Raises
+    ------
+    DataError
+        If the file is no log, is damaged, or belongs to another corpus or encoder.
+    FrontierError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> log = orag.log(path, space)
     """
     path = _check_log_path(path)
     notices: tuple[Notice, ...] = ()
@@ -143,21 +164,37 @@ def log(
         notices = _carry_in_place(path, space)
     opened_log = Log(path, space)
     current_preset = opened_log.session.preset
-    if (
-        existed
-        and (preset is not None or overrides)
-        and resolve_preset(preset or current_preset, overrides) != current_preset
-    ):
-        notice_text = f"other setting was asked for; the log learns as it was begun to ({current_preset.name})"
+    requests_preset = preset is not None or bool(overrides)
+    if existed and requests_preset and resolve_preset(preset or current_preset, overrides) != current_preset:
+        notice_text = f"preset ignored: this log was created with preset {current_preset.name!r}"
         notices = (*notices, Notice(notice_text, 1))
     opened_log.notices = (*notices, *opened_log.notices)
     return opened_log
 
 
 def save(session: Session, path: str | Path) -> Path:
-    """Write a session as a log, whole or not at all; `load` reads it. Raises FrontierError.
+    """Write a session to a file atomically; `load` reads it back.
 
-    path: ends in .jsonl for an export; anything else is a log that `log` goes on with.
+    Parameters
+    ----------
+    session : Session
+        Session to write.
+    path : str or Path
+        An export if it ends in .jsonl; otherwise a log that `log` can open.
+
+    Returns
+    -------
+    Path
+        The path.
+
+    Raises
+    ------
+    FrontierError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> path = orag.save(session, path)
     """
     path, header, events = Path(path), *_log_contents(session)
     if path.suffix == EXPORT_SUFFIX:
@@ -168,9 +205,32 @@ def save(session: Session, path: str | Path) -> Path:
 
 
 def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Session, tuple[Notice, ...]]:
-    """The session that a log or an export holds, and notices about it; the file is left as it is.
+    """Read the session of a log or an export, without changing the file.
 
-    carry: over a corpus that has changed since, what still holds. Raises DataError as `log`.
+    Parameters
+    ----------
+    path : str or Path
+        A log, or an export that ends in .jsonl.
+    space : Space
+        Corpus and embeddings.
+    carry : bool
+        If the corpus has changed, keep the feedback that still applies.
+
+    Returns
+    -------
+    session : Session
+        The session after all records.
+    notices : tuple of Notice
+        Remarks about the file.
+
+    Raises
+    ------
+    DataError
+        If the file is no log, is damaged, or belongs to another corpus or encoder.
+
+    Examples
+    --------
+    >>> session, notices = orag.load(path, space)
     """
     path = Path(path)
     if path.suffix == EXPORT_SUFFIX:
@@ -182,21 +242,21 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
     if carry:
         with _prefix_errors(path):
             return carry_records(header, events, space)
-    base_session, notices, header_row_ids = _begin_from_header(path, header, space, "")
-    return _append_bodies(path, base_session, events, header_row_ids), notices
+    base_session, notices, all_rows = _begin_from_header(path, header, space, "")
+    return _append_bodies(path, base_session, events, all_rows), notices
 
 
 def toggle_vote(
     log: Log, query: Any, item: int | str, kind: VoteKind, *, person: str, shown: Iterable[int | str] = ()
 ) -> Session:
-    """Give a person's vote, or take it back where it counts.
+    """Write a person's vote, or take it back if it counts.
 
     Taking a thumb back also takes back the one that it had replaced, so that neither counts.
 
     Parameters
     ----------
     log : Log
-        Is written to in one transaction.
+        Log to write to, in one transaction.
     query : str, (d,) array, Queries, Embeddings or Query
         One query.
     item : int or str
@@ -211,14 +271,14 @@ def toggle_vote(
     Returns
     -------
     Session
-        The log's session, whose records are on the disk.
+        The log's session after the vote, once it is on the disk.
 
     Raises
     ------
     ParamError, DataError
         For an unknown document, query or list.
     FrontierError
-        Where the file cannot be written: then nothing has happened.
+        If the file cannot be written; then nothing has changed.
 
     Examples
     --------
@@ -234,34 +294,50 @@ def toggle_vote(
             else:
                 event = thumb(new_session, vote_query, item_row, up=kind == "up", person=person, shown=shown)
             return feed(new_session, replace(event, time=time.time()))
-        exclusive_kinds: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
-        # Undoing the newest thumb brings back the one that it had replaced.
-        while vote_ids := [
-            votes[item_row, vote_kind] for vote_kind in exclusive_kinds if (item_row, vote_kind) in votes
-        ]:
-            new_session = undo(new_session, vote_ids[0])
+        rival_kinds: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
+        # Undoing the newest thumb restores the one that it had replaced, so this repeats until none counts.
+        while True:
+            vote_ids = [votes.get((item_row, vote_kind)) for vote_kind in rival_kinds]
+            vote_id = next(filter(None, vote_ids), None)
+            if vote_id is None:
+                return new_session
+            new_session = undo(new_session, vote_id)
             votes = find_votes(new_session.effective_events, vote_query, person)
-        return new_session
 
     return log.write(step)
 
 
 def place(space: Space) -> Path:
-    """Path of a space's log, one for each corpus and encoder, in FRONTIER_HOME or the user's data folder."""
+    """Return the default path of a space's log, one for each corpus and encoder.
+
+    Parameters
+    ----------
+    space : Space
+        Corpus and embeddings.
+
+    Returns
+    -------
+    Path
+        A file in FRONTIER_HOME or the user's data folder, which need not exist.
+
+    Examples
+    --------
+    >>> path = orag.place(space)
+    """
     encoder = space.embeddings.encoder
     vectors_digest = encoder.digest if encoder else space.embeddings.digest
     corpus_name = space.corpus.name
     file_name = re.sub(r"[^a-z0-9]+", "-", corpus_name.lower()).strip("-")[:40] or "corpus"
     if file_name != corpus_name:
-        # What a file name cannot hold still tells corpora apart.
+        # A digest distinguishes corpora whose names differ only in characters that a file name cannot have.
         file_name = f"{file_name}-{digest_of([corpus_name])[:8]}"
     return data_home() / "feedback" / f"{file_name}-{vectors_digest[:8]}{LOG_SUFFIX}"
 
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
-    """Begin a log with a session, unless there is one; returns whether it did."""
+    """Create a log with a session; return False if there is one already."""
     prepared = None if exists(path) else make_session()
-    # A file that is there may still be in the making, so its writer is waited for.
+    # An existing file may be under creation by another process, so it is locked before it is checked.
     with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
         is_new = not log_rows.id
         if is_new:
@@ -270,7 +346,7 @@ def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
 
 
 def replace_log(session: Session, path: Path) -> Path | None:
-    """Put a session in place of a log; returns the export beside it that keeps what it held."""
+    """Replace the contents of a log by a session; return the backup of its contents, None if it had none."""
     with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
         backup_path = _back_up_log(log_rows) if log_rows.id else None
         log_rows.replace(*_log_contents(session))
@@ -278,17 +354,16 @@ def replace_log(session: Session, path: Path) -> Path | None:
 
 
 def move_aside(path: Path) -> Path:
-    """Rename a log that cannot be used, and all that belongs to it; returns its new name."""
+    """Rename an unusable log with its side files; return its new path."""
     random_tag = uuid.uuid4().hex[:6]
     new_paths = []
     with explained(path):
-        for old_path in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
+        # SQLite keeps committed records in the -wal file, so it must stay with the log.
+        for ending in ("", "-wal", "-shm"):
+            old_path = path.with_name(path.name + ending)
             if old_path.exists():
-                new_paths.append(
-                    old_path.rename(
-                        old_path.with_name(f"{path.stem}.{random_tag}.aside{old_path.name[len(path.stem) :]}")
-                    )
-                )
+                new_name = f"{path.stem}.{random_tag}.aside{old_path.name[len(path.stem) :]}"
+                new_paths.append(old_path.rename(old_path.with_name(new_name)))
     return new_paths[0]
 
 
@@ -304,7 +379,7 @@ def _log_contents(session: Session) -> tuple[dict[str, Any], list[dict[str, Any]
 
 
 def _check_log_path(path: str | Path) -> Path:
-    """Return the path of a log. Raises DataError for that of an export."""
+    """Return the path of a log. Raises DataError for the path of an export."""
     path = Path(path)
     if path.suffix == EXPORT_SUFFIX:
         raise DataError(
@@ -315,12 +390,13 @@ def _check_log_path(path: str | Path) -> Path:
 
 
 def _missing_log_error(path: Path) -> DataError:
+    """Return the error for a log that does not exist."""
     return DataError(f"{path} does not exist; begin a log with engine.orag.log(path, space)")
 
 
 @contextmanager
 def _prefix_errors(location: str | Path) -> Iterator[None]:
-    """Say where it is that something cannot be used."""
+    """Prefix errors with the file, or the record, that they are about."""
     try:
         yield
     except FrontierError as error:
@@ -330,7 +406,7 @@ def _prefix_errors(location: str | Path) -> Iterator[None]:
 def _begin_from_header(
     path: Path, header: dict[str, Any], space: Space, writer: str
 ) -> tuple[Session, tuple[Notice, ...], Any]:
-    """The session of a log's header, what is to be said about it, and the rows that "all" means."""
+    """Return the empty session of a log's header, notices, and the rows that "all" stands for."""
     if not header:
         raise _missing_log_error(path)
     with _prefix_errors(path):
@@ -338,15 +414,15 @@ def _begin_from_header(
 
 
 def _append_bodies(
-    path: Path, session: Session, record_bodies: Sequence[dict[str, Any]], header_row_ids: Any, n_before: int = 0
+    path: Path, session: Session, bodies: Sequence[dict[str, Any]], all_rows: Any, n_before: int = 0
 ) -> Session:
-    """The session after more records of a log, behind the first `n_before`."""
+    """Return the session after more records of a log, which follow its first `n_before`."""
     records: list[Record] = []
     seen_event_ids: set[str] = set()
     space = session.space
-    for record_number, body in enumerate(record_bodies, n_before + 1):
+    for record_number, body in enumerate(bodies, n_before + 1):
         with _prefix_errors(f"{path} record {record_number}"):
-            record = parse_record(body, space.corpus, space.vectors.shape[1], header_row_ids)
+            record = parse_record(body, space.corpus, space.vectors.shape[1], all_rows)
             if isinstance(record, Event):
                 if record.id in seen_event_ids or session.journal.find_event(record.id, session.position):
                     raise DataError(f"feedback that is there already ({record.id!r})")
@@ -357,7 +433,7 @@ def _append_bodies(
 
 
 def _carry_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
-    """Where the corpus has changed, back the log up and replace it by what still holds."""
+    """If the corpus has changed, back up the log and keep only the feedback that still applies."""
     with open_log(path, LOG_KIND, write=True) as log_rows:
         with suppress(*PARSE_ERRORS):
             check_same_corpus(log_rows.header(), space)

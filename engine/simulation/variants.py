@@ -35,8 +35,8 @@ CANDIDATES = Whole(
 )  # fmt: skip
 NEWCOMERS = Choice(
     "neighbours", "InitEmbed", ("neighbours", "printed"), name="newcomers", source="Algorithm 3",
-    help=f"Where a newcomer starts: neighbours, at its vector moved as its {DRIFT_NEIGHBOURS} nearest have moved, which "
-    "is not the paper's; printed, at its vector.",
+    help=f"Where a newcomer starts: neighbours, at its vector moved as its {DRIFT_NEIGHBOURS} nearest have moved, "
+    "which is not the paper's; printed, at its vector.",
 )  # fmt: skip
 UPDATES = Whole(
     None, "updates", 1, comfortable=(100, 5000), unset="as exposure says", name="updates", source="appendix C.3",

@@ -465,7 +465,7 @@ def test_a_file_that_somebody_is_just_making_is_no_log_yet(tmp_path, space, made
     assert path.stat().st_size
     with pytest.raises(engine.DataError, match="does not exist"):
         orag.Log(path, space)
-    assert JudgingLog(path).read().given == ()
+    assert JudgingLog(path).read().judgements == ()
     assert orag.log(path, space).snapshot("begun").position == 1
 
 
