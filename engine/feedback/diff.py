@@ -47,7 +47,7 @@ def diff(a: Session, b: Session) -> Diff:
 
     Examples
     --------
-    >>> orag.diff(session, orag.feed(session, event)).rows
+    >>> changes = orag.diff(session, orag.feed(session, event))
     """
     if a.space.embeddings != b.space.embeddings:
         raise ParamError("both sessions must have begun with the same embeddings")

@@ -33,8 +33,8 @@ CACHED_STATE_STRIDE = 64
 #: Limits on the matrix states that a session caches.
 MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES = 16, 1 << 28
 
+#: Map from row to (d,) float64 vector, for the documents that have moved.
 MovedVectors = dict[int, np.ndarray]
-"""Map from row to (d,) float64 vector, for the documents that have moved."""
 
 
 class StartVectors:
@@ -229,8 +229,8 @@ class MatrixState:
         return range(len(self.current))
 
 
+#: Earlier states, each after the number of records folded into it.
 CachedStates = tuple[tuple[int, MatrixState], ...]
-"""Earlier states, each after the number of records folded into it."""
 
 
 class _MatrixFold:
@@ -250,6 +250,7 @@ class _MatrixFold:
             self.is_unavailable[list(record.came)], self.is_unavailable[list(record.went)] = False, True
             for row_index, drift in record.drift.items():
                 self._move_row(row_index, drift, 1.0)
+        # A plain step of a single round needs no pending batch.
         elif self.preset.optimizer == "sgd" and self.preset.batch == 1:
             self._step_sgd(record)
         else:
@@ -304,6 +305,7 @@ class _MatrixFold:
             yield slice(block_start, block_start + block_size)
 
     def _add_to_batch(self, event: Event) -> None:
+        # A batch ends with its last round, or when an event of another batch arrives.
         if self.pending_events and self._batch_index(event) != self._batch_index(self.pending_events[0]):
             self._step_batch()
         self.pending_events.append(event)

@@ -44,6 +44,7 @@ def header_to_json(session: Session) -> dict[str, Any]:
 def _digest_texts(space: Space) -> dict[str, str]:
     """Map each document id, in corpus order, to a short digest of its text."""
     corpus = space.corpus
+    # 64 bits detect an edited text, and keep the header of a large corpus small.
     return {doc_id: digest_of([passage])[:16] for doc_id, passage in zip(corpus.ids, corpus.passages, strict=True)}
 
 
@@ -165,6 +166,7 @@ def carry_records(
                 if body["id"] in seen_ids:
                     raise DataError(f"feedback that is there already ({body['id']!r})")
                 seen_ids.add(body["id"])
+                # An event about a dropped document is lost whole; another one loses only its dropped rows.
                 if body["item"] in dropped_ids:
                     lost_ids.append(body["id"])
                     continue
@@ -173,6 +175,7 @@ def carry_records(
         except PARSE_ERRORS as error:
             raise DataError(f"record {record_number}: {error}") from None
     session = append_records(empty, *records)
+    # A document with another text is treated as a new one: it starts with the drift of its neighbours.
     changed_rows = session.resolve_items((*changed_ids, *new_ids))
     existing_rows = np.setdiff1d(np.arange(len(session)), np.array(changed_rows, dtype=np.int64))
     if session.available is not None:

@@ -26,8 +26,8 @@ from engine.stages import Scorer
 MIN_PROPENSITY = 1e-12
 DRAW_SIZE = Whole(1, "K", 1, comfortable=(1, 20), name="k", help="Number of documents drawn.")
 VoteKind = Literal["up", "down", "right"]
+#: Function from a question to its sub-questions, in order, each as `Session.resolve_query` takes it.
 Planner = Callable[[Any], Sequence[Any]]
-"""Function from a question to its sub-questions, in order, each as `Session.resolve_query` takes it."""
 
 
 class Reranker(Protocol):
@@ -166,6 +166,7 @@ def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[in
     with np.errstate(divide="ignore"):
         log_probabilities = np.log(p)
     n_possible = int(np.count_nonzero(p))
+    # Gumbel-top-k: the k largest perturbed log probabilities are a sample without replacement.
     keys = log_probabilities + gumbel_noise
     drawn_order = np.argsort(-keys, kind="stable")[: min(k, n_possible)]
     items = tuple(drawn_order.tolist())
@@ -249,6 +250,7 @@ def by_scorer(scorer: Scorer) -> Reranker:
             raise DataError(f"{scorer.label} reads the query's words, and this query is a vector alone; ask in words")
         query_vectors = torch.from_numpy(query.vector.copy()).to(space.device, space.vectors.dtype).unsqueeze(0)
         query_batch = QueryBatch(("0",), query_vectors, None if query.text is None else (query.text,))
+        # Sorted, so that equal scores are decided by row and not by the order of the draw.
         item_rows = torch.tensor(sorted(items), device=space.device).unsqueeze(0)
         return int(item_rows[0, int(scorer.score(space, query_batch, item_rows)[0].argmax())])
 
@@ -336,15 +338,18 @@ def outcome(session: Session, draw: Draw, y: bool | int, *, relevant: int = 1, p
         raise ParamError(f"relevant must be a whole number in [1, ∞); got {relevant!r}")
     if session.available is not None:
         session.row_of(draw.item)
+    # Second term of the gradient estimate (4): 1{success} / π, shared among the right documents.
     success_term = (1.0 / (draw.propensity * relevant)) if y else 0.0
     items: Sequence[int]
     coefficients: Sequence[float] | np.ndarray
     if session.preset.mode == "full":
+        # Algorithm 1, line 5: every document is pushed away by its probability, and a success is pulled closer.
         items = _available_rows(session)
         row_probabilities = draw.probabilities
         coefficients = row_probabilities.copy() if session.available is None else row_probabilities[list(items)]
         coefficients[items.index(draw.item)] -= success_term
         coefficients.flags.writeable = False
+    # Appendix B.2: only the chosen document moves. For a single draw its first term is p/π = 1.
     elif len(draw.items) == 1 or session.preset.weights == "paper":
         items, coefficients = (draw.item,), (1.0 - success_term,)
     else:
@@ -460,6 +465,7 @@ def right_one(
     query, shown_rows, clicked_row = session.resolve_query(query), session.resolve_items(shown), session.row_of(clicked)
     if clicked_row not in shown_rows or len(set(shown_rows)) != len(shown_rows):
         raise ParamError(f"shown must hold every document once, and the one clicked; got {shown!r} and {clicked!r}")
+    # The softmax is over the list alone, so documents that the person did not see do not move.
     shown_vectors = np.stack([session.row(shown_row) for shown_row in shown_rows])
     list_probabilities = softmax(shown_vectors @ query.exact / session.temperature)
     list_probabilities[shown_rows.index(clicked_row)] -= 1.0
@@ -508,6 +514,7 @@ def full_information(session: Session, query: Any, right: Iterable[int | str]) -
     query, right_rows = session.resolve_query(query), sorted(set(session.resolve_items(right)))
     if not right_rows:
         raise ParamError("right must hold at least one document; got none")
+    # Gradient of the cross-entropy (2), whose target is uniform over the right documents.
     row_probabilities = probabilities(session, query)
     row_probabilities[right_rows] -= 1.0 / len(right_rows)
     available_rows = _available_rows(session)
@@ -568,6 +575,7 @@ def multi_hop(
     if isinstance(sub_questions, str) or not len(sub_questions):
         raise ParamError(f"planner must give a list of at least one sub-question; got {sub_questions!r}")
     events = []
+    # Each hop updates the vectors before the next one is drawn.
     for sub_question in sub_questions:
         draw = ask(session, sub_question, k, reranker)
         event = outcome(session, draw, judge(draw.query, draw.item), person=person)

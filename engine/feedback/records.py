@@ -18,14 +18,14 @@ import numpy as np
 
 EventKind = Literal["sampled", "thumb", "right_one", "full"]
 EVENT_KINDS: tuple[EventKind, ...] = ("sampled", "thumb", "right_one", "full")
+#: Valid pairs of an event's kind and `good`.
 VALID_KIND_OUTCOMES: frozenset[tuple[EventKind, bool]] = frozenset(
     (kind, good) for kind in EVENT_KINDS for good in (True, False) if good or kind in ("sampled", "thumb")
 )
-"""Valid pairs of an event's kind and `good`."""
+#: Key of a vote: query key, row of the document (None for the right one of a list), person.
 VoteKey = tuple[str, int | None, str]
-"""Key of a vote: query key, row of the document (None for the right one of a list), person."""
+#: Kinds of which a person has one per query: a newer vote replaces the older.
 VOTE_KINDS: tuple[EventKind, ...] = ("thumb", "right_one")
-"""Kinds of which a person has one per query: a newer vote replaces the older."""
 #: Up to this size a Python loop over the numbers is faster than NumPy.
 MAX_SMALL_ARRAY_SIZE = 32
 
@@ -106,6 +106,7 @@ class Event:
         text_fields = f"{self.kind}\n{self.query.digest}\n{self.mode}\n{self.writer}\n{self.person!r}\n{lengths}"
         hasher = blake2b(text_fields.encode("utf-8", "surrogatepass"), digest_size=8)
         hasher.update(pack("<qq?d", self.round, self.item, self.good, known_propensity))
+        # Most events move a few rows, for which packing is faster than building arrays.
         if lengths[0] <= MAX_SMALL_ARRAY_SIZE:
             hasher.update(pack(f"<{lengths[0]}q{lengths[0]}d", *self.items, *self.coefficients))
         else:
@@ -182,8 +183,8 @@ class SnapshotMark:
 
 
 Record = Event | Undone | CorpusChange | SnapshotMark
+#: A record that moves documents.
 MovingRecord = Event | CorpusChange
-"""A record that moves documents."""
 EventStatus = Literal["counts", "undone", "replaced"]
 
 

@@ -23,10 +23,10 @@ from engine.values import Corpus
 
 #: Latest time of an event, in seconds since 1970: the year 5138.
 MAX_EVENT_TIME_SECONDS = 1e11
+#: Errors that reading a line with unexpected content can raise.
 PARSE_ERRORS = (
     ArithmeticError, AttributeError, IndexError, KeyError, ParamError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-"""Errors that reading a line with unexpected content can raise."""
 
 
 def encode_array(array: np.ndarray) -> str:

@@ -523,6 +523,8 @@ def append_records(session: Session, *records: Record) -> Session:
                         raise DataError(f"feedback is undone that was never given ({event_id!r})")
     state, cached_states = session.state, session.kept
     start, preset = session.start, session.preset
+    # A matrix is folded on from its latest cached state that the records leave valid; a sparse state recomputes only
+    # the rows that the records touch.
     if isinstance(state, MatrixState):
         first_change = min(_find_first_change(journal, end, record) for record in records)
         state, cached_states = state.refold_records(start, preset, journal, begin, first_change, end, cached_states)

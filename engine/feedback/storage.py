@@ -83,6 +83,7 @@ class Log(EventLog):
             with self._writing() as log_rows:
                 old_session = self._session
                 new_session = step(old_session)
+                # The step must continue this session: equal first vectors, and an unchanged last record before it.
                 last_record = slice(max(old_session.position - 1, 0), old_session.position)
                 same_past = new_session.journal.records[last_record] == old_session.journal.records[last_record]
                 same_past &= new_session.start is old_session.start and new_session.position >= old_session.position
@@ -336,6 +337,7 @@ def place(space: Space) -> Path:
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
     """Create a log with a session; return False if there is one already."""
+    # The session is made before the file is locked, because fitting its temperature takes time.
     prepared = None if exists(path) else make_session()
     # An existing file may be under creation by another process, so it is locked before it is checked.
     with open_log(path, LOG_KIND, write=True, create=True) as log_rows:

@@ -15,8 +15,8 @@ from engine.feedback.records import is_whole
 from engine.judging.pool import Pair
 from engine.values import Corpus, Notice, Queries
 
+#: Not relevant; related; relevant; exactly what the query asks for.
 GRADES = (0, 1, 2, 3)
-"""Not relevant; related; relevant; exactly what the query asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +68,17 @@ class Judged:
 
         pairs: from `order_pairs`; n_shared: number of pairs that everybody judges, to measure agreement.
         """
-        judged_pairs = {
-            (judgement.query, judgement.document) for judgement in self.judgements if judgement.person == person
-        }
-        return tuple(
-            pair
-            for pair_index, pair in enumerate(pairs)
-            if pair not in judged_pairs and (pair_index < n_shared or pair not in self.grades)
-        )
+        # A pair that the person skipped is not asked again, so skips count as judged here.
+        judged_pairs = set()
+        for judgement in self.judgements:
+            if judgement.person == person:
+                judged_pairs.add((judgement.query, judgement.document))
+        remaining_pairs = []
+        for pair_index, pair in enumerate(pairs):
+            needs_grade = pair_index < n_shared or pair not in self.grades
+            if needs_grade and pair not in judged_pairs:
+                remaining_pairs.append(pair)
+        return tuple(remaining_pairs)
 
     def missing(self, corpus: Corpus) -> tuple[Notice, ...]:
         """Return a notice of judged documents that are not in a corpus."""
@@ -186,6 +189,7 @@ class _Fold:
             newest_by_key: dict[tuple[str, str, str], Judgement] = {}
             for judgement in self._judgements.values():
                 judgement_key = judgement.person, judgement.query, judgement.document
+                # Removed first, so that the newest judgement of a key is also the last in order.
                 newest_by_key.pop(judgement_key, None)
                 newest_by_key[judgement_key] = judgement
             self._value = Judged(tuple(newest_by_key.values()), dict(self.texts))
@@ -193,7 +197,7 @@ class _Fold:
 
     def newest_judgement(self, person: str) -> list[Judgement]:
         """Return the newest judgement of a person that was not undone, in a list that is empty if there is none."""
-        return [self._judgements[number] for number in self._numbers_by_person[person][-1:]]
+        return list(map(self._judgements.__getitem__, self._numbers_by_person[person][-1:]))
 
     def add_event(self, event_number: int, event: Mapping[str, Any]) -> None:
         """Add an event. Raises ValueError, TypeError or KeyError for an invalid one."""

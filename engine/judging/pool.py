@@ -12,11 +12,11 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
 from engine.feedback.records import is_whole
 
+#: Ids of a query and a document.
 Pair = tuple[str, str]
-"""Ids of a query and a document."""
 Order = Literal["separation", "depth"]
+#: Documents of one query that are judged in a row, before the next query.
 QUERY_RUN_LENGTH = 3
-"""Documents of one query that are judged in a row, before the next query."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,7 +53,8 @@ def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 1
         row_by_id = dict(zip(pooled_ids, count()))
         rank_table = np.zeros((len(pooled_ids), len(runs)), dtype=np.int64)
         for system, returned_ids in enumerate(run_lists):
-            rank_table[[row_by_id[doc_id] for doc_id in returned_ids], system] = range(1, len(returned_ids) + 1)
+            for rank, doc_id in enumerate(returned_ids, 1):
+                rank_table[row_by_id[doc_id], system] = rank
         documents[query_id], ranks[query_id] = tuple(pooled_ids), rank_table
     return JudgingPool(systems=system_names, depth=depth, documents=documents, ranks=ranks)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from operator import eq, itemgetter
 from pathlib import Path
 from statistics import median_low
 
@@ -56,7 +57,7 @@ def compute_agreement(judged: Judged) -> tuple[Agreement, ...]:
         if len({*first_grades, *second_grades}) > 1:
             kappa = partial(cohen_kappa_score, first_grades, second_grades, labels=GRADES)
             kappas = float(kappa(weights=None)), float(kappa(weights="quadratic"))
-        n_same = sum(first_grade == second_grade for first_grade, second_grade in grade_pairs)
+        n_same = sum(map(eq, first_grades, second_grades))
         agreements.append(Agreement(
             first=first_person, second=second_person, pairs=len(grade_pairs), same=n_same,
             kappa=kappas[0], weighted=kappas[1],
@@ -85,7 +86,8 @@ def export_judgements(
         raise DataError(
             f"dataset_queries must hold every judged query that the log does not; it has no {unknown_ids[0]!r}"
         )
+    # Both splits are written, so that tuning on one can be reported on the other.
     halves = split_in_half(merge_grades(judged), seed)
     splits = {split_name: qrels for split_name, qrels in halves.items() if len(qrels)}
-    dataset = Dataset(corpus or Corpus((), ()), queries.only(query_id for query_id, _ in judged.grades), splits)
+    dataset = Dataset(corpus or Corpus((), ()), queries.only(map(itemgetter(0), judged.grades)), splits)
     return write_beir(dataset, folder, corpus=corpus is not None)

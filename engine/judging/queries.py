@@ -11,8 +11,8 @@ from engine.data.textfiles import lines
 from engine.errors import DataError
 from engine.values import Notice, Queries, digest_of
 
+#: Usual names of a column of queries, the most likely first.
 QUERY_COLUMN_NAMES = ("query", "text", "search", "question", "q", "keywords", "search_term", "search term")
-"""Usual names of a column of queries, the most likely first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,11 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
         return collect_queries((text for _, text in lines(path)), dataset_queries, source_name=str(path))
     table_preview = preview(path)
     column_by_name = {column_name.strip().lower(): column_name for column_name in reversed(table_preview.columns)}
-    usual_names = [name for name in QUERY_COLUMN_NAMES if name in column_by_name]
-    text_column = column or (column_by_name[usual_names[0]] if usual_names else table_preview.guess.text)
+    text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guess.text
     if text_column not in table_preview.columns:
         raise DataError(f"{path} has no column {text_column!r}; it has {', '.join(map(repr, table_preview.columns))}")
-    id_names = [name for name in (*ID_NAMES, "query_id", "query-id", "qid") if name in column_by_name]
-    id_column = column_by_name[id_names[0]] if id_names else None
+    id_column = _find_column((*ID_NAMES, "query_id", "query-id", "qid"), column_by_name)
+    # A column of queries can be called "id" or the like; it is then no column of ids.
     if id_column == text_column:
         id_column = None
     documents = read_documents(path, Columns(id=id_column, text=text_column))
@@ -86,8 +85,13 @@ def collect_queries(
     if n_repeated:
         verb = "query was" if n_repeated == 1 else "queries were"
         notices = (Notice(f"{verb} asked more than once, judged once", n_repeated), *notices)
-    queries = Queries(tuple(counts), tuple(text_by_id[query_id] for query_id in counts))
+    queries = Queries(tuple(counts), tuple(map(text_by_id.__getitem__, counts)))
     return AskedQueries(queries, dict(counts), tuple(line_ids), notices)
+
+
+def _find_column(usual_names: Iterable[str], column_by_name: Mapping[str, str]) -> str | None:
+    """Return the column with the first usual name that the table has; None if it has none."""
+    return next(filter(None, map(column_by_name.get, usual_names)), None)
 
 
 def _normalise_whitespace(text: str) -> str:

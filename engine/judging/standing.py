@@ -107,18 +107,25 @@ def compute_standing(
     def score(ranking: Ranking, qrels: Qrels) -> np.ndarray:
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
-    rankings = [ranked_run.ranking(space, judged_queries.ids, k) for ranked_run in runs]
-    all_values = np.stack([score(ranking, qrels) for ranking in rankings], axis=1)
+    rankings, system_values, returned_ids = [], [], []
+    for ranked_run in runs:
+        ranking = ranked_run.ranking(space, judged_queries.ids, k)
+        rankings.append(ranking)
+        system_values.append(score(ranking, qrels))
+        returned_ids.append(_list_ids(ranking, space))
+    all_values = np.stack(system_values, axis=1)
     # A query without a relevant document has no value of the metric, so no system's mean counts it.
     values = all_values[np.isfinite(all_values).all(1)]
-    returned_ids = [_list_ids(ranking, space) for ranking in rankings]
     means = _means_with_intervals(values, resamples, seed)
     systems = []
     for system_name, system_lists, (mean, low, high) in zip(system_names, returned_ids, means, strict=True):
         share = _judged_share(system_lists, judged_queries.ids, qrels)
         systems.append(SystemStanding(name=system_name, mean=mean, low=low, high=high, judged_share=share))
-    others = [index for index in range(len(runs)) if index != baseline_index and len(values)]
-    labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in others]
+    others, labels = [], []
+    for index, system_name in enumerate(system_names):
+        if index != baseline_index and len(values):
+            others.append(index)
+            labels.append((system_name, system_name, system_names[baseline_index]))
     baseline_values = values[:, [baseline_index]]
     comparisons: Sequence[Comparison] = ()
     if others:
@@ -127,6 +134,7 @@ def compute_standing(
     for system_index, comparison in zip(others, comparisons, strict=True):
         system_lists, baseline_lists = returned_ids[system_index], returned_ids[baseline_index]
 
+        # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
         def mean_difference(favoured: RankedLists, compared: RankedLists, system_index: int = system_index) -> float:
             completed = _with_unjudged(qrels, judged_queries.ids, favoured, compared)
             system_scores = score(rankings[system_index], completed)
@@ -144,14 +152,17 @@ def compute_standing(
     )  # fmt: skip
 
 
+#: Ids that a system returned for each query, best first.
 RankedLists = Sequence[Sequence[str]]
-"""Ids that a system returned for each query, best first."""
 
 
 def _list_ids(ranking: Ranking, space: Space) -> RankedLists:
     """Return the document ids of a ranking, without the −1 that fill up short lists."""
     doc_ids = space.corpus.ids
-    return [[doc_ids[row] for row in rows if row >= 0] for rows in ranking.index.tolist()]
+    ranked_lists = []
+    for rows in ranking.index.tolist():
+        ranked_lists.append([doc_ids[row] for row in rows if row >= 0])
+    return ranked_lists
 
 
 def _means_with_intervals(
@@ -180,7 +191,7 @@ def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, 
     best_grade = max((grade for doc_grades in qrels.grades.values() for grade in doc_grades.values()), default=1)
     grades = {}
     for query_id, favoured_ids, compared_ids in zip(queries, favoured, compared, strict=True):
-        compared_rank = {doc_id: rank for rank, doc_id in enumerate(compared_ids)}
+        compared_rank = dict(zip(compared_ids, range(len(compared_ids)), strict=True))
         completed: dict[str, int] = {}
         for rank, doc_id in enumerate(favoured_ids):
             if rank < compared_rank.get(doc_id, len(favoured_ids)):

@@ -35,8 +35,14 @@ def convert_votes(
     if grade not in GRADES[1:]:
         raise ParamError(f"grade must be {', '.join(map(str, GRADES[1:]))}; got {grade!r}")
     vote_events = [event for event in session.effective_events if event.kind in VOTE_KINDS]
-    text_events = [event for event in vote_events if event.query.text and event.query.text.strip()]
+    text_events, textless_ids = [], []
+    for event in vote_events:
+        if event.query.text and event.query.text.strip():
+            text_events.append(event)
+        else:
+            textless_ids.append(event.id)
     all_queries = judged.queries(dataset_queries)
+    # A query is identified by its text, so that votes and judgements on it have one id.
     query_texts = [event.query.text or "" for event in text_events]
     vote_queries = collect_queries(query_texts, all_queries) if text_events else None
     judged_keys = {(given.person, given.query, given.document) for given in judged.judgements}
@@ -55,7 +61,6 @@ def convert_votes(
             new_judgements.append(judgement)
     voted_ids = dict.fromkeys(judgement.query for judgement in new_judgements)
     new_query_ids = [query_id for query_id in voted_ids if query_id not in all_queries.position]
-    textless_ids = [event.id for event in vote_events if event not in text_events]
     return VotesToTake(
         vote_queries.queries.only(new_query_ids) if vote_queries else Queries((), ()),
         tuple(new_judgements),

@@ -69,7 +69,7 @@ def test_bm25_is_lucenes_formula(space, batch, k1, b):
 
 def dense_matrix(stage, words):
     """(v, k) Aᵀ, all at once."""
-    blocks = [stage._entries(b) for b in range(-(-words // random_projection.SEED_BLOCK_WORDS))]
+    blocks = [stage._draw_block(b) for b in range(-(-words // random_projection.SEED_BLOCK_WORDS))]
     return np.concatenate(blocks)[:words] / stage.dimension**0.5
 
 
