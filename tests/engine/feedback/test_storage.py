@@ -261,11 +261,13 @@ def test_what_still_holds_can_be_kept(tmp_path, space, log):
     assert same(orag.load(kept, other, carry=True)[0], log.session)
 
 
-def test_a_log_learns_as_it_was_begun_to(tmp_path, space):
+def test_an_existing_log_keeps_its_preset_and_says_so(tmp_path, space):
     path = tmp_path / "log.sqlite"
     orag.log(path, space, "careful")
     assert orag.log(path, space).session.preset.name == "careful" and orag.log(path, space).notices == ()
-    assert "learns as it was begun to (careful)" in str(orag.log(path, space, "default").notices[0])
+    assert "preset ignored: this log was created with preset 'careful'" in str(
+        orag.log(path, space, "default").notices[0]
+    )
     assert "learns as" in str(orag.log(path, space, rate=0.5).notices[0])
     with pytest.raises(engine.ParamError, match="preset must be"):
         orag.log(tmp_path / "new.sqlite", space, "wild")
