@@ -145,7 +145,7 @@ def _apply_record(
         return move_vector(vector, first_vector, record.drift[row_index], 1.0, preset.trust, preset.ball)
     items = record.items
     coefficient = record.coefficients[0 if items[0] == row_index else items.index(row_index)]
-    step_factor = compute_factor(coefficient, preset.rate_at(record.round), preset.cap)
+    step_factor = compute_factor(coefficient, preset.step(record.round), preset.cap)
     return move_vector(vector, first_vector, record.query.exact, step_factor, preset.trust, preset.ball)
 
 
@@ -272,7 +272,7 @@ class _MatrixFold:
     def _step_sgd(self, event: Event) -> None:
         """Apply θ_{t+1,i} = θ_{t,i} − η g_{t,i} for one event (Algorithm 1, line 6)."""
         preset, query_vector = self.preset, event.query.exact
-        factors = _compute_factors(event, preset.rate_at(event.round), preset.cap)
+        factors = _compute_factors(event, preset.step(event.round), preset.cap)
         if len(event.items) <= MAX_SMALL_ARRAY_SIZE:
             for row_index, row_factor in zip(event.items, factors.tolist(), strict=True):
                 self._move_row(row_index, query_vector, row_factor)
@@ -317,7 +317,7 @@ class _MatrixFold:
 
     def _step_batch(self) -> None:
         """Apply one optimizer step for the pending events, and clear them."""
-        preset, step_rate = self.preset, self.preset.rate_at(self._batch_index(self.pending_events[0]) + 1)
+        preset, step_rate = self.preset, self.preset.step(self._batch_index(self.pending_events[0]) + 1)
         batch_events, self.pending_events = self.pending_events, []
         factors = np.zeros((len(self.current), len(batch_events)))
         for column, event in enumerate(batch_events):

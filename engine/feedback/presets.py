@@ -72,12 +72,12 @@ class Preset(Declared):
         return next((preset_name for preset_name, preset in PRESETS.items() if preset == comparable), "custom")
 
     @property
-    def moves_rows_singly(self) -> bool:
+    def by_rows(self) -> bool:
         """True if each round is a step of its own that moves only the chosen documents."""
         # Such a session keeps only the moved rows: see `SparseState`.
         return self.mode == "chosen" and self.optimizer == "sgd" and self.batch == 1
 
-    def rate_at(self, step_number: int) -> float:
+    def step(self, step_number: int) -> float:
         """Return the learning rate η_t of a step, counted from 1."""
         return self.rate if self.schedule == "constant" else self.rate / max(step_number, 1) ** 0.5
 

@@ -258,8 +258,8 @@ def session(
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
     """Return a session without records."""
-    start_state = SparseState() if preset.moves_rows_singly else MatrixState.from_start(start)
-    journal = Journal(preset.moves_rows_singly)
+    start_state = SparseState() if preset.by_rows else MatrixState.from_start(start)
+    journal = Journal(preset.by_rows)
     return Session(start, preset, temperature, journal, position=0, round=0, state=start_state, writer=writer)
 
 

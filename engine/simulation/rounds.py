@@ -70,7 +70,7 @@ def arrays_of(session: Session) -> dict[str, np.ndarray]:
 
 def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
     """The session in the state of which `arrays_of` gave arrays; query_of: the query of a round."""
-    if session.preset.moves_rows_singly:
+    if session.preset.by_rows:
         changed = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
         return replace(session, state=SparseState(changed))
     gathered = tuple(
