@@ -25,11 +25,11 @@ from engine.errors import FrontierError
 from engine.evaluation.export import format_source_flags
 from engine.evaluation.runs import RankedRun, decode_runs
 from engine.judging.log import Judged, Judgement, JudgingLog
-from engine.judging.pool import order, pool
-from engine.judging.qrels import agreement, export_judgements, qrels_of
-from engine.judging.queries import asked, read_queries
-from engine.judging.standing import Standing, standing
-from engine.judging.votes import votes_to_take
+from engine.judging.pool import build_pool, order_pairs
+from engine.judging.qrels import compute_agreement, export_judgements, merge_grades
+from engine.judging.queries import collect_queries, read_queries
+from engine.judging.standing import Standing, compute_standing
+from engine.judging.votes import convert_votes
 from engine.paths import home
 from engine.progress import counted, shorten
 from engine.values import Embeddings, Queries, digest_of, replace_surrogates
@@ -109,15 +109,19 @@ def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
     )
     if files is not None:
         step_button(
-            "Add from the file", "judge.add.file", _take, log, lambda: read_queries(uploads.keep([files]), known=known)
+            "Add from the file",
+            "judge.add.file",
+            _take,
+            log,
+            lambda: read_queries(uploads.keep([files]), dataset_queries=known),
         )
     own = loaded.dataset.queries
     if len(own) and not set(own.ids) <= set(known.ids):
-        step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.ask, own)
+        step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.add_queries, own)
 
 
 def _take_typed(log: JudgingLog, known: Queries) -> None:
-    _take(log, lambda: asked(st.session_state[TYPED].splitlines(), known))
+    _take(log, lambda: collect_queries(st.session_state[TYPED].splitlines(), known))
     st.session_state[TYPED] = ""
 
 
@@ -125,7 +129,7 @@ def _take(log: JudgingLog, read: Any) -> None:
     """Add queries to the log; for a callback."""
     try:
         found = read()
-        log.ask(found.queries)
+        log.add_queries(found.queries)
         st.session_state[SAID] = [str(notice) for notice in found.notices]
     except FrontierError as error:
         st.session_state[SAID] = [str(error)]
@@ -141,7 +145,7 @@ def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
     def work(job: Job) -> Prepared:
         vectors = query_vectors(loaded, queries, job)
         found = (*decode_runs(systems, loaded.space, vectors, k), *others)
-        return Prepared(vectors, found, order(pool(found, queries.ids, k)))
+        return Prepared(vectors, found, order_pairs(build_pool(found, queries.ids, k)))
 
     title = "Finding the documents to judge"
     return JobPanel(purpose=PURPOSE, key=key, title=title, work=work, patience=0.3).result()
@@ -175,7 +179,7 @@ def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) 
                 how: dict[str, Any] = {"shortcut": str(grade), "type": "primary" if grade > 1 else "secondary"}
                 step_button(label, f"judge.grade.{grade}", _grade, log, query, document, grade, person, **how)
             step_button("Skip", "judge.skip", _grade, log, query, document, None, person, type="tertiary", shortcut="s")
-    mine = next((given for given in reversed(judged.given) if given.person == person), None)
+    mine = next((given for given in reversed(judged.judgements) if given.person == person), None)
     if mine is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             step_button("Undo", "judge.undo", log.undo, person, type="tertiary", shortcut="u", icon=":material/undo:")
@@ -209,7 +213,7 @@ def _more(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
 def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
     """Draw what votes of Explore would add, and the button that adds them."""
     try:
-        found = votes_to_take(feedback.session(loaded.origin), judged, loaded.dataset.queries)
+        found = convert_votes(feedback.session(loaded.origin), judged, loaded.dataset.queries)
     except FrontierError as error:
         show_failure("The votes cannot be read.", error)
         return
@@ -220,7 +224,7 @@ def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
     draw_columns({"Document": (names, text_column(300)), "Grade": ([_words(g) for g in found.judgements], None)})
 
     def take() -> None:
-        log.ask(found.queries)
+        log.add_queries(found.queries)
         log.add(found.judgements)
 
     step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take)
@@ -230,14 +234,16 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
     """Draw what the grades tell by now."""
     names = tuple(run.name for run in prepared.runs)
     k = _k()
-    key = (loaded.key, names, prepared.vectors.digest, len(judged.given), k)
+    key = (loaded.key, names, prepared.vectors.digest, len(judged.judgements), k)
 
     def make() -> Standing:
-        return standing(prepared.runs, qrels_of(judged), loaded.space, prepared.vectors, k=k, resamples=RESAMPLES)
+        return compute_standing(
+            prepared.runs, merge_grades(judged), loaded.space, prepared.vectors, k=k, resamples=RESAMPLES
+        )
 
     known = remembered("judge.standing", key, make)
     st.subheader("What is known by now")
-    if not known.queries:
+    if not known.n_queries:
         st.text("No document was relevant yet.")
         return
     ends = [
@@ -249,16 +255,17 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
             "Decoder": ([row.name for row in known.systems], text_column(108)),
             f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 78)),
             "95% CI": (ends, text_column(112)),
-            "Judged": ([percent(row.judged, 0) for row in known.systems], text_column(54, f"Of the first {k}")),
+            "Judged": ([percent(row.judged_share, 0) for row in known.systems], text_column(54, f"Of the first {k}")),
         },
         most=10,
     )
     st.caption(
-        f"{counted(known.queries, 'query', 'queries')} with a relevant document, {known.without:,} without one so far."
+        f"{counted(known.n_queries, 'query', 'queries')} with a relevant document, {known.n_without_relevant:,} "
+        "without one so far."
     )
     for sentence in known.sentences:
         st.text(sentence)
-    for one in agreement(judged):
+    for one in compute_agreement(judged):
         kappa = "" if one.kappa is None else f", Cohen's κ {decimal(one.kappa)}"
         st.text(f"Two people gave {one.same:,} of {counted(one.pairs, 'pair')} the same grade{kappa}.")
 

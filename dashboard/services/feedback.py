@@ -88,7 +88,7 @@ def counting(loaded: Loaded) -> tuple[orag.Event, ...]:
     Raises FrontierError as `session`.
     """
     log = _opened(loaded)
-    return () if log is None else log.session.counting
+    return () if log is None else log.session.effective_events
 
 
 def count(loaded: Loaded) -> int:

@@ -19,7 +19,7 @@ from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.params import Real
 from engine.progress import counted, shorten
-from engine.text.bag_of_words import has_words, words_of
+from engine.text.bag_of_words import count_passage_words, has_words
 from engine.theory.margins import Margins, RelevantMargins, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, TARGET, LengthDimension, reached
 from engine.theory.projection_bounds import RANK
@@ -253,7 +253,9 @@ def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:
     st.text(shorten(visible(text), 200))
     # Once a corpus; a question takes the counts that are there.
     if not has_words(space) and sum(map(len, corpus.texts)) > AT_ONCE:
-        done = measure(("words", corpus.digest), "Counting words", lambda _: len(words_of(space)[1]), by_itself=True)
+        done = measure(
+            ("words", corpus.digest), "Counting words", lambda _: len(count_passage_words(space)[1]), by_itself=True
+        )
         if done is None:
             return
     key = ("segments", corpus.digest, text, words, rivals)

@@ -12,7 +12,7 @@ from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from engine import feedback as orag
 from engine.errors import FrontierError
-from engine.feedback.policy import VoteKind, votes_given
+from engine.feedback.policy import VoteKind, find_votes
 
 UP: VoteKind = "up"
 DOWN: VoteKind = "down"
@@ -65,8 +65,8 @@ def given_by_me(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind]
     """This person's votes on a question, none where the log cannot be read: (row, kind) → the event's id."""
     try:
         # With live feedback on, the page has looked at the file already.
-        counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).counting
-        return votes_given(counting, orag.Query(question.vector.numpy(), question.text), feedback.person())
+        counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).effective_events
+        return find_votes(counting, orag.Query(question.vector.numpy(), question.text), feedback.person())
     except FrontierError:
         return {}  # the header says why, and a vote would
 

@@ -18,8 +18,8 @@ from engine.decoder import Decoder
 from engine.drift.history import beginning, history, moments
 from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, adapted, called
 from engine.feedback import Session
-from engine.feedback.export import SUFFIXES
-from engine.feedback.presets import preset_of
+from engine.feedback.export import VECTOR_FILE_SUFFIXES
+from engine.feedback.presets import resolve_preset
 from engine.feedback.storage import EXPORT_SUFFIX
 from engine.params import values_of
 from engine.progress import counted
@@ -52,12 +52,12 @@ def simulate(
 ) -> None:
     use_threads()
     values = declared_values(texts)
-    if target is not None and Path(target).suffix.lower() not in SUFFIXES:
-        raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
+    if target is not None and Path(target).suffix.lower() not in VECTOR_FILE_SUFFIXES:
+        raise click.UsageError(f"--export must end in {', '.join(VECTOR_FILE_SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
     drawn = Deployment.of(stream.reranker, stream.candidates)
-    if (log or target) and not replayable(values["plan"], preset_of(stream.preset, values["preset"]), drawn):
+    if (log or target) and not replayable(values["plan"], resolve_preset(stream.preset, values["preset"]), drawn):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
         )
@@ -312,7 +312,7 @@ def _session_json(session: Session) -> dict[str, Any]:
         "temperature": session.temperature,
         "records": session.position,
         "feedback": len(session.history),
-        "counting": len(session.counting),
+        "counting": len(session.effective_events),
         "snapshots": session.snapshots,
         "digest": session.embeddings().digest,
     }

@@ -34,7 +34,7 @@ def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels |
 
 def standing(session: Session, start: DriftBaseline) -> Drift:
     """Drift of a session now; its step is the position in the log."""
-    success = smoothed([event.good for event in session.counting])
+    success = smoothed([event.good for event in session.effective_events])
     return drift(start, session.vectors, session.position, success=success, ball=session.preset.ball)
 
 

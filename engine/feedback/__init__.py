@@ -32,8 +32,8 @@ from engine.feedback.session import Session, feed, redo, replay, reset, restore,
 from engine.feedback.storage import Log, load, log, place, save, toggle_vote
 from engine.feedback.temperature import by_perplexity, perplexity
 
+#: Public name of `state_at`.
 at = state_at
-"""Public name of `state_at`."""
 
 __all__ = [
     "NOTES",

@@ -11,11 +11,11 @@ from engine.feedback.session import Session
 
 @dataclass(frozen=True, eq=False)
 class Diff:
-    """Changes from one state to another.
+    """Changes from one session state to another.
 
-    rows: that differ, the farthest moved first.
-    moved: (m,) how far each.
-    added, removed: the feedback that counts in the second only, and in the first only.
+    rows: the documents whose vectors differ, the farthest moved first.
+    moved: (m,) distance that each of them moved.
+    added, removed: feedback that counts in the second state only, and in the first only.
     came, went: rows that became available, or ceased to be.
     """
 
@@ -28,20 +28,48 @@ class Diff:
 
 
 def diff(a: Session, b: Session) -> Diff:
-    """The changes between two sessions over the same vectors. Raises ParamError for others."""
+    """Return the changes from one session to another over the same embeddings.
+
+    Parameters
+    ----------
+    a, b : Session
+        The earlier and the later state.
+
+    Returns
+    -------
+    Diff
+        Moved documents, feedback that was added or removed, and documents that came or went.
+
+    Raises
+    ------
+    ParamError
+        If the sessions began with different embeddings.
+
+    Examples
+    --------
+    >>> changes = orag.diff(session, orag.feed(session, event))
+    """
     if a.space.embeddings != b.space.embeddings:
         raise ParamError("both sessions must have begun with the same embeddings")
-    rows = np.unique(np.array([*a.state.moved(), *b.state.moved()], dtype=np.int64))
-    moved = np.array([float(np.linalg.norm(b.row(row) - a.row(row))) for row in rows.tolist()], dtype=np.float64)
-    order = np.lexsort((rows, -moved))[: np.count_nonzero(moved)]
-    rows, moved = rows[order], moved[order]
-    in_a, in_b = ({e.id: e for e in s.counting} for s in (a, b))
-    had, has = (np.ones(len(s), bool) if s.available is None else s.available for s in (a, b))
-    return Diff(
-        tuple(rows.tolist()),
-        moved,
-        tuple(in_b[i] for i in in_b if i not in in_a),
-        tuple(in_a[i] for i in in_a if i not in in_b),
-        tuple(np.flatnonzero(has & ~had).tolist()),
-        tuple(np.flatnonzero(had & ~has).tolist()),
+    candidate_rows = np.unique(np.array([*a.state.moved_rows(), *b.state.moved_rows()], dtype=np.int64))
+    distances = np.array(
+        [float(np.linalg.norm(b.row(row) - a.row(row))) for row in candidate_rows.tolist()], np.float64
     )
+    # Ties in distance are broken by row, and rows that did not move come last, where they are cut off.
+    farthest_first = np.lexsort((candidate_rows, -distances))[: np.count_nonzero(distances)]
+    events_in_a = {event.id: event for event in a.effective_events}
+    events_in_b = {event.id: event for event in b.effective_events}
+    available_in_a, available_in_b = _availability(a), _availability(b)
+    return Diff(
+        rows=tuple(candidate_rows[farthest_first].tolist()),
+        moved=distances[farthest_first],
+        added=tuple(event for event in events_in_b.values() if event.id not in events_in_a),
+        removed=tuple(event for event in events_in_a.values() if event.id not in events_in_b),
+        came=tuple(np.flatnonzero(available_in_b & ~available_in_a).tolist()),
+        went=tuple(np.flatnonzero(available_in_a & ~available_in_b).tolist()),
+    )
+
+
+def _availability(session: Session) -> np.ndarray:
+    """Return the (n,) bool mask of available documents."""
+    return np.ones(len(session), bool) if session.available is None else session.available

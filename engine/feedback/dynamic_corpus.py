@@ -1,4 +1,4 @@
-"""Documents that come and go (Algorithm 3)."""
+"""Documents that become available or cease to be (ORAG, Algorithm 3)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,50 +7,77 @@ import numpy as np
 
 from engine.errors import ParamError
 from engine.feedback.records import CorpusChange
-from engine.feedback.session import Session, recorded
+from engine.feedback.session import Session, append_records
 
-NEIGHBOURS = 5
-"""A newcomer starts where so many of its nearest have drifted to, on average."""
+#: A new document starts with the mean drift of this many of its nearest available documents.
+DRIFT_NEIGHBOURS = 5
 
 
 def change(
     session: Session, *, came: Iterable[int | str] = (), went: Iterable[int | str] = (), warm: bool = True
 ) -> Session:
-    """The session after documents became available or ceased to be: those are neither drawn nor moved.
+    """Make documents available or unavailable; unavailable ones are neither drawn nor moved (Algorithm 3).
 
-    came, went: documents of the space, by row or id. warm: a newcomer that nothing has moved yet starts at its vector
-    plus the mean drift of its NEIGHBOURS nearest available documents; False: at its vector. Raises ParamError.
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    came, went : iterable of int or str
+        Rows or ids of documents of the space that become available, or cease to be.
+    warm : bool
+        If True, a new document that nothing has moved yet starts at its vector plus the mean drift of its
+        DRIFT_NEIGHBOURS nearest available documents. If False, it starts at its vector.
+
+    Returns
+    -------
+    Session
+        The session after the change; `session` itself if nothing changes.
+
+    Raises
+    ------
+    ParamError
+        For an unknown document, or if no document would remain available.
+
+    Examples
+    --------
+    >>> smaller = orag.change(session, went=["sort"])
     """
-    record = change_of(session, came=came, went=went, warm=warm)
-    return session if record is None else recorded(session, record)
+    record = build_change(session, came=came, went=went, warm=warm)
+    return session if record is None else append_records(session, record)
 
 
-def change_of(
+def build_change(
     session: Session, *, came: Iterable[int | str] = (), went: Iterable[int | str] = (), warm: bool = True
 ) -> CorpusChange | None:
-    """What `change` records; None where nothing comes or goes. Raises ParamError."""
-    everywhere = replace(session, available=None)
+    """Return the record that `change` appends; None if no document comes or goes. Raises ParamError."""
+    # Rows are looked up without the session's restriction: documents that come are not available yet.
+    unrestricted = replace(session, available=None)
     available = session.available if session.available is not None else np.ones(len(session), dtype=bool)
-    new = tuple(row for row in dict.fromkeys(everywhere.resolve_items(came)) if not available[row])
-    old = tuple(row for row in dict.fromkeys(everywhere.resolve_items(went)) if available[row])
-    if not new and not old:
+    came_rows, went_rows = (dict.fromkeys(unrestricted.resolve_items(items)) for items in (came, went))
+    new_rows = tuple(row_index for row_index in came_rows if not available[row_index])
+    removed_rows = tuple(row_index for row_index in went_rows if available[row_index])
+    if not new_rows and not removed_rows:
         return None
-    if available.sum() + len(new) - len(old) < 1:
+    if available.sum() + len(new_rows) - len(removed_rows) < 1:
         raise ParamError("went must leave at least one document available")
-    drift = {}
-    if warm and new:
-        existing = np.flatnonzero(available)
-        drift = {row: d for row in new if (d := drift_near(session, row, existing)) is not None}
-    return CorpusChange(new, old, drift)
+    drift_by_row = {}
+    if warm and new_rows:
+        existing_rows = np.flatnonzero(available)
+        for row_index in new_rows:
+            mean_drift = compute_warm_drift(session, row_index, existing_rows)
+            if mean_drift is not None:
+                drift_by_row[row_index] = mean_drift
+    return CorpusChange(new_rows, removed_rows, drift_by_row)
 
 
-def drift_near(session: Session, row: int, existing: np.ndarray) -> np.ndarray | None:
-    """(d,) mean drift of a newcomer's nearest documents; None where it is 0, or the newcomer has moved."""
-    start = session.start
-    if not len(existing) or not np.array_equal(session.row(row), start.row(row)):
+def compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
+    """Return the (d,) mean drift of a new document's nearest documents; None if it is 0 or the document has moved."""
+    start_vectors = session.start
+    if not len(existing_rows) or not np.array_equal(session.row(row_index), start_vectors.row(row_index)):
         return None
-    near = start.vectors[existing].astype(np.float64) @ start.row(row)
-    nearest = existing[np.argsort(-near, kind="stable")[:NEIGHBOURS]]
-    mean = np.mean([session.row(near_row) - start.row(near_row) for near_row in nearest.tolist()], axis=0)
-    mean.flags.writeable = False
-    return mean if mean.any() else None
+    # Nearest in the first vectors Θ₁: the new document has not moved, so only there are the two comparable.
+    similarities = start_vectors.vectors[existing_rows].astype(np.float64) @ start_vectors.row(row_index)
+    nearest_rows = existing_rows[np.argsort(-similarities, kind="stable")[:DRIFT_NEIGHBOURS]].tolist()
+    mean_drift = np.mean([session.row(near_row) - start_vectors.row(near_row) for near_row in nearest_rows], axis=0)
+    mean_drift.flags.writeable = False
+    return mean_drift if mean_drift.any() else None

@@ -1,12 +1,12 @@
-"""Θ_t as the fold of a log over Θ₁, in float64 and in order (Algorithm 1, lines 5 and 6; appendix B.2).
+"""Document vectors Θ_t: a log folded over Θ₁, in float64 and in order (ORAG, Algorithm 1, lines 5–6; appendix B.2).
 
-Two forms. `SparseState`: every event moves its own few documents, and the others are never looked at. `MatrixState`: a
-matrix, for steps that move all documents, gather several rounds or remember earlier steps (AdamW: Loshchilov & Hutter
-2019, with the paper's defaults).
+There are two forms. In `SparseState` every event moves only its own few documents, and the others are never read.
+`MatrixState` holds a matrix, for steps that move all documents, batch several rounds or depend on earlier steps (AdamW:
+Loshchilov & Hutter 2019, with its default parameters).
 
-Every step ends within trust region and ball. The trust region comes first: a step back onto the ball cannot leave it,
-as the region's centre lies in the ball. The ball's radius is 1, or the length of the document's first vector where that
-is longer: so a document that has not moved is always inside, and a step of 0 changes nothing.
+Every step is projected onto the trust region and then onto the ball. In this order the second projection cannot leave
+the region, because the region's centre lies in the ball. The ball's radius is 1, or the length of the document's first
+vector if that is longer: so a document that has not moved is always inside, and a step of 0 changes nothing.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from math import sqrt
 import numpy as np
 
 from engine.feedback.presets import Preset
-from engine.feedback.records import FEW, CorpusChange, Event, Journal, Move
+from engine.feedback.records import MAX_SMALL_ARRAY_SIZE, CorpusChange, Event, Journal, MovingRecord
 from engine.space import Space
 
-DECAY, BETAS, TINY = 0.01, (0.9, 0.999), 1e-8
-"""AdamW's defaults in PyTorch."""
-BLOCK = 1 << 15
-"""Numbers that are worked on at a time (256 KiB)."""
-STRIDE = 64
-"""Every so many records a matrix state is cached in the session, to fold on from."""
-MOST_KEPT, KEPT_BYTES = 16, 1 << 28
-"""Cached states a session: at most 16, at most 256 MiB."""
+#: Defaults of torch.optim.AdamW.
+ADAMW_WEIGHT_DECAY, ADAMW_BETAS, ADAMW_EPSILON = 0.01, (0.9, 0.999), 1e-8
+#: Numbers of a matrix updated at a time: 256 KiB of float64 stay in the processor's cache.
+STATE_BLOCK_NUMBERS = 1 << 15
+#: Records between two cached matrix states of a session.
+CACHED_STATE_STRIDE = 64
+#: Limits on the matrix states that a session caches.
+MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES = 16, 1 << 28
 
-Moved = dict[int, np.ndarray]
-"""Row → (d,) float64, of documents that are not where they began."""
+#: Map from row to (d,) float64 vector, for the documents that have moved.
+MovedVectors = dict[int, np.ndarray]
 
 
 class StartVectors:
-    """Θ₁: the vectors of a space, (n, d), in their own precision; shared by all its sessions."""
+    """First vectors Θ₁ of a space, (n, d) in their own precision; shared by all its sessions."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.vectors: np.ndarray = space.matrix.on_cpu.detach().numpy().view()
         self.vectors.flags.writeable = False
-        self._scoring = threading.RLock()
-        self._reflected: Moved = {}
+        self._matrix_lock = threading.RLock()
+        self._overlaid: MovedVectors = {}
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -54,31 +54,29 @@ class StartVectors:
     def dimension(self) -> int:
         return int(self.vectors.shape[1])
 
-    def row(self, row: int) -> np.ndarray:
-        """(d,) float64 first vector of a document."""
-        vector: np.ndarray = self.vectors[row].astype(np.float64)
+    def row(self, row_index: int) -> np.ndarray:
+        """Return the first vector of a document, (d,) float64."""
+        vector: np.ndarray = self.vectors[row_index].astype(np.float64)
         return vector
 
     @cached_property
     def exact(self) -> np.ndarray:
-        """(n, d) float64, read-only."""
-        rows = self.vectors.astype(np.float64)
-        rows.flags.writeable = False
-        return rows
+        """First vectors as (n, d) float64, read-only."""
+        exact_vectors = self.vectors.astype(np.float64)
+        exact_vectors.flags.writeable = False
+        return exact_vectors
 
     @contextmanager
-    def reflecting(self, moved: Moved) -> Iterator[np.ndarray]:
-        """(n, d) float64 with the moved rows in place of the first vectors; only while the context lasts.
-
-        One matrix serves all sessions: between two of them only the rows in which they differ are written.
-        """
-        with self._scoring:
-            for row in self._reflected.keys() - moved.keys():
-                self._matrix[row] = self.vectors[row]
-            for row, vector in moved.items():
-                if self._reflected.get(row) is not vector:
-                    self._matrix[row] = vector
-            self._reflected = moved
+    def overlay_moved(self, moved_vectors: MovedVectors) -> Iterator[np.ndarray]:
+        """Yield (n, d) float64 vectors with the moved rows replaced; valid only inside the context."""
+        # One matrix serves all sessions; from one to the next only the rows in which they differ are written.
+        with self._matrix_lock:
+            for row_index in self._overlaid.keys() - moved_vectors.keys():
+                self._matrix[row_index] = self.vectors[row_index]
+            for row_index, vector in moved_vectors.items():
+                if self._overlaid.get(row_index) is not vector:
+                    self._matrix[row_index] = vector
+            self._overlaid = moved_vectors
             yield self._matrix
 
     @cached_property
@@ -88,300 +86,338 @@ class StartVectors:
 
 @dataclass(frozen=True, eq=False)
 class SparseState:
-    """The documents that moved; the map is never changed once it is here."""
+    """State that stores only the moved documents; its map is never changed once it is built."""
 
-    changed: Moved = field(default_factory=dict)
-    touched: int = 0  # number of rows computed to get here
+    moved_vectors: MovedVectors = field(default_factory=dict)
+    n_computed: int = 0  # number of row updates computed so far
 
-    def fed(self, start: StartVectors, preset: Preset, record: Move) -> SparseState:
-        """The state after one record more."""
-        changed = self.changed
-        rows: Sequence[int] = tuple(record.drift) if isinstance(record, CorpusChange) else record.items
-        for row in rows:
-            first, now = start.row(row), changed.get(row)
-            now = first if now is None else now
-            new = _after(now, first, row, preset, record)
-            if new is not now:
+    def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> SparseState:
+        """Return the state after one more record."""
+        moved_vectors = self.moved_vectors
+        row_indices: Sequence[int] = tuple(record.drift) if isinstance(record, CorpusChange) else record.items
+        for row_index in row_indices:
+            first_vector, old_vector = start.row(row_index), moved_vectors.get(row_index)
+            old_vector = first_vector if old_vector is None else old_vector
+            new_vector = _apply_record(old_vector, first_vector, row_index, preset, record)
+            if new_vector is not old_vector:
                 # A copy takes 5 µs at 500 rows and 0.3 ms at 20,000.
-                changed = dict(changed) if changed is self.changed else changed
-                changed[row] = new
-        return SparseState(changed, self.touched + len(rows))
+                moved_vectors = dict(moved_vectors) if moved_vectors is self.moved_vectors else moved_vectors
+                moved_vectors[row_index] = new_vector
+        return SparseState(moved_vectors, self.n_computed + len(row_indices))
 
-    def refolded(
-        self, start: StartVectors, preset: Preset, journal: Journal, length: int, rows: Iterable[int]
+    def refold_rows(
+        self, start: StartVectors, preset: Preset, journal: Journal, length: int, row_indices: Iterable[int]
     ) -> SparseState:
-        """The state with some rows folded again from the journal's first records."""
-        changed, touched = dict(self.changed), self.touched
-        for row in rows:
-            first = now = start.row(row)
-            for record in journal.touching(row, length):
-                now = _after(now, first, row, preset, record)
-                touched += 1
-            if now is first:
-                changed.pop(row, None)
+        """Return the state with some rows recomputed from the first `length` records of the journal."""
+        moved_vectors, n_computed = dict(self.moved_vectors), self.n_computed
+        for row_index in row_indices:
+            first_vector = current_vector = start.row(row_index)
+            for record in journal.iter_row_moves(row_index, length):
+                current_vector = _apply_record(current_vector, first_vector, row_index, preset, record)
+                n_computed += 1
+            if current_vector is first_vector:
+                moved_vectors.pop(row_index, None)
             else:
-                changed[row] = now
-        return SparseState(changed, touched)
+                moved_vectors[row_index] = current_vector
+        return SparseState(moved_vectors, n_computed)
 
     @contextmanager
     def matrix(self, start: StartVectors) -> Iterator[np.ndarray]:
-        """(n, d) float64 Θ_t, not to be written to nor kept."""
-        with start.reflecting(self.changed) as matrix:
+        """Yield Θ_t, (n, d) float64; read it only, and only inside the context."""
+        with start.overlay_moved(self.moved_vectors) as matrix:
             yield matrix
 
-    def row(self, start: StartVectors, row: int) -> np.ndarray:
-        """(d,) float64 of one document."""
-        now = self.changed.get(row)
-        return start.row(row) if now is None else now
+    def row(self, start: StartVectors, row_index: int) -> np.ndarray:
+        """Return the vector of one document, (d,) float64."""
+        moved_vector = self.moved_vectors.get(row_index)
+        return start.row(row_index) if moved_vector is None else moved_vector
 
-    def moved(self) -> list[int]:
-        """The rows that may differ from Θ₁, rising."""
-        return sorted(self.changed)
+    def moved_rows(self) -> list[int]:
+        """Return the rows that may differ from Θ₁, in rising order."""
+        return sorted(self.moved_vectors)
 
 
-def _after(now: np.ndarray, first: np.ndarray, row: int, preset: Preset, record: Move) -> np.ndarray:
-    """A document after a record that moves it."""
+def _apply_record(
+    vector: np.ndarray, first_vector: np.ndarray, row_index: int, preset: Preset, record: MovingRecord
+) -> np.ndarray:
+    """Return the vector of a document after a record that moves it."""
     if isinstance(record, CorpusChange):
-        return moved(now, first, record.drift[row], 1.0, preset.trust, preset.ball)
+        return move_vector(vector, first_vector, record.drift[row_index], 1.0, preset.trust, preset.ball)
     items = record.items
-    coefficient = record.coefficients[0 if items[0] == row else items.index(row)]
-    k = factor(coefficient, preset.step(record.round), preset.cap)
-    return moved(now, first, record.query.exact, k, preset.trust, preset.ball)
+    coefficient = record.coefficients[0 if items[0] == row_index else items.index(row_index)]
+    step_factor = compute_factor(coefficient, preset.step(record.round), preset.cap)
+    return move_vector(vector, first_vector, record.query.exact, step_factor, preset.trust, preset.ball)
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixState:
-    """Θ_t as a matrix, with what its next steps need.
+    """State that stores all vectors Θ_t, with the optimizer's state for the next step.
 
-    now: (n, d) float64.
-    first, second: AdamW's moments, (n, d), None before the first step.
-    steps: number of steps made.
-    gathered: the feedback of an unfinished batch.
-    away: (n,) bool, the documents that are not available.
+    current: (n, d) float64 vectors.
+    first_moment, second_moment: (n, d) moments of AdamW, None before the first step.
+    n_steps: number of optimizer steps so far.
+    pending_events: feedback of an incomplete batch.
+    is_unavailable: (n,) bool, True for documents that are not available; None if all are.
     """
 
-    now: np.ndarray
-    first: np.ndarray | None = None
-    second: np.ndarray | None = None
-    steps: int = 0
-    gathered: tuple[Event, ...] = ()
-    away: np.ndarray | None = None
+    current: np.ndarray
+    first_moment: np.ndarray | None = None
+    second_moment: np.ndarray | None = None
+    n_steps: int = 0
+    pending_events: tuple[Event, ...] = ()
+    is_unavailable: np.ndarray | None = None
 
     @staticmethod
-    def of(start: StartVectors) -> MatrixState:
+    def from_start(start: StartVectors) -> MatrixState:
+        """Return the state before any record."""
         return MatrixState(start.exact)
 
-    def folded(self, start: StartVectors, preset: Preset, records: Iterable[Move]) -> MatrixState:
-        """The state after more records."""
-        fold = _MatrixFold(self, start, preset)
+    def fold_records(self, start: StartVectors, preset: Preset, records: Iterable[MovingRecord]) -> MatrixState:
+        """Return the state after more records."""
+        matrix_fold = _MatrixFold(self, start, preset)
         for record in records:
-            fold.take(record)
-        return fold.frozen()
+            matrix_fold.add_record(record)
+        return matrix_fold.freeze()
 
-    def fed(self, start: StartVectors, preset: Preset, record: Move) -> MatrixState:
-        """The state after one record more."""
-        return self.folded(start, preset, (record,))
+    def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> MatrixState:
+        """Return the state after one more record."""
+        return self.fold_records(start, preset, (record,))
 
-    def refolded(
-        self, start: StartVectors, preset: Preset, journal: Journal, position: int, first: int, end: int, kept: Kept
-    ) -> tuple[MatrixState, Kept]:
-        """The state after the journal's first `end` records, and the cached states.
+    def refold_records(
+        self,
+        start: StartVectors,
+        preset: Preset,
+        journal: Journal,
+        position: int,
+        first_change: int,
+        end: int,
+        cached_states: CachedStates,
+    ) -> tuple[MatrixState, CachedStates]:
+        """Return the state after the first `end` records, and the cached states.
 
-        position: the number of records that this state has folded; first: the record from which on the past has
-        changed; kept: earlier states. Folds on from the last of them that is valid.
+        position: number of records folded into this state; first_change: the first record whose effect has changed;
+        cached_states: earlier states.
         """
-        valid = [known for known in kept if known[0] <= first]
-        begin = (position, self) if position <= first else (0, MatrixState.of(start))
-        position, state = max([begin, *valid], key=lambda known: known[0])
+        # Fold on from the latest state that lies before the change; everything after it is recomputed.
+        valid_states = [cached_state for cached_state in cached_states if cached_state[0] <= first_change]
+        begin_state = (position, self) if position <= first_change else (0, MatrixState.from_start(start))
+        position, state = max([begin_state, *valid_states], key=lambda cached_state: cached_state[0])
         while position < end:
-            stop = min(end, position - position % STRIDE + STRIDE)
-            state = state.folded(start, preset, journal.moving(stop, position, end))
+            stop = min(end, position - position % CACHED_STATE_STRIDE + CACHED_STATE_STRIDE)
+            state = state.fold_records(start, preset, journal.iter_moves(stop, position, end))
             position = stop
-            if stop % STRIDE == 0 and (not valid or valid[-1][0] < stop):
-                valid.append((stop, state))
-        most = min(MOST_KEPT, KEPT_BYTES // (3 * state.now.nbytes))
-        return state, tuple(valid if len(valid) <= most else valid[1::2] if most > 1 else ())
+            if stop % CACHED_STATE_STRIDE == 0 and (not valid_states or valid_states[-1][0] < stop):
+                valid_states.append((stop, state))
+        max_states = min(MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES // (3 * state.current.nbytes))
+        if len(valid_states) > max_states:
+            # Dropping every other state halves the memory and keeps the rest evenly spread over the log.
+            valid_states = valid_states[1::2] if max_states > 1 else []
+        return state, tuple(valid_states)
 
     @contextmanager
     def matrix(self, start: StartVectors) -> Iterator[np.ndarray]:
-        """(n, d) float64 Θ_t, not to be written to."""
-        yield self.now
+        """Yield Θ_t, (n, d) float64; read it only."""
+        yield self.current
 
-    def row(self, start: StartVectors, row: int) -> np.ndarray:
-        """(d,) float64 of one document."""
-        vector: np.ndarray = self.now[row]
+    def row(self, start: StartVectors, row_index: int) -> np.ndarray:
+        """Return the vector of one document, (d,) float64."""
+        vector: np.ndarray = self.current[row_index]
         return vector
 
-    def moved(self) -> range:
-        """Any row may differ from Θ₁."""
-        return range(len(self.now))
+    def moved_rows(self) -> range:
+        """Return all rows, as each may differ from Θ₁."""
+        return range(len(self.current))
 
 
-Kept = tuple[tuple[int, MatrixState], ...]
-"""Earlier states by the number of records folded."""
+#: Earlier states, each after the number of records folded into it.
+CachedStates = tuple[tuple[int, MatrixState], ...]
 
 
 class _MatrixFold:
-    """A MatrixState under way; read-only arrays are copied before they are written to."""
+    """Mutable builder of a MatrixState; copies read-only arrays before it writes to them."""
 
     def __init__(self, state: MatrixState, start: StartVectors, preset: Preset) -> None:
-        self.now, self.first, self.second, self.away = state.now, state.first, state.second, state.away
-        self.steps, self.gathered = state.steps, list(state.gathered)
+        self.current, self.is_unavailable = state.current, state.is_unavailable
+        self.first_moment, self.second_moment = state.first_moment, state.second_moment
+        self.n_steps, self.pending_events = state.n_steps, list(state.pending_events)
         self.start, self.preset = start, preset
 
-    def take(self, record: Move) -> None:
+    def add_record(self, record: MovingRecord) -> None:
+        """Apply a record, or add it to the pending batch."""
         if isinstance(record, CorpusChange):
-            self.away = np.zeros(len(self.now), dtype=bool) if self.away is None else self.away.copy()
-            self.away[list(record.came)], self.away[list(record.went)] = False, True
-            for row, drift in record.drift.items():
-                self._move(row, drift, 1.0)
+            old = self.is_unavailable
+            self.is_unavailable = np.zeros(len(self.current), dtype=bool) if old is None else old.copy()
+            self.is_unavailable[list(record.came)], self.is_unavailable[list(record.went)] = False, True
+            for row_index, drift in record.drift.items():
+                self._move_row(row_index, drift, 1.0)
+        # A plain step of a single round needs no pending batch.
         elif self.preset.optimizer == "sgd" and self.preset.batch == 1:
-            self._sgd(record)
+            self._step_sgd(record)
         else:
-            self._gather(record)
+            self._add_to_batch(record)
 
     def _make_writeable(self) -> None:
-        if not self.now.flags.writeable:
-            self.now = self.now.copy()
-            self.first, self.second = (m if m is None else m.copy() for m in (self.first, self.second))
+        if not self.current.flags.writeable:
+            self.current = self.current.copy()
+            if self.first_moment is not None and self.second_moment is not None:
+                self.first_moment, self.second_moment = self.first_moment.copy(), self.second_moment.copy()
 
-    def _move(self, row: int, query: np.ndarray, k: float) -> None:
+    def _move_row(self, row_index: int, direction: np.ndarray, factor: float) -> None:
         self._make_writeable()
         preset = self.preset
-        self.now[row] = moved(self.now[row], self.start.exact[row], query, k, preset.trust, preset.ball)
+        self.current[row_index] = move_vector(
+            self.current[row_index], self.start.exact[row_index], direction, factor, preset.trust, preset.ball
+        )
 
-    def _sgd(self, event: Event) -> None:
-        preset, query = self.preset, event.query.exact
-        k = _factors(event, preset.step(event.round), preset.cap)
-        if len(event.items) <= FEW:
-            for row, step in zip(event.items, k.tolist(), strict=True):
-                self._move(row, query, step)
+    def _step_sgd(self, event: Event) -> None:
+        """Apply θ_{t+1,i} = θ_{t,i} − η g_{t,i} for one event (Algorithm 1, line 6)."""
+        preset, query_vector = self.preset, event.query.exact
+        factors = _compute_factors(event, preset.step(event.round), preset.cap)
+        if len(event.items) <= MAX_SMALL_ARRAY_SIZE:
+            for row_index, row_factor in zip(event.items, factors.tolist(), strict=True):
+                self._move_row(row_index, query_vector, row_factor)
             return
         self._make_writeable()
-        items = np.asarray(event.items)
-        if len(items) < len(self.now):
-            rows = items[k != 0]
-            self._set(rows, self.now[rows] + np.outer(k[k != 0], query))
+        item_rows = np.asarray(event.items)
+        if len(item_rows) < len(self.current):
+            moving_rows = item_rows[factors != 0]
+            self._set_rows(moving_rows, self.current[moving_rows] + np.outer(factors[factors != 0], query_vector))
             return
-        k = k[np.argsort(items)]
-        still = np.flatnonzero(k == 0)
-        before = self.now[still]
-        for block in self._blocks():
-            vectors = self.now[block]
-            vectors += np.outer(k[block], query)
-            bound(vectors, self.start.exact[block], preset.trust, preset.ball)
-        self.now[still] = before
+        # All documents move: the factors are brought into row order, and the update runs block by block in place.
+        # Rows with factor 0 are restored, because a projection could move them in their last bit.
+        factors = factors[np.argsort(item_rows)]
+        still_rows = np.flatnonzero(factors == 0)
+        still_vectors = self.current[still_rows]
+        for block_rows in self._iter_blocks():
+            block_vectors = self.current[block_rows]
+            block_vectors += np.outer(factors[block_rows], query_vector)
+            bound_vectors(block_vectors, self.start.exact[block_rows], preset.trust, preset.ball)
+        self.current[still_rows] = still_vectors
 
-    def _set(self, rows: np.ndarray, vectors: np.ndarray) -> None:
-        bound(vectors, self.start.exact[rows], self.preset.trust, self.preset.ball)
-        self.now[rows] = vectors
+    def _set_rows(self, row_indices: np.ndarray, vectors: np.ndarray) -> None:
+        bound_vectors(vectors, self.start.exact[row_indices], self.preset.trust, self.preset.ball)
+        self.current[row_indices] = vectors
 
-    def _blocks(self) -> Iterator[slice]:
-        """Rows that fit a cache together."""
-        size = max(1, BLOCK // self.now.shape[1])
-        return (slice(begin, begin + size) for begin in range(0, len(self.now), size))
+    def _iter_blocks(self) -> Iterator[slice]:
+        """Yield slices of rows that fit the processor's cache together."""
+        block_size = max(1, STATE_BLOCK_NUMBERS // self.current.shape[1])
+        for block_start in range(0, len(self.current), block_size):
+            yield slice(block_start, block_start + block_size)
 
-    def _gather(self, event: Event) -> None:
-        if self.gathered and self._batch_of(event) != self._batch_of(self.gathered[0]):
-            self._step()
-        self.gathered.append(event)
+    def _add_to_batch(self, event: Event) -> None:
+        # A batch ends with its last round, or when an event of another batch arrives.
+        if self.pending_events and self._batch_index(event) != self._batch_index(self.pending_events[0]):
+            self._step_batch()
+        self.pending_events.append(event)
         if event.round % self.preset.batch == 0:
-            self._step()
+            self._step_batch()
 
-    def _batch_of(self, event: Event) -> int:
+    def _batch_index(self, event: Event) -> int:
         return (event.round - 1) // self.preset.batch
 
-    def _step(self) -> None:
-        preset, rate = self.preset, self.preset.step(self._batch_of(self.gathered[0]) + 1)
-        gathered, self.gathered = self.gathered, []
-        factors = np.zeros((len(self.now), len(gathered)))
-        for column, event in enumerate(gathered):
-            # The cap is one event's: it binds before the batch is summed.
-            k = _factors(event, rate, preset.cap) if preset.optimizer == "sgd" else np.asarray(event.coefficients)
-            factors[np.asarray(event.items), column] = k / preset.batch
-        queries = np.stack([event.query.exact for event in gathered])
-        self.steps += 1
+    def _step_batch(self) -> None:
+        """Apply one optimizer step for the pending events, and clear them."""
+        preset, step_rate = self.preset, self.preset.step(self._batch_index(self.pending_events[0]) + 1)
+        batch_events, self.pending_events = self.pending_events, []
+        factors = np.zeros((len(self.current), len(batch_events)))
+        for column, event in enumerate(batch_events):
+            # The cap limits a single event, so it is applied before the batch is summed.
+            if preset.optimizer == "sgd":
+                event_factors = _compute_factors(event, step_rate, preset.cap)
+            else:
+                event_factors = np.asarray(event.coefficients)
+            factors[np.asarray(event.items), column] = event_factors / preset.batch
+        query_vectors = np.stack([event.query.exact for event in batch_events])
+        self.n_steps += 1
         self._make_writeable()
         if preset.optimizer == "sgd":
-            rows = np.flatnonzero(factors.any(axis=1))
-            if self.away is not None:
-                rows = rows[~self.away[rows]]
-            self._set(rows, self.now[rows] + factors[rows] @ queries)
-        elif rate > 0:
-            self._adamw(rate, factors, queries)
+            moving_rows = np.flatnonzero(factors.any(axis=1))
+            if self.is_unavailable is not None:
+                moving_rows = moving_rows[~self.is_unavailable[moving_rows]]
+            self._set_rows(moving_rows, self.current[moving_rows] + factors[moving_rows] @ query_vectors)
+        elif step_rate > 0:
+            self._step_adamw(step_rate, factors, query_vectors)
 
-    def _adamw(self, rate: float, factors: np.ndarray, queries: np.ndarray) -> None:
-        """A step along the gradient factors · queries."""
-        if self.first is None or self.second is None:
-            self.first, self.second = np.zeros_like(self.now), np.zeros_like(self.now)
-        (a, b), preset = BETAS, self.preset
-        for block in self._blocks():
-            gradient = factors[block] @ queries
-            first, second = self.first[block], self.second[block]
-            first += (1 - a) * (gradient - first)
-            second += (1 - b) * (gradient * gradient - second)
-            new = self.now[block] * (1 - rate * DECAY)
-            new -= rate / (1 - a**self.steps) * first / (np.sqrt(second / (1 - b**self.steps)) + TINY)
-            bound(new, self.start.exact[block], preset.trust, preset.ball)
-            if self.away is not None:
-                away = self.away[block]
-                new[away] = self.now[block][away]
-            self.now[block] = new
+    def _step_adamw(self, step_rate: float, factors: np.ndarray, query_vectors: np.ndarray) -> None:
+        """Apply an AdamW step for the gradient `factors @ query_vectors` (Loshchilov & Hutter 2019)."""
+        if self.first_moment is None or self.second_moment is None:
+            self.first_moment, self.second_moment = np.zeros_like(self.current), np.zeros_like(self.current)
+        (beta_1, beta_2), preset = ADAMW_BETAS, self.preset
+        for block_rows in self._iter_blocks():
+            gradient = factors[block_rows] @ query_vectors
+            first_moment, second_moment = self.first_moment[block_rows], self.second_moment[block_rows]
+            first_moment += (1 - beta_1) * (gradient - first_moment)
+            second_moment += (1 - beta_2) * (gradient * gradient - second_moment)
+            new_vectors = self.current[block_rows] * (1 - step_rate * ADAMW_WEIGHT_DECAY)
+            # The factors 1 − β^t correct the bias of moments that started at 0.
+            root = np.sqrt(second_moment / (1 - beta_2**self.n_steps)) + ADAMW_EPSILON
+            new_vectors -= step_rate / (1 - beta_1**self.n_steps) * first_moment / root
+            bound_vectors(new_vectors, self.start.exact[block_rows], preset.trust, preset.ball)
+            if self.is_unavailable is not None:
+                is_unavailable = self.is_unavailable[block_rows]
+                new_vectors[is_unavailable] = self.current[block_rows][is_unavailable]
+            self.current[block_rows] = new_vectors
 
-    def frozen(self) -> MatrixState:
-        for array in (self.now, self.first, self.second, self.away):
+    def freeze(self) -> MatrixState:
+        """Return the state, whose arrays are read-only from now on."""
+        for array in (self.current, self.first_moment, self.second_moment, self.is_unavailable):
             if array is not None:
                 array.flags.writeable = False
-        return MatrixState(self.now, self.first, self.second, self.steps, tuple(self.gathered), self.away)
+        pending_events, moments = tuple(self.pending_events), (self.first_moment, self.second_moment)
+        return MatrixState(self.current, *moments, self.n_steps, pending_events, self.is_unavailable)
 
 
-def _factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
-    k: np.ndarray = -rate * np.asarray(event.coefficients, dtype=np.float64)
-    return k if cap is None else np.clip(k, -cap, cap)
+def _compute_factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
+    """Return `compute_factor` of each item of an event, float64."""
+    factors: np.ndarray = -rate * np.asarray(event.coefficients, dtype=np.float64)
+    return factors if cap is None else np.clip(factors, -cap, cap)
 
 
-def factor(coefficient: float, rate: float, cap: float | None) -> float:
-    """How much of the query is added to a document: −rate · coefficient, within ± cap."""
-    k = -rate * coefficient
-    return k if cap is None else max(-cap, min(cap, k))
+def compute_factor(coefficient: float, rate: float, cap: float | None) -> float:
+    """Return the multiple of the query that is added to a document: −rate · coefficient, clipped to ± cap."""
+    factor = -rate * coefficient
+    return factor if cap is None else max(-cap, min(cap, factor))
 
 
-def moved(
-    row: np.ndarray, origin: np.ndarray, query: np.ndarray, k: float, trust: float | None, ball: bool
+def move_vector(
+    vector: np.ndarray, origin: np.ndarray, direction: np.ndarray, factor: float, trust: float | None, ball: bool
 ) -> np.ndarray:
-    """(d,) a document after a step of k · query; origin: its first vector. Nothing given is written to."""
-    if k == 0.0:
-        return row
-    new = k * query
-    new += row
+    """Return a (d,) document moved by factor · direction, within the bounds around `origin`, its first vector."""
+    # A step of 0 returns the same array, by which callers see that the document has not moved.
+    if factor == 0.0:
+        return vector
+    new_vector = factor * direction
+    new_vector += vector
     if trust is not None:
-        gone = new - origin
-        far = sqrt(gone.dot(gone))
-        if far > trust:
-            gone *= trust / far
-            new = origin + gone
+        displacement = new_vector - origin
+        distance = sqrt(displacement.dot(displacement))
+        if distance > trust:
+            displacement *= trust / distance
+            new_vector = origin + displacement
     if ball:
-        length = sqrt(new.dot(new))
-        if length > 1.0:
+        new_length = sqrt(new_vector.dot(new_vector))
+        if new_length > 1.0:
             radius = max(1.0, sqrt(origin.dot(origin)))
-            if length > radius:
-                new *= radius / length
-    return new
+            if new_length > radius:
+                new_vector *= radius / new_length
+    return new_vector
 
 
-def bound(rows: np.ndarray, origin: np.ndarray, trust: float | None, ball: bool) -> None:
-    """Bring (m, d) documents back within their bounds, in place; origin: (m, d)."""
+def bound_vectors(vectors: np.ndarray, origin: np.ndarray, trust: float | None, ball: bool) -> None:
+    """Project (m, d) documents into their bounds, in place; origin: (m, d) first vectors."""
     if trust is not None:
-        gone = rows - origin
-        far = _lengths(gone)
-        beyond = np.flatnonzero(far > trust)
-        rows[beyond] = origin[beyond] + gone[beyond] * (trust / far[beyond])[:, None]
+        displacements = vectors - origin
+        distances = _compute_norms(displacements)
+        beyond_rows = np.flatnonzero(distances > trust)
+        shortening = (trust / distances[beyond_rows])[:, None]
+        vectors[beyond_rows] = origin[beyond_rows] + displacements[beyond_rows] * shortening
     if ball:
-        length, radius = _lengths(rows), np.maximum(1.0, _lengths(origin))
-        beyond = np.flatnonzero(length > radius)
-        rows[beyond] *= (radius[beyond] / length[beyond])[:, None]
+        lengths, max_lengths = _compute_norms(vectors), np.maximum(1.0, _compute_norms(origin))
+        beyond_rows = np.flatnonzero(lengths > max_lengths)
+        vectors[beyond_rows] *= (max_lengths[beyond_rows] / lengths[beyond_rows])[:, None]
 
 
-def _lengths(rows: np.ndarray) -> np.ndarray:
-    lengths: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+def _compute_norms(vectors: np.ndarray) -> np.ndarray:
+    """Return the Euclidean norm of each row."""
+    lengths: np.ndarray = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     return lengths

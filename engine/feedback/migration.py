@@ -2,23 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from engine.errors import DataError
-from engine.feedback.dynamic_corpus import drift_near
+from engine.feedback.dynamic_corpus import compute_warm_drift
 from engine.feedback.embedding_state import StartVectors
 from engine.feedback.presets import Preset
 from engine.feedback.records import CorpusChange, Record
-from engine.feedback.serialization import NONSENSE, body_of, list_of_texts, record_of, refuse_odd_beginning, unpacked
-from engine.feedback.session import Session, begun, recorded
+from engine.feedback.serialization import (
+    PARSE_ERRORS,
+    decode_array,
+    parse_record,
+    parse_text_list,
+    record_to_json,
+    validate_header,
+)
+from engine.feedback.session import Session, append_records, empty_session
 from engine.space import Space
 from engine.values import EncoderRef, Notice, digest_of
 
 
-def body_of_beginning(session: Session) -> dict[str, Any]:
-    """The header of a session's log, as plain JSON values."""
+def header_to_json(session: Session) -> dict[str, Any]:
+    """Return the header of a session's log as plain JSON values."""
     space = session.space
     encoder = space.embeddings.encoder
     return {
@@ -29,151 +37,197 @@ def body_of_beginning(session: Session) -> dict[str, Any]:
         "dimension": session.start.dimension,
         "preset": session.preset.as_json(),
         "temperature": session.temperature,
-        "documents": _text_digests(space),
+        "documents": _digest_texts(space),
     }
 
 
-def _text_digests(space: Space) -> dict[str, str]:
-    """Short digests of the documents' texts, by id, in order."""
+def _digest_texts(space: Space) -> dict[str, str]:
+    """Map each document id, in corpus order, to a short digest of its text."""
     corpus = space.corpus
-    return {doc: digest_of([text])[:16] for doc, text in zip(corpus.ids, corpus.passages, strict=True)}
+    # 64 bits detect an edited text, and keep the header of a large corpus small.
+    return {doc_id: digest_of([passage])[:16] for doc_id, passage in zip(corpus.ids, corpus.passages, strict=True)}
 
 
-def _changes(documents: Mapping[str, str], space: Space) -> dict[str, tuple[str, ...]]:
-    """How a space's corpus differs from documents known by their texts' digests: in what → ids."""
-    now = _text_digests(space)
+def _compare_documents(old_digests: Mapping[str, str], space: Space) -> dict[str, tuple[str, ...]]:
+    """Map each kind of difference between a log's documents and a space's corpus to the ids."""
+    new_digests = _digest_texts(space)
+    common_ids = [doc_id for doc_id in old_digests if doc_id in new_digests]
     return {
-        "with another text": tuple(doc for doc, text in documents.items() if now.get(doc, text) != text),
-        "gone": tuple(doc for doc in documents if doc not in now),
-        "new": tuple(doc for doc in now if doc not in documents),
+        "with another text": tuple(doc_id for doc_id in common_ids if new_digests[doc_id] != old_digests[doc_id]),
+        "gone": tuple(doc_id for doc_id in old_digests if doc_id not in new_digests),
+        "new": tuple(doc_id for doc_id in new_digests if doc_id not in old_digests),
     }
 
 
-def begin(body: Mapping[str, Any], space: Space, writer: str = "") -> Session:
-    """The session that a log begins with, over a space. Raises DataError for a header that none has."""
+def begin_session(header: Mapping[str, Any], space: Space, writer: str = "") -> Session:
+    """Return the empty session that a log's header describes. Raises DataError for an invalid header."""
     try:
-        refuse_odd_beginning(body)
-        preset = Preset(**body["preset"])
-        if body["encoder"] is not None:
-            EncoderRef(**body["encoder"])
-    except NONSENSE as error:
-        raise DataError(f"its header says nothing that can be used ({error})") from None
-    return begun(StartVectors(space), preset, float(body["temperature"]), writer)
+        validate_header(header)
+        preset = Preset(**header["preset"])
+        if header["encoder"] is not None:
+            EncoderRef(**header["encoder"])
+    except PARSE_ERRORS as error:
+        raise DataError(f"invalid log header: {error}") from None
+    return empty_session(StartVectors(space), preset, float(header["temperature"]), writer)
 
 
-def refuse_other_vectors(body: Mapping[str, Any], space: Space) -> None:
+def check_same_encoder(header: Mapping[str, Any], space: Space) -> None:
     """Raise a DataError unless the space holds vectors of the encoder that the log began with."""
-    was = EncoderRef(**body["encoder"]) if body["encoder"] else None
-    now = space.embeddings.encoder
-    if (was is None) != (now is None) or (was is not None and now is not None and was.digest != now.digest):
+    old_encoder = EncoderRef(**header["encoder"]) if header["encoder"] else None
+    new_encoder = space.embeddings.encoder
+    old_digest, new_digest = (encoder and encoder.digest for encoder in (old_encoder, new_encoder))
+    if old_digest != new_digest:
         raise DataError(
-            f"its feedback was given on {_named(was)}, and this corpus has {_named(now)}: it says nothing about them; "
-            "embed the corpus as then, or begin another log"
+            f"its feedback was given on {_describe_encoder(old_encoder)}, and this corpus has "
+            f"{_describe_encoder(new_encoder)}: it says nothing about them; embed the corpus as then, or begin another "
+            "log"
         )
-    if body["dimension"] != space.vectors.shape[1]:
+    if header["dimension"] != space.vectors.shape[1]:
         raise DataError(
-            f"its feedback was given on vectors of dimension {body['dimension']}, and these have "
+            f"its feedback was given on vectors of dimension {header['dimension']}, and these have "
             f"{space.vectors.shape[1]}; embed the corpus as then, or begin another log"
         )
 
 
-def refuse_other_corpus(body: Mapping[str, Any], space: Space) -> tuple[Notice, ...]:
-    """Raise a DataError unless the corpus is the log's; returns notices of small differences."""
-    refuse_other_vectors(body, space)
-    changes = _changes(body["documents"], space).items()
-    if changed := ", ".join(f"{len(ids)} {what} (first: {ids[0]!r})" for what, ids in changes if ids):
+def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, ...]:
+    """Raise a DataError unless the corpus is the log's; return notices of small differences."""
+    check_same_encoder(header, space)
+    ids_by_change = _compare_documents(header["documents"], space).items()
+    differences = [f"{len(doc_ids)} {name} (first: {doc_ids[0]!r})" for name, doc_ids in ids_by_change if doc_ids]
+    if differences:
         raise DataError(
-            f"it was begun on another state of this corpus: {changed}; feedback about those no longer counts. To keep "
-            "the rest, open it with carry=True"
+            f"it was begun on another state of this corpus: {', '.join(differences)}; feedback about those no longer "
+            "counts. To keep the rest, open it with carry=True"
         )
-    if tuple(body["documents"]) == space.corpus.ids and body["embeddings"] != space.embeddings.digest:
+    # The same encoder on other hardware can differ in the last digits of its vectors, which feedback survives.
+    if tuple(header["documents"]) == space.corpus.ids and header["embeddings"] != space.embeddings.digest:
         if space.embeddings.encoder is None:
             raise DataError("its feedback was given on other vectors of the same documents; begin another log")
         return (Notice("vectors that differ in their last digits from those the feedback was given on", len(space)),)
     return ()
 
 
-def everyone(body: Mapping[str, Any], space: Space) -> Sequence[int]:
-    """The rows of the documents that the log began with, in its order."""
-    ids = tuple(body["documents"])
-    return range(len(ids)) if ids == space.corpus.ids else tuple(space.corpus.position[doc] for doc in ids)
+def header_rows(header: Mapping[str, Any], space: Space) -> Sequence[int]:
+    """Return the rows of the documents that the log began with, in its order."""
+    doc_ids = tuple(header["documents"])
+    if doc_ids == space.corpus.ids:
+        return range(len(doc_ids))
+    return tuple(space.corpus.position[doc_id] for doc_id in doc_ids)
 
 
 def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
-    """The session over a changed corpus, embedded by the same encoder, and notices of what was lost.
+    """Transfer a session to a changed corpus that was embedded by the same encoder.
 
-    A document that keeps id and text keeps its feedback. Feedback about others no longer counts, and neither does their
-    part in feedback about several. New documents start where their nearest have drifted to, as `change` has it. Raises
-    DataError where the encoder is another.
+    A document that keeps id and text keeps its feedback. Feedback about other documents no longer counts, nor does
+    their part in feedback about several. New documents start with the mean drift of their nearest, as in `change`.
+
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    space : Space
+        The changed corpus.
+
+    Returns
+    -------
+    session : Session
+        A session over `space`.
+    notices : tuple of Notice
+        Changed, missing and new documents, and lost feedback.
+
+    Raises
+    ------
+    DataError
+        If the space was embedded by another encoder.
+
+    Examples
+    --------
+    >>> carried, notices = orag.carry(session, new_space)
     """
-    bodies = [body_of(record, session.space.corpus) for record in session.records]
-    return carried(body_of_beginning(session), bodies, space)
+    bodies = [record_to_json(record, session.space.corpus) for record in session.records]
+    return carry_records(header_to_json(session), bodies, space)
 
 
-def carried(
-    beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
+def carry_records(
+    header: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
 ) -> tuple[Session, tuple[Notice, ...]]:
-    """The same from a log's header and records."""
-    start = begin(beginning, space)
-    refuse_other_vectors(beginning, space)
-    other, gone, new = _changes(beginning["documents"], space).values()
-    without = {*other, *gone}
+    """Return a session of a log's header and records over a changed corpus, and notices, as in `carry`."""
+    empty = begin_session(header, space)
+    check_same_encoder(header, space)
+    changed_ids, missing_ids, new_ids = _compare_documents(header["documents"], space).values()
+    dropped_ids = {*changed_ids, *missing_ids}
     records: list[Record] = []
-    lost: list[str] = []
-    order = tuple(beginning["documents"])
-    known: set[str] = set()
-    for number, body in enumerate(bodies, 1):
+    lost_ids: list[str] = []
+    original_ids = tuple(header["documents"])
+    seen_ids: set[str] = set()
+    for record_number, body in enumerate(bodies, 1):
         try:
             if body["op"] == "feed":
-                if body["id"] in known:
+                if body["id"] in seen_ids:
                     raise DataError(f"feedback that is there already ({body['id']!r})")
-                known.add(body["id"])
-                if body["item"] in without:
-                    lost.append(body["id"])
+                seen_ids.add(body["id"])
+                # An event about a dropped document is lost whole; another one loses only its dropped rows.
+                if body["item"] in dropped_ids:
+                    lost_ids.append(body["id"])
                     continue
-            records.append(record_of(_thinned(body, order, without, lost), space.corpus, space.vectors.shape[1], ()))
-        except NONSENSE as error:
-            raise DataError(f"record {number}: {error}") from None
-    session = recorded(start, *records)
-    rows = session.resolve_items((*other, *new))
-    existing = np.setdiff1d(np.arange(len(session)), np.array(rows, dtype=np.int64))
+            remaining_body = _drop_documents(body, original_ids, dropped_ids, lost_ids)
+            records.append(parse_record(remaining_body, space.corpus, space.vectors.shape[1], ()))
+        except PARSE_ERRORS as error:
+            raise DataError(f"record {record_number}: {error}") from None
+    session = append_records(empty, *records)
+    # A document with another text is treated as a new one: it starts with the drift of its neighbours.
+    changed_rows = session.resolve_items((*changed_ids, *new_ids))
+    existing_rows = np.setdiff1d(np.arange(len(session)), np.array(changed_rows, dtype=np.int64))
     if session.available is not None:
-        existing = existing[session.available[existing]]
-    drift = {row: moved for row in rows if (moved := drift_near(session, row, existing)) is not None}
-    session = recorded(session, CorpusChange(rows, (), drift)) if drift else session
-    counted = (
-        ("documents with another text, about which feedback no longer counts", other),
-        ("documents that are gone, and feedback about them with them", gone),
-        ("documents that are new", new),
-        ("pieces of feedback that no longer count", lost),
+        existing_rows = existing_rows[session.available[existing_rows]]
+    drift_by_row = {}
+    for row_index in changed_rows:
+        row_drift = compute_warm_drift(session, row_index, existing_rows)
+        if row_drift is not None:
+            drift_by_row[row_index] = row_drift
+    if drift_by_row:
+        session = append_records(session, CorpusChange(changed_rows, (), drift_by_row))
+    notice_ids = (
+        ("documents with another text, about which feedback no longer counts", changed_ids),
+        ("documents that are gone, and feedback about them with them", missing_ids),
+        ("documents that are new", new_ids),
+        ("pieces of feedback that no longer count", lost_ids),
     )
-    return session, tuple(notice for what, ids in counted for notice in Notice.for_ids(what, ids))
+    notices: list[Notice] = []
+    for notice_text, counted_ids in notice_ids:
+        notices += Notice.for_ids(notice_text, counted_ids)
+    return session, tuple(notices)
 
 
-def _thinned(body: Mapping[str, Any], order: Sequence[str], gone: set[str], lost: Sequence[str]) -> dict[str, Any]:
-    """A line without what is gone."""
+def _drop_documents(
+    body: Mapping[str, Any], original_ids: Sequence[str], dropped_ids: set[str], lost_ids: Sequence[str]
+) -> dict[str, Any]:
+    """Return a record's body without the dropped documents and the lost events."""
 
-    def remaining(docs: Sequence[str]) -> list[str]:
-        return [doc for doc in list_of_texts(docs, "documents") if doc not in gone]
+    def remaining(doc_ids: Sequence[str]) -> list[str]:
+        return [doc_id for doc_id in parse_text_list(doc_ids, "documents") if doc_id not in dropped_ids]
 
     match body["op"]:
         case "feed":
-            items = order if body["items"] == "all" else list_of_texts(body["items"], "items")
+            item_ids = original_ids if body["items"] == "all" else parse_text_list(body["items"], "items")
             coefficients = body["coefficients"]
-            values = unpacked(coefficients).tolist() if isinstance(coefficients, str) else coefficients
-            left = [(doc, value) for doc, value in zip(items, values, strict=True) if doc not in gone]
-            items, values = [doc for doc, _ in left], [value for _, value in left]
-            return {**body, "items": items, "coefficients": values, "shown": remaining(body["shown"])}
+            values = decode_array(coefficients).tolist() if isinstance(coefficients, str) else coefficients
+            is_remaining = [doc_id not in dropped_ids for doc_id in item_ids]
+            pairs = list(compress(zip(item_ids, values, strict=True), is_remaining))
+            items, coefficients = [doc_id for doc_id, _ in pairs], [value for _, value in pairs]
+            return {**body, "items": items, "coefficients": coefficients, "shown": remaining(body["shown"])}
         case "undo":
-            ids, back = (
-                [event for event in list_of_texts(body[key], key) if event not in lost] for key in ("ids", "back")
-            )
-            return {**body, "ids": ids, "back": back}
+            remaining_ids = {}
+            for key in ("ids", "back"):
+                remaining_ids[key] = [
+                    event_id for event_id in parse_text_list(body[key], key) if event_id not in lost_ids
+                ]
+            return {**body, **remaining_ids}
         case "documents":
-            drift = {doc: vector for doc, vector in body["drift"].items() if doc not in gone}
+            drift = {doc_id: vector for doc_id, vector in body["drift"].items() if doc_id not in dropped_ids}
             return {**body, "came": remaining(body["came"]), "went": remaining(body["went"]), "drift": drift}
     return dict(body)
 
 
-def _named(encoder: EncoderRef | None) -> str:
+def _describe_encoder(encoder: EncoderRef | None) -> str:
     return "vectors without an encoder" if encoder is None else f"{encoder.name} (weights {encoder.digest[:8]})"

@@ -1,4 +1,4 @@
-"""Presets: the parameters by which a session learns, declared once, and their three named settings."""
+"""Presets: the parameters by which a session learns, and three named settings of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,17 +7,17 @@ from typing import Any
 from engine.errors import ParamError
 from engine.params import Choice, Declared, Flag, Real, Whole, check_values, declare, params_of, values_of
 
-OFF = "no bound"
-MODES = ("chosen", "full")
-LEAST_TEMPERATURE = 1e-6
+UNBOUNDED_LABEL = "no bound"
+UPDATE_MODES = ("chosen", "full")
+MIN_TEMPERATURE = 1e-6
 
 
 @dataclass(frozen=True)
 class Preset(Declared):
-    """The parameters of a session, each declared; equal when all of them are."""
+    """Parameters of a session; presets are equal if all parameters are."""
 
     mode: str = declare(
-        Choice("chosen", "mode", MODES, source="Algorithm 1 and appendix B.2"),
+        Choice("chosen", "mode", UPDATE_MODES, source="Algorithm 1 and appendix B.2"),
         "chosen: an outcome moves the chosen document only; full: it moves all of them.",
     )
     rate: float = declare(
@@ -29,58 +29,60 @@ class Preset(Declared):
         "constant: always η; sqrt: η/√t at round t.",
     )
     cap: float | None = declare(
-        Real(0.1, "cap", 0.0, comfortable=(0.0, 0.2), unset=OFF, requires=("optimizer", "sgd")),
+        Real(0.1, "cap", 0.0, comfortable=(0.0, 0.2), unset=UNBOUNDED_LABEL, requires=("optimizer", "sgd")),
         "No single step is larger: one wrong answer cannot throw a document far.",
     )
     trust: float | None = declare(
-        Real(0.5, "ρ", 0.0, comfortable=(0.0, 1.0), unset=OFF), "No document goes farther from where it began."
+        Real(0.5, "ρ", 0.0, comfortable=(0.0, 1.0), unset=UNBOUNDED_LABEL),
+        "No document goes farther from where it began.",
     )
     ball: bool = declare(
         Flag(True, "ball", source="Algorithm 1, line 6"),
         "No document becomes longer than 1, or than it was where that is more.",
     )
     temperature: float | None = declare(
-        Real(None, "τ", LEAST_TEMPERATURE, comfortable=(0.01, 1.0), scale="log", unset="by perplexity"),
+        Real(None, "τ", MIN_TEMPERATURE, comfortable=(0.01, 1.0), scale="log", unset="by perplexity"),
         "How sharply the chance of a document follows its score; not in the paper, which has 1.",
     )
     perplexity: float = declare(
         Real(8.0, "perplexity", 1.0, comfortable=(2.0, 50.0), advanced=True),
-        "Without a temperature: among how many documents a draw typically decides.",
+        "Without a temperature: the typical number of documents that a draw decides among.",
     )
     optimizer: str = declare(
         Choice("sgd", "optimizer", ("sgd", "adamw"), source="appendix C.2"),
         "Plain steps, or AdamW as in the paper's experiments.",
     )
     batch: int = declare(
-        Whole(1, "batch", 1, 100_000, comfortable=(1, 50), source="appendix C.2"), "So many rounds make one step."
+        Whole(1, "batch", 1, 100_000, comfortable=(1, 50), source="appendix C.2"), "Rounds per update."
     )
     exposure: int = declare(
         Whole(1, "exposure", 1, 10_000, comfortable=(1, 10), source="appendix C.3"),
-        "How often a simulated stream shows every query.",
+        "Number of times that a simulated stream shows every query.",
     )
     weights: str = declare(
         Choice("inclusion", "weights", ("inclusion", "paper"), source="Algorithm 2", advanced=True),
         "Several drawn: weighted by the chance to be among them, or by p as printed, which is biased.",
     )
-    seed: int = declare(Whole(0, "seed", 0, 2**63 - 1, comfortable=(0, 100)), "Of the draws.")
+    seed: int = declare(Whole(0, "seed", 0, 2**63 - 1, comfortable=(0, 100)), "Seed of the draws.")
 
     @property
     def name(self) -> str:
-        """The named setting that this is, whatever its seed and exposure; "custom" where it is none."""
-        plain = replace(self, seed=0, exposure=1)
-        return next((name for name, preset in PRESETS.items() if preset == plain), "custom")
+        """Name of the equal named setting, regardless of seed and exposure; "custom" if there is none."""
+        comparable = replace(self, seed=0, exposure=1)
+        return next((preset_name for preset_name, preset in PRESETS.items() if preset == comparable), "custom")
 
     @property
     def by_rows(self) -> bool:
-        """Whether documents move one by one, each step being one round's."""
+        """True if each round is a step of its own that moves only the chosen documents."""
+        # Such a session keeps only the moved rows: see `SparseState`.
         return self.mode == "chosen" and self.optimizer == "sgd" and self.batch == 1
 
-    def step(self, t: int) -> float:
-        """The rate at step t, from 1 on."""
-        return self.rate if self.schedule == "constant" else self.rate / max(t, 1) ** 0.5
+    def step(self, step_number: int) -> float:
+        """Return the learning rate η_t of a step, counted from 1."""
+        return self.rate if self.schedule == "constant" else self.rate / max(step_number, 1) ** 0.5
 
     def as_json(self) -> dict[str, Any]:
-        """The parameters as plain JSON values; `Preset(**…)` reads them back."""
+        """Return the parameters as plain JSON values, which `Preset(**values)` reads back."""
         return values_of(self)
 
 
@@ -100,7 +102,7 @@ PRESETS: Mapping[str, Preset] = {
         weights="paper",
     ),
 }
-"""default: for streams of outcomes; careful: for real people; paper: exactly as printed (see NOTES)."""
+"""Named settings: "default" for streams of outcomes, "careful" for real people, "paper" as printed (see NOTES)."""
 NOTES = {
     "default": "Moves the chosen document only, with every guard.",
     "careful": "Half the pace and less room: for feedback of real people.",
@@ -108,9 +110,9 @@ NOTES = {
 }
 
 
-def preset_of(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
-    """A preset by name or value with some parameters set otherwise. Raises ParamError."""
-    named = PRESETS.get(preset) if isinstance(preset, str) else preset
-    if not isinstance(named, Preset):
+def resolve_preset(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
+    """Return a preset, given by name or value, with some parameters changed. Raises ParamError."""
+    base_preset = PRESETS.get(preset) if isinstance(preset, str) else preset
+    if not isinstance(base_preset, Preset):
         raise ParamError(f"preset must be one of {', '.join(PRESETS)}, or a Preset; got {preset!r}")
-    return replace(named, **check_values(params_of(named), overrides, "a session"))
+    return replace(base_preset, **check_values(params_of(base_preset), overrides, "a session"))

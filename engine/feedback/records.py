@@ -1,7 +1,7 @@
 """Log records: feedback events, undo, corpus changes, snapshots; and the journal that indexes them.
 
-A session is a prefix of a journal: sessions that follow each other share one journal, and one that is continued twice
-gets a copy for its second future.
+A session is a prefix of a journal. Sessions that follow each other share one journal; a session that is continued twice
+gets a copy of the journal for its second continuation.
 """
 
 import threading
@@ -16,41 +16,41 @@ from typing import ClassVar, Literal, TypeGuard
 
 import numpy as np
 
-Kind = Literal["sampled", "thumb", "right_one", "full"]
-KINDS: tuple[Kind, ...] = ("sampled", "thumb", "right_one", "full")
-SAYS: frozenset[tuple[Kind, bool]] = frozenset(
-    (kind, good) for kind in KINDS for good in (True, False) if good or kind in ("sampled", "thumb")
+EventKind = Literal["sampled", "thumb", "right_one", "full"]
+EVENT_KINDS: tuple[EventKind, ...] = ("sampled", "thumb", "right_one", "full")
+#: Valid pairs of an event's kind and `good`.
+VALID_KIND_OUTCOMES: frozenset[tuple[EventKind, bool]] = frozenset(
+    (kind, good) for kind in EVENT_KINDS for good in (True, False) if good or kind in ("sampled", "thumb")
 )
-"""Valid pairs of kind and good."""
-Vote = tuple[str, int | None, str]
-"""Query key, row of the document (None for the right one of a list), person."""
-VOTES: tuple[Kind, ...] = ("thumb", "right_one")
-"""Kinds that a person gives once about a query: given again, the newer replaces the older."""
-FEW = 32
-"""Arrays of at most so many numbers are handled one by one."""
+#: Key of a vote: query key, row of the document (None for the right one of a list), person.
+VoteKey = tuple[str, int | None, str]
+#: Kinds of which a person has one per query: a newer vote replaces the older.
+VOTE_KINDS: tuple[EventKind, ...] = ("thumb", "right_one")
+#: Up to this size a Python loop over the numbers is faster than NumPy.
+MAX_SMALL_ARRAY_SIZE = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A query: its vector, (d,) in the precision of the corpus, and its text where it has one."""
+    """A query: its vector, (d,) in the precision of the corpus, and its text if it has one."""
 
     vector: np.ndarray
     text: str | None = None
 
     @cached_property
     def key(self) -> str:
-        """Identity of the query: its text, or the digest of its vector where it has no text."""
+        """Identity of the query: its text, or the digest of its vector if it has no text."""
         return f"text:{self.text}" if self.text is not None else f"vector:{self.digest}"
 
     @cached_property
     def digest(self) -> str:
-        """Of vector and words."""
-        words = b"" if self.text is None else b"text:" + self.text.encode("utf-8", "surrogatepass")
-        return blake2b(self.vector.tobytes() + words, digest_size=16).hexdigest()
+        """Digest of vector and text."""
+        text_bytes = b"" if self.text is None else b"text:" + self.text.encode("utf-8", "surrogatepass")
+        return blake2b(self.vector.tobytes() + text_bytes, digest_size=16).hexdigest()
 
     @cached_property
     def exact(self) -> np.ndarray:
-        """(d,) float64."""
+        """Vector in float64, (d,)."""
         return self.vector.astype(np.float64)
 
     def __eq__(self, other: object) -> bool:
@@ -64,22 +64,22 @@ class Query:
 class Event:
     """One piece of feedback; equal by its id.
 
-    round: of the session in which it was given.
-    items: the rows that it moves, each once.
-    coefficients: of the gradient, one an item, so that an item moves by −η · coefficient · query.
-    item: the row that it is about.
-    good: what was said of it.
-    propensity: the probability with which the item was shown, None where it was not drawn.
-    mode: of the session.
-    shown: the rows that the person saw, where known.
-    person: who said it, None for somebody unknown.
-    writer: tells apart those who write to one log.
-    time: seconds since 1970 at which a log took it.
-    id: by default a digest of all else but the time, so that the same feedback made twice is the same.
+    round: round of the session in which it was given.
+    items: rows that it moves, each once.
+    coefficients: gradient coefficient of each item, so that an item moves by −η · coefficient · query.
+    item: row that it is about.
+    good: True for positive feedback on `item`.
+    propensity: probability with which the item was shown, None if it was not drawn.
+    mode: update mode of the session.
+    shown: rows that the person saw, if known.
+    person: who gave it, None if unknown.
+    writer: distinguishes the processes that write to one log.
+    time: seconds since 1970 at which a log recorded it.
+    id: by default a digest of everything but the time, so that repeated identical feedback is the same event.
     """
 
     round: int
-    kind: Kind
+    kind: EventKind
     query: Query
     items: Sequence[int]
     coefficients: Sequence[float] | np.ndarray
@@ -99,25 +99,26 @@ class Event:
 
     @cached_property
     def content(self) -> str:
-        """Digest of all but id and time, whatever the id is: feedback carried elsewhere keeps its id."""
-        # The sign of a chance tells one that is unknown.
-        chance = -1.0 if self.propensity is None else self.propensity
-        counts = len(self.items), len(self.shown)
-        words = f"{self.kind}\n{self.query.digest}\n{self.mode}\n{self.writer}\n{self.person!r}\n{counts}"
-        h = blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8)
-        h.update(pack("<qq?d", self.round, self.item, self.good, chance))
-        if counts[0] <= FEW:
-            h.update(pack(f"<{counts[0]}q{counts[0]}d", *self.items, *self.coefficients))
+        """Digest of everything but id and time; differs from the id of feedback carried to another corpus."""
+        # A propensity is positive, so −1 encodes an unknown one.
+        known_propensity = -1.0 if self.propensity is None else self.propensity
+        lengths = len(self.items), len(self.shown)
+        text_fields = f"{self.kind}\n{self.query.digest}\n{self.mode}\n{self.writer}\n{self.person!r}\n{lengths}"
+        hasher = blake2b(text_fields.encode("utf-8", "surrogatepass"), digest_size=8)
+        hasher.update(pack("<qq?d", self.round, self.item, self.good, known_propensity))
+        # Most events move a few rows, for which packing is faster than building arrays.
+        if lengths[0] <= MAX_SMALL_ARRAY_SIZE:
+            hasher.update(pack(f"<{lengths[0]}q{lengths[0]}d", *self.items, *self.coefficients))
         else:
-            h.update(np.asarray(self.items, dtype="<i8").tobytes())
-            h.update(np.asarray(self.coefficients, dtype="<f8").tobytes())
-        h.update(pack(f"<{counts[1]}q", *self.shown))
-        return h.hexdigest()
+            hasher.update(np.asarray(self.items, dtype="<i8").tobytes())
+            hasher.update(np.asarray(self.coefficients, dtype="<f8").tobytes())
+        hasher.update(pack(f"<{lengths[1]}q", *self.shown))
+        return hasher.hexdigest()
 
     @property
-    def vote(self) -> Vote | None:
-        """Key of a vote: of the events with an equal key only the newest counts. None: no vote."""
-        if self.person is None or self.kind not in VOTES:
+    def vote(self) -> VoteKey | None:
+        """Key of a vote, None for other feedback; of events with equal keys only the newest counts."""
+        if self.person is None or self.kind not in VOTE_KINDS:
             return None
         return (self.query.key, self.item if self.kind == "thumb" else None, self.person)
 
@@ -129,31 +130,31 @@ class Event:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number, of Python or NumPy."""
+    """Return True if a value is an integer of Python or NumPy, and no bool."""
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class Undone:
-    """Undo and redo of events."""
+    """Record of undone and redone events."""
 
     ids: tuple[str, ...] = ()  # events that no longer count
     back: tuple[str, ...] = ()  # events that count again
-    whole: bool = False  # whether all were undone at once
+    is_reset: bool = False  # True if all events were undone at once
     content: ClassVar[str] = "Undone"  # the name of such records in digests of sessions
 
     @property
     def id(self) -> str:
         """The record as text."""
-        return f"undone {self.ids!r} back {self.back!r}{' whole' * self.whole}"
+        return f"undone {self.ids!r} back {self.back!r}{' whole' * self.is_reset}"
 
 
 @dataclass(frozen=True, eq=False)
 class CorpusChange:
-    """Documents that came or went.
+    """Record of documents that became available or ceased to be.
 
     came, went: rows.
-    drift: row → (d,) how far a newcomer starts from its first vector.
+    drift: map from the row of a new document to the (d,) displacement of its start from its first vector.
     """
 
     came: tuple[int, ...] = ()
@@ -164,13 +165,13 @@ class CorpusChange:
     @property
     def id(self) -> str:
         """The record as text."""
-        drift = " ".join(f"{row}:{vector.tobytes().hex()}" for row, vector in self.drift.items())
-        return f"came {self.came} went {self.went} from {drift}"
+        drift_text = " ".join(f"{row_index}:{vector.tobytes().hex()}" for row_index, vector in self.drift.items())
+        return f"came {self.came} went {self.went} from {drift_text}"
 
 
 @dataclass(frozen=True)
-class Marked:
-    """A snapshot: a named position of the log."""
+class SnapshotMark:
+    """Record of a snapshot: a named position of the log."""
 
     name: str
     content: ClassVar[str] = "Marked"
@@ -181,115 +182,118 @@ class Marked:
         return f"named {self.name!r}"
 
 
-Record = Event | Undone | CorpusChange | Marked
-Move = Event | CorpusChange
-"""A record that moves documents."""
-Status = Literal["counts", "undone", "replaced"]
+Record = Event | Undone | CorpusChange | SnapshotMark
+#: A record that moves documents.
+MovingRecord = Event | CorpusChange
+EventStatus = Literal["counts", "undone", "replaced"]
 
 
 class Journal:
-    """Records with their indexes; `length` is the number of records of the session that reads.
+    """Append-only records with indexes; methods see only the first `length` records, those of one session.
 
-    by_rows: whether `touching` will be asked for.
+    index_rows: build the index by row, which `iter_row_moves` needs.
     """
 
-    def __init__(self, by_rows: bool, records: Iterable[Record] = ()) -> None:
+    def __init__(self, index_rows: bool, records: Iterable[Record] = ()) -> None:
         self.records: list[Record] = []
-        self._by_rows = by_rows
-        self._growing = threading.Lock()
-        self._events: dict[str, tuple[int, Event]] = {}
-        self._toggles: dict[str, list[int]] = defaultdict(list)
-        self._votes: dict[Vote, list[tuple[int, Event]]] = defaultdict(list)
-        self._moves: dict[int, list[tuple[int, Move]]] = defaultdict(list)
-        self._resets: list[int] = []
-        self._marks: list[tuple[int, str]] = []
+        self._index_rows = index_rows
+        self._append_lock = threading.Lock()
+        self._event_entries: dict[str, tuple[int, Event]] = {}
+        self._toggle_positions: dict[str, list[int]] = defaultdict(list)
+        self._vote_entries: dict[VoteKey, list[tuple[int, Event]]] = defaultdict(list)
+        self._row_moves: dict[int, list[tuple[int, MovingRecord]]] = defaultdict(list)
+        self._reset_positions: list[int] = []
+        self._snapshot_marks: list[tuple[int, str]] = []
         for record in records:
             self._append(record)
 
-    def extended(self, length: int, records: Iterable[Record]) -> "Journal":
-        """A journal of the first `length` records and these: this one, unless it has gone on otherwise."""
-        with self._growing:
+    def with_records(self, length: int, records: Iterable[Record]) -> "Journal":
+        """Return a journal of the first `length` records and `records`: this one, or a copy if it has continued."""
+        with self._append_lock:
             if len(self.records) == length:
                 for record in records:
                     self._append(record)
                 return self
-        return Journal(self._by_rows, [*self.records[:length], *records])
+        return Journal(self._index_rows, [*self.records[:length], *records])
 
     def _append(self, record: Record) -> None:
         position = len(self.records)
         match record:
             case Event():
-                self._events[record.id] = position, record
-                if (vote := record.vote) is not None:
-                    self._votes[vote].append((position, record))
-                for row in record.items if self._by_rows else ():
-                    self._moves[row].append((position, record))
+                self._event_entries[record.id] = position, record
+                if (vote_key := record.vote) is not None:
+                    self._vote_entries[vote_key].append((position, record))
+                for row_index in record.items if self._index_rows else ():
+                    self._row_moves[row_index].append((position, record))
             case Undone():
                 for event_id in (*record.ids, *record.back):
-                    self._toggles[event_id].append(position)
-                if record.whole:
-                    self._resets.append(position)
+                    self._toggle_positions[event_id].append(position)
+                if record.is_reset:
+                    self._reset_positions.append(position)
             case CorpusChange():
-                for row in record.drift:
-                    self._moves[row].append((position, record))
-            case Marked():
-                self._marks.append((position, record.name))
-        # Last: whoever counts the records finds them in the indexes.
+                for row_index in record.drift:
+                    self._row_moves[row_index].append((position, record))
+            case SnapshotMark():
+                self._snapshot_marks.append((position, record.name))
+        # The record itself is appended last, so that a concurrent reader finds every counted record in the indexes.
         self.records.append(record)
 
-    def find(self, event_id: str, length: int) -> tuple[int, Event] | None:
-        """An event and its position among the first `length` records; None where it is not among them."""
-        entry = self._events.get(event_id)
+    def find_event(self, event_id: str, length: int) -> tuple[int, Event] | None:
+        """Return the position of an event and the event; None if it is not among the first `length` records."""
+        entry = self._event_entries.get(event_id)
         return entry if entry is not None and entry[0] < length else None
 
-    def undone(self, event_id: str, length: int) -> bool:
-        """Whether an event is undone."""
-        return bisect_left(self._toggles.get(event_id, ()), length) % 2 == 1
+    def is_undone(self, event_id: str, length: int) -> bool:
+        """Return True if an event is undone."""
+        # Undo and redo alternate, so an odd number of them leaves the event undone.
+        return bisect_left(self._toggle_positions.get(event_id, ()), length) % 2 == 1
 
-    def status(self, event: Event, length: int) -> Status:
-        """Whether an event moves anything: "counts", or is "undone", or a newer vote has "replaced" it."""
-        if self.undone(event.id, length):
+    def event_status(self, event: Event, length: int) -> EventStatus:
+        """Return "counts", "undone", or "replaced" if a newer vote replaced the event."""
+        if self.is_undone(event.id, length):
             return "undone"
-        if (vote := event.vote) is None:
+        if (vote_key := event.vote) is None:
             return "counts"
-        since, _ = self._events[event.id]
-        newer = (other for position, other in self._votes.get(vote, ()) if since < position < length)
-        return "counts" if all(self.undone(other.id, length) for other in newer) else "replaced"
+        event_position, _ = self._event_entries[event.id]
+        for position, newer_vote in self._vote_entries.get(vote_key, ()):
+            if event_position < position < length and not self.is_undone(newer_vote.id, length):
+                return "replaced"
+        return "counts"
 
-    def rivals(self, event: Event, length: int) -> tuple[Event, ...]:
-        """The votes of which only the newest counts, the event among them."""
-        if (vote := event.vote) is None:
+    def rival_votes(self, event: Event, length: int) -> tuple[Event, ...]:
+        """Return the votes that replace each other, the event among them; only the newest counts."""
+        if (vote_key := event.vote) is None:
             return (event,)
-        return tuple(other for position, other in self._votes.get(vote, ()) if position < length)
+        return tuple(rival_vote for position, rival_vote in self._vote_entries.get(vote_key, ()) if position < length)
 
-    def touching(self, row: int, length: int) -> Iterator[Move]:
-        """The records that move a row, in order."""
-        reset = self._reset_before(length)
-        for position, record in self._moves.get(row, ()):
+    def iter_row_moves(self, row_index: int, length: int) -> Iterator[MovingRecord]:
+        """Yield the records that move a row, in order."""
+        reset_end = self._last_reset_end(length)
+        for position, record in self._row_moves.get(row_index, ()):
             if position >= length:
                 return
-            if self.status(record, length) == "counts" if isinstance(record, Event) else position >= reset:
+            if self.event_status(record, length) == "counts" if isinstance(record, Event) else position >= reset_end:
                 yield record
 
-    def moving(self, stop: int, start: int, length: int) -> Iterator[Move]:
-        """The records from start to stop that move any row, or take it away, in order."""
-        reset = self._reset_before(length)
-        for position in range(start, stop):
+    def iter_moves(self, stop_position: int, start_position: int, length: int) -> Iterator[MovingRecord]:
+        """Yield the records in [start_position, stop_position) that move rows or change the corpus, in order."""
+        reset_end = self._last_reset_end(length)
+        for position in range(start_position, stop_position):
             record = self.records[position]
             if isinstance(record, CorpusChange):
-                yield record if position >= reset else CorpusChange(record.came, record.went)
-            elif isinstance(record, Event) and self.status(record, length) == "counts":
+                yield record if position >= reset_end else CorpusChange(record.came, record.went)
+            elif isinstance(record, Event) and self.event_status(record, length) == "counts":
                 yield record
 
-    def names(self, length: int) -> dict[str, int]:
-        """Session length at each snapshot by its name, oldest name first; the newest use of a name holds."""
-        return {name: position + 1 for position, name in self._marks if position < length}
+    def snapshot_positions(self, length: int) -> dict[str, int]:
+        """Map each snapshot name, oldest first, to the session length at its newest use."""
+        return {snapshot_name: position + 1 for position, snapshot_name in self._snapshot_marks if position < length}
 
-    def _reset_before(self, length: int) -> int:
-        """Number of records up to the last reset; 0 where there was none."""
-        count = bisect_left(self._resets, length)
-        return self._resets[count - 1] + 1 if count else 0
+    def _last_reset_end(self, length: int) -> int:
+        """Return the number of records up to and including the last reset; 0 if there was none."""
+        n_resets = bisect_left(self._reset_positions, length)
+        return self._reset_positions[n_resets - 1] + 1 if n_resets else 0
 
-    def rows(self, length: int) -> list[int]:
-        """The rows that any record has touched, rising."""
-        return sorted(row for row, moves in list(self._moves.items()) if moves and moves[0][0] < length)
+    def touched_rows(self, length: int) -> list[int]:
+        """Return the rows that any record has moved, in rising order."""
+        return sorted(row_index for row_index, moves in list(self._row_moves.items()) if moves and moves[0][0] < length)

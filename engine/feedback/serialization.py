@@ -1,4 +1,4 @@
-"""Records as plain JSON values, and back: numbers exact to the last bit."""
+"""Conversion of records to plain JSON values and back; numbers are exact to the last bit."""
 
 import base64
 import math
@@ -8,187 +8,213 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from engine.errors import DataError, ParamError
-from engine.feedback.presets import LEAST_TEMPERATURE, MODES
-from engine.feedback.records import SAYS, CorpusChange, Event, Marked, Query, Record, Undone, is_whole
+from engine.feedback.presets import MIN_TEMPERATURE, UPDATE_MODES
+from engine.feedback.records import (
+    VALID_KIND_OUTCOMES,
+    CorpusChange,
+    Event,
+    Query,
+    Record,
+    SnapshotMark,
+    Undone,
+    is_whole,
+)
 from engine.values import Corpus
 
-LATEST = 1e11
-"""Seconds since 1970 after which no feedback was given: the year 5138."""
-NONSENSE = (
+#: Latest time of an event, in seconds since 1970: the year 5138.
+MAX_EVENT_TIME_SECONDS = 1e11
+#: Errors that reading a line with unexpected content can raise.
+PARSE_ERRORS = (
     ArithmeticError, AttributeError, IndexError, KeyError, ParamError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-"""Errors of reading a line with unexpected content."""
 
 
-def packed(array: np.ndarray) -> str:
-    """An array as text: its little-endian bytes in base64, behind its type."""
+def encode_array(array: np.ndarray) -> str:
+    """Return an array as text: its type, and its little-endian bytes in base64."""
     array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return f"{array.dtype.str[1:]}:{base64.b64encode(array.tobytes()).decode()}"
 
 
-def unpacked(text: str) -> np.ndarray:
-    """The same back, read-only; ValueError where it is no such text or not finite."""
-    kind, _, raw = text.partition(":")
-    if kind not in ("f4", "f8"):
-        raise ValueError(f"numbers of type {kind!r}")
-    array = np.frombuffer(base64.b64decode(raw, validate=True), dtype=f"<{kind}").astype(kind)
+def decode_array(encoded: str) -> np.ndarray:
+    """Return the read-only array of a text from `encode_array`. Raises ValueError for other text."""
+    dtype_name, _, base64_text = encoded.partition(":")
+    if dtype_name not in ("f4", "f8"):
+        raise ValueError(f"numbers of type {dtype_name!r}")
+    array = np.frombuffer(base64.b64decode(base64_text, validate=True), dtype=f"<{dtype_name}").astype(dtype_name)
     if not np.isfinite(array).all():
         raise ValueError("numbers that are not finite")
     array.flags.writeable = False
     return array
 
 
-def body_of(record: Record, corpus: Corpus) -> dict[str, Any]:
-    """A record as plain JSON values; documents by id."""
-    ids = corpus.ids
+def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
+    """Return a record as plain JSON values, with documents by id."""
+    doc_ids = corpus.ids
 
-    def ids_of(rows: Sequence[int]) -> list[str]:
-        return [ids[row] for row in rows]
+    def ids_of(row_indices: Sequence[int]) -> list[str]:
+        return [doc_ids[row_index] for row_index in row_indices]
 
     match record:
         case Event():
-            # What could not be read back is not written.
-            refuse_odd(record)
-            everyone = len(record.items) == len(ids) and tuple(record.items) == tuple(range(len(ids)))
-            wide = not isinstance(record.coefficients, tuple)
+            # An event that could not be read back is refused before it is written.
+            validate_event(record)
+            moves_all_rows = len(record.items) == len(doc_ids) and tuple(record.items) == tuple(range(len(doc_ids)))
+            is_array = not isinstance(record.coefficients, tuple)
             return {
                 "op": "feed",
                 "id": record.id,
                 "round": record.round,
                 "kind": record.kind,
-                "item": ids[record.item],
+                "item": doc_ids[record.item],
                 "good": record.good,
                 "person": record.person,
                 "propensity": record.propensity,
                 "mode": record.mode,
-                "items": "all" if everyone else ids_of(record.items),
-                "coefficients": packed(np.asarray(record.coefficients)) if wide else list(record.coefficients),
+                "items": "all" if moves_all_rows else ids_of(record.items),
+                "coefficients": encode_array(np.asarray(record.coefficients))
+                if is_array
+                else list(record.coefficients),
                 "shown": ids_of(record.shown),
                 "writer": record.writer,
                 "time": record.time,
-                "query": {"text": record.query.text, "vector": packed(record.query.vector)},
+                "query": {"text": record.query.text, "vector": encode_array(record.query.vector)},
             }
         case Undone():
-            return {"op": "undo", "ids": list(record.ids), "back": list(record.back), "whole": record.whole}
+            return {"op": "undo", "ids": list(record.ids), "back": list(record.back), "whole": record.is_reset}
         case CorpusChange():
-            drift = {ids[row]: packed(vector) for row, vector in record.drift.items()}
-            return {"op": "documents", "came": ids_of(record.came), "went": ids_of(record.went), "drift": drift}
-        case Marked():
+            drift_by_id = {doc_ids[row_index]: encode_array(vector) for row_index, vector in record.drift.items()}
+            return {"op": "documents", "came": ids_of(record.came), "went": ids_of(record.went), "drift": drift_by_id}
+        case SnapshotMark():
             return {"op": "snapshot", "name": record.name}
 
 
-def record_of(body: Mapping[str, Any], corpus: Corpus, dimension: int, everyone: Sequence[int]) -> Record:
-    """The record that a line holds; everyone: the rows that "all" means.
+def parse_record(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
+    """Return the record of a line; all_rows: the rows that "all" stands for.
 
-    Raises DataError, without the place, where it makes no sense for this corpus.
+    Raises DataError, without the line's position, for an invalid record or one of another corpus.
     """
     try:
-        return _record(body, corpus, dimension, everyone)
+        return _parse_body(body, corpus, dimension, all_rows)
     except DataError:
         raise
-    except NONSENSE as error:
+    except PARSE_ERRORS as error:
         raise DataError(f"a record that is none ({type(error).__name__}: {error})") from None
 
 
-def _record(body: Mapping[str, Any], corpus: Corpus, dimension: int, everyone: Sequence[int]) -> Record:
-    def row(doc: str) -> int:
-        if doc not in corpus.position:
-            raise DataError(f"feedback about {doc!r}, which this corpus does not have")
-        return corpus.position[doc]
+def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
+    """Return the record of a line, with the errors of its invalid values."""
 
-    def rows(docs: Sequence[str]) -> tuple[int, ...]:
-        return tuple(row(doc) for doc in list_of_texts(docs, "documents"))
+    def find_row(doc_id: str) -> int:
+        if doc_id not in corpus.position:
+            raise DataError(f"feedback about {doc_id!r}, which this corpus does not have")
+        return corpus.position[doc_id]
+
+    def find_rows(doc_ids: Sequence[str]) -> tuple[int, ...]:
+        return tuple(find_row(doc_id) for doc_id in parse_text_list(doc_ids, "documents"))
 
     match body["op"]:
         case "feed":
-            return _event(body, everyone, dimension, rows)
+            return _parse_event(body, all_rows, dimension, find_rows)
         case "undo":
-            ids, back = (tuple(list_of_texts(body[name], name)) for name in ("ids", "back"))
-            return Undone(ids, back, body["whole"] is True)
+            undone_ids, redone_ids = parse_text_list(body["ids"], "ids"), parse_text_list(body["back"], "back")
+            return Undone(tuple(undone_ids), tuple(redone_ids), body["whole"] is True)
         case "documents":
-            drift = {row(doc): _vector(text, dimension) for doc, text in body["drift"].items()}
-            return CorpusChange(rows(body["came"]), rows(body["went"]), drift)
+            drifts = {find_row(doc_id): _parse_vector(text, dimension) for doc_id, text in body["drift"].items()}
+            return CorpusChange(find_rows(body["came"]), find_rows(body["went"]), drifts)
         case "snapshot":
-            return Marked(*list_of_texts([body["name"]], "name"))
+            return SnapshotMark(*parse_text_list([body["name"]], "name"))
     raise DataError(f"a record of an unknown kind, {body['op']!r}; a newer version of Frontier may have written it")
 
 
-def _event(body: Mapping[str, Any], everyone: Sequence[int], dimension: int, rows: Any) -> Event:
-    query = Query(_vector(body["query"]["vector"], dimension), body["query"]["text"])
-    items = everyone if body["items"] == "all" else rows(body["items"])
-    values = body["coefficients"]
-    coefficients = unpacked(values) if isinstance(values, str) else tuple(values)
-    if len(coefficients) != len(items) or len(set(items)) != len(items):
-        raise DataError(f"feedback with {len(coefficients)} coefficients for {len(set(items))} documents")
-    (item,) = rows([body["item"]])
+def _parse_event(body: Mapping[str, Any], all_rows: Sequence[int], dimension: int, find_rows: Any) -> Event:
+    """Return the event of a line; find_rows: function from document ids to rows."""
+    query = Query(_parse_vector(body["query"]["vector"], dimension), body["query"]["text"])
+    item_rows = all_rows if body["items"] == "all" else find_rows(body["items"])
+    json_coefficients = body["coefficients"]
+    coefficients = decode_array(json_coefficients) if isinstance(json_coefficients, str) else tuple(json_coefficients)
+    if len(coefficients) != len(item_rows) or len(set(item_rows)) != len(item_rows):
+        raise DataError(f"feedback with {len(coefficients)} coefficients for {len(set(item_rows))} documents")
+    (item_row,) = find_rows([body["item"]])
     if not body["id"]:
         raise DataError(f"id must be text; got {body['id']!r}")
     event = Event(
-        body["round"], body["kind"], query, items, coefficients, item, body["good"], body["propensity"], body["mode"],
-        rows(body["shown"]), body["person"], body["writer"], body["time"], body["id"],
+        body["round"], body["kind"], query=query, items=item_rows, coefficients=coefficients, item=item_row,
+        good=body["good"], propensity=body["propensity"], mode=body["mode"], shown=find_rows(body["shown"]),
+        person=body["person"], writer=body["writer"], time=body["time"], id=body["id"],
     )  # fmt: skip
-    refuse_odd(event)
+    validate_event(event)
     return event
 
 
-def _vector(text: str, dimension: int) -> np.ndarray:
-    vector = unpacked(text)
+def _parse_vector(encoded: str, dimension: int) -> np.ndarray:
+    """Return the (dimension,) vector of a text. Raises DataError for another length."""
+    vector = decode_array(encoded)
     if vector.shape != (dimension,):
         raise DataError(f"a vector of {len(vector)} numbers where the corpus has {dimension}")
     return vector
 
 
-def refuse_odd(event: Event) -> None:
-    """Raise a DataError that names an impossible value of an event, whose rows are of the corpus."""
-    _that(is_whole(event.round) and 1 <= event.round < 2**63, "round", "a whole number in [1, 2⁶³)", event.round)
-    known = isinstance(event.kind, str) and isinstance(event.good, bool) and (event.kind, event.good) in SAYS
-    _that(known, "kind and good", "what feedback can say", (event.kind, event.good))
-    _that(event.mode in MODES, "mode", f"one of {', '.join(MODES)}", event.mode)
-    chance = event.propensity
-    _that(chance is None or (_real(chance) and 0 < chance <= 1), "propensity", "in (0, 1] or none", chance)
-    time = event.time
-    _that(time is None or (_real(time) and 0 <= time < LATEST), "time", f"in [0, {LATEST:g}) or none", time)
-    for name, text in (("person", event.person), ("query's text", event.query.text)):
-        _that(text is None or isinstance(text, str), name, "text or none", text)
-    _that(isinstance(event.writer, str), "writer", "text", event.writer)
-    _that(isinstance(event.id, str) and event.id != "", "id", "text", event.id)
-    wide = isinstance(event.coefficients, np.ndarray)
-    finite = np.isfinite(event.coefficients).all() if wide else all(map(_real, event.coefficients))
-    _that(finite, "coefficients", "finite numbers", event.coefficients)
-    _that(event.item in event.items, "item", "one of the documents that it moves", event.item)
+def validate_event(event: Event) -> None:
+    """Raise a DataError that names the first invalid value of an event, whose rows are of the corpus."""
+    _require(is_whole(event.round) and 1 <= event.round < 2**63, "round", "a whole number in [1, 2⁶³)", event.round)
+    has_types = isinstance(event.kind, str) and isinstance(event.good, bool)
+    is_valid_kind = has_types and (event.kind, event.good) in VALID_KIND_OUTCOMES
+    _require(is_valid_kind, "kind and good", "what feedback can say", (event.kind, event.good))
+    _require(event.mode in UPDATE_MODES, "mode", f"one of {', '.join(UPDATE_MODES)}", event.mode)
+    propensity = event.propensity
+    is_probability = propensity is None or (_is_finite_number(propensity) and 0 < propensity <= 1)
+    _require(is_probability, "propensity", "in (0, 1] or none", propensity)
+    event_time = event.time
+    is_time = event_time is None or (_is_finite_number(event_time) and 0 <= event_time < MAX_EVENT_TIME_SECONDS)
+    _require(is_time, "time", f"in [0, {MAX_EVENT_TIME_SECONDS:g}) or none", event_time)
+    for field_name, text in (("person", event.person), ("query's text", event.query.text)):
+        _require(text is None or isinstance(text, str), field_name, "text or none", text)
+    _require(isinstance(event.writer, str), "writer", "text", event.writer)
+    _require(isinstance(event.id, str) and event.id != "", "id", "text", event.id)
+    is_array = isinstance(event.coefficients, np.ndarray)
+    # Arrays are checked at once: an event that moves all documents has a coefficient for each.
+    is_finite = np.isfinite(event.coefficients).all() if is_array else all(map(_is_finite_number, event.coefficients))
+    _require(is_finite, "coefficients", "finite numbers", event.coefficients)
+    _require(event.item in event.items, "item", "one of the documents that it moves", event.item)
 
 
-def refuse_odd_beginning(body: Mapping[str, Any]) -> None:
-    """Raise a DataError that names a value of a log's header which cannot be."""
-    _that(body.get("op") == "begin", "op", "begin", body.get("op"))
-    texts = body.get("documents")
-    _that(_named_texts(texts) and texts, "documents", "digests by id", texts)
-    for name in ("corpus", "embeddings"):
-        _that(isinstance(body.get(name), str), name, "text", body.get(name))
-    encoder = body.get("encoder")
-    _that(encoder is None or _named_texts(encoder), "encoder", "named texts or none", encoder)
-    _that(is_whole(body.get("dimension")) and body["dimension"] > 0, "dimension", "in [1, ∞)", body.get("dimension"))
-    _that(isinstance(body.get("preset"), dict), "preset", "named values", body.get("preset"))
-    heat = body.get("temperature")
-    _that(_real(heat) and heat >= LEAST_TEMPERATURE, "temperature", f"in [{LEAST_TEMPERATURE:g}, ∞)", heat)
+def validate_header(header: Mapping[str, Any]) -> None:
+    """Raise a DataError that names the first invalid value of a log's header."""
+    _require(header.get("op") == "begin", "op", "begin", header.get("op"))
+    text_digests = header.get("documents")
+    _require(_is_text_mapping(text_digests) and text_digests, "documents", "digests by id", text_digests)
+    for field_name in ("corpus", "embeddings"):
+        _require(isinstance(header.get(field_name), str), field_name, "text", header.get(field_name))
+    encoder = header.get("encoder")
+    _require(encoder is None or _is_text_mapping(encoder), "encoder", "named texts or none", encoder)
+    dimension = header.get("dimension")
+    _require(is_whole(dimension) and dimension > 0, "dimension", "in [1, ∞)", dimension)
+    _require(isinstance(header.get("preset"), dict), "preset", "named values", header.get("preset"))
+    temperature = header.get("temperature")
+    is_temperature = _is_finite_number(temperature) and temperature >= MIN_TEMPERATURE
+    _require(is_temperature, "temperature", f"in [{MIN_TEMPERATURE:g}, ∞)", temperature)
 
 
-def list_of_texts(value: Any, name: str) -> list[str]:
-    """The value, a list of texts. Raises DataError."""
-    _that(isinstance(value, list) and all(isinstance(each, str) for each in value), name, "a list of texts", value)
+def parse_text_list(value: Any, field_name: str) -> list[str]:
+    """Return a list of texts. Raises DataError for any other value."""
+    is_text_list = isinstance(value, list) and all(isinstance(list_entry, str) for list_entry in value)
+    _require(is_text_list, field_name, "a list of texts", value)
     return list(value)
 
 
-def _that(holds: Any, name: str, domain: str, value: Any) -> None:
-    if not holds:
-        raise DataError(f"{name} must be {domain}; got {repr(value)[:80]}")
+def _require(is_valid: Any, field_name: str, domain: str, value: Any) -> None:
+    """Raise a DataError that names field, domain and value, unless the value is valid."""
+    if not is_valid:
+        raise DataError(f"{field_name} must be {domain}; got {repr(value)[:80]}")
 
 
-def _named_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+def _is_text_mapping(value: Any) -> bool:
+    """Return True for a dictionary whose values are texts."""
+    return isinstance(value, dict) and all(isinstance(mapped_value, str) for mapped_value in value.values())
 
 
-def _real(value: Any) -> TypeGuard[float]:
+def _is_finite_number(value: Any) -> TypeGuard[float]:
+    """Return True for a finite real number that is no bool."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:

@@ -1,37 +1,48 @@
-"""Sessions: frozen values, each the fold of feedback over the vectors it began with (Algorithm 1).
+"""Sessions: frozen values, each the fold of feedback over the vectors it began with (ORAG, Algorithm 1).
 
-Operations give new sessions: feed, undo, redo, reset, replay, snapshot, restore, look back.
+Every operation returns a new session: feed, undo, redo, reset, replay, snapshot, restore, state_at.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from operator import is_
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
 
 from engine.decoder import QueryLike, query_batch
 from engine.errors import DataError, ParamError
-from engine.feedback.embedding_state import Kept, MatrixState, SparseState, StartVectors
-from engine.feedback.presets import Preset, preset_of
-from engine.feedback.records import CorpusChange, Event, Journal, Marked, Query, Record, Status, Undone, is_whole
-from engine.feedback.temperature import by_sample
+from engine.feedback.embedding_state import CachedStates, MatrixState, SparseState, StartVectors
+from engine.feedback.presets import Preset, resolve_preset
+from engine.feedback.records import (
+    CorpusChange,
+    Event,
+    EventStatus,
+    Journal,
+    Query,
+    Record,
+    SnapshotMark,
+    Undone,
+    is_whole,
+)
+from engine.feedback.temperature import fit_temperature
 from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Queries, digest_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Session:
-    """Documents that learn from feedback; every change gives another session, and this one stays as it is.
+    """Documents that learn from feedback; immutable, so every change returns another session.
 
-    preset: how it learns.
-    temperature: τ.
+    preset: parameters by which it learns.
+    temperature: τ of the softmax.
     position: number of records folded.
-    round: how many of them were feedback.
-    available: (n,) bool, None where all documents are.
-    writer: tells apart those who write to one log.
-    kept: earlier states by position, to fold on from.
+    round: number of feedback events among them.
+    available: (n,) bool, None if all documents are available.
+    writer: distinguishes the processes that write to one log.
+    kept: cached earlier states by position.
     """
 
     start: StartVectors
@@ -43,7 +54,7 @@ class Session:
     state: SparseState | MatrixState
     available: np.ndarray | None = None
     writer: str = ""
-    kept: Kept = ()
+    kept: CachedStates = ()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -53,63 +64,65 @@ class Session:
 
     @property
     def space(self) -> Space:
-        """The space that it began with."""
+        """Space that the session began with."""
         return self.start.space
 
     @property
     def origin(self) -> np.ndarray:
-        """(n, d) Θ₁, read-only."""
+        """First vectors Θ₁, (n, d), read-only."""
         return self.start.vectors
 
     @cached_property
     def exact(self) -> np.ndarray:
-        """(n, d) float64 Θ_t, read-only."""
+        """Current vectors Θ_t in float64, (n, d), read-only."""
         with self.state.matrix(self.start) as matrix:
-            rows = matrix.copy()
-        rows.flags.writeable = False
-        return rows
+            exact_vectors = matrix.copy()
+        exact_vectors.flags.writeable = False
+        return exact_vectors
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """(n, d) Θ_t in the precision of Θ₁, read-only; Θ₁ itself where nothing moved."""
-        moved: slice | list[int] = slice(None)
+        """Current vectors Θ_t in the precision of Θ₁, (n, d), read-only; Θ₁ itself if nothing moved."""
+        moved_rows: slice | list[int] = slice(None)
         if isinstance(self.state, MatrixState):
-            rows = self.state.now.astype(self.origin.dtype)
+            vectors = self.state.current.astype(self.origin.dtype)
         else:
-            rows, moved = self.origin.copy(), self.state.moved()
-            for row in moved:
-                rows[row] = self.row(row)
-        bits = f"i{rows.itemsize}"
-        if np.array_equal(rows[moved].view(bits), self.origin[moved].view(bits)):
+            vectors, moved_rows = self.origin.copy(), self.state.moved_rows()
+            for row_index in moved_rows:
+                vectors[row_index] = self.row(row_index)
+        # Bits are compared, not values: −0.0 equals 0.0, but gives the embeddings another digest.
+        bits_dtype = f"i{vectors.itemsize}"
+        if np.array_equal(vectors[moved_rows].view(bits_dtype), self.origin[moved_rows].view(bits_dtype)):
             return self.origin
-        rows.flags.writeable = False
-        return rows
+        vectors.flags.writeable = False
+        return vectors
 
     def row(self, item: int) -> np.ndarray:
-        """(d,) float64 Θ_t of one document, read-only."""
+        """Return the current vector of one document, (d,) float64, read-only."""
         vector = self.state.row(self.start, item).view()
         vector.flags.writeable = False
         return vector
 
     def embeddings(self) -> Embeddings:
-        """The adapted documents as embeddings, for `engine.Space(corpus, …)`; named by their digest."""
+        """Return the adapted documents as embeddings, for `engine.Space(corpus, …)`."""
         return self._embeddings
 
     @cached_property
     def _embeddings(self) -> Embeddings:
-        first = self.space.embeddings
+        start_embeddings = self.space.embeddings
         if self.vectors is self.origin:
-            return first
-        return Embeddings(first.ids, torch.from_numpy(self.vectors.copy()), first.encoder, first.texts)
+            return start_embeddings
+        vectors = torch.from_numpy(self.vectors.copy())
+        return Embeddings(start_embeddings.ids, vectors, start_embeddings.encoder, start_embeddings.texts)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The feedback that is not undone, oldest first; votes that newer ones replaced are among it."""
-        return tuple(event for event in self.history if not self.journal.undone(event.id, self.position))
+        """Feedback that is not undone, oldest first; includes votes that newer ones replaced."""
+        return tuple(event for event in self.history if not self.journal.is_undone(event.id, self.position))
 
     @cached_property
-    def counting(self) -> tuple[Event, ...]:
-        """The feedback that counts: not undone, and not replaced by a newer vote; oldest first."""
+    def effective_events(self) -> tuple[Event, ...]:
+        """Feedback that counts, oldest first: neither undone nor replaced by a newer vote."""
         return tuple(event for event in self.events if self.status(event.id) == "counts")
 
     @cached_property
@@ -125,54 +138,54 @@ class Session:
     @property
     def snapshots(self) -> dict[str, int]:
         """Positions by snapshot name, oldest first."""
-        return self.journal.names(self.position)
+        return self.journal.snapshot_positions(self.position)
 
     def event(self, event_id: str) -> Event:
-        """An event by its id. Raises ParamError where there is none."""
-        entry = self.journal.find(event_id, self.position)
+        """Return an event by its id. Raises ParamError if there is none."""
+        entry = self.journal.find_event(event_id, self.position)
         if entry is None:
             raise ParamError(f"event must be one of this session's {self.round}; got {event_id!r}")
         return entry[1]
 
-    def status(self, event_id: str) -> Status:
-        """Whether an event "counts", is "undone", or "replaced" by a newer vote of the same person."""
-        return self.journal.status(self.event(event_id), self.position)
+    def status(self, event_id: str) -> EventStatus:
+        """Return "counts", "undone", or "replaced" if a newer vote of the same person replaced the event."""
+        return self.journal.event_status(self.event(event_id), self.position)
 
     @cached_property
     def digest(self) -> str:
         """Digest of corpus, first vectors, preset, temperature and all records."""
-        records = [text for record in self.records for text in (record.id, record.content)]
+        record_texts = [record_text for record in self.records for record_text in (record.id, record.content)]
         settings = repr((self.preset, self.temperature))
-        return digest_of([self.space.corpus.digest, self.space.embeddings.digest, settings, *records])
+        return digest_of([self.space.corpus.digest, self.space.embeddings.digest, settings, *record_texts])
 
     def scores(self, query: Any) -> np.ndarray:
-        """(n,) float64 inner products of the documents as they are now with a query."""
+        """Return the inner products of the current documents with a query, (n,) float64."""
         vector = self.resolve_query(query).exact
         with self.state.matrix(self.start) as matrix:
             scores: np.ndarray = matrix @ vector
         return scores
 
     def resolve_items(self, items: Iterable[int | str]) -> tuple[int, ...]:
-        """Rows of documents given by row or id. Raises ParamError for one that is not available."""
+        """Return the rows of documents given by row or id. Raises ParamError for an unavailable one."""
         return tuple(self.row_of(item) for item in items)
 
     def row_of(self, item: int | str) -> int:
-        """Row of a document given by row or id. Raises ParamError as `resolve_items`."""
+        """Return the row of a document given by row or id. Raises ParamError if it is not available."""
         if isinstance(item, str):
-            if (row := self.space.corpus.position.get(item)) is None:
+            if (row_index := self.space.corpus.position.get(item)) is None:
                 raise ParamError(f"item must be an id of the corpus or a row; got {item!r}")
         elif not is_whole(item) or not 0 <= item < len(self):
             raise ParamError(f"item must be an id of the corpus or a row in [0, {len(self)}); got {item!r}")
         else:
-            row = int(item)
-        if self.available is not None and not self.available[row]:
-            raise ParamError(f"item must be available; {self.space.corpus.ids[row]!r} is not")
-        return row
+            row_index = int(item)
+        if self.available is not None and not self.available[row_index]:
+            raise ParamError(f"item must be available; {self.space.corpus.ids[row_index]!r} is not")
+        return row_index
 
     def resolve_query(self, query: Any) -> Query:
-        """A query from text (embedded as the corpus was), a (d,) vector, one of Queries or Embeddings, a Query.
+        """Return a Query from text, a (d,) vector, Queries or Embeddings with one entry, or a Query.
 
-        Raises DataError, naming what is wrong.
+        Text is embedded by the corpus's encoder. Raises DataError for anything else.
         """
         if isinstance(query, Query):
             if query.vector.shape != (self.start.dimension,):
@@ -191,196 +204,395 @@ class Session:
                     f"query must be {self.start.dimension} finite numbers, as the corpus's vectors are; got shape "
                     f"{vector.shape}"
                 )
-            text = None
+            query_text = None
         else:
             batch = query_batch(self.space, query)
             if len(batch) != 1:
                 raise DataError(f"query must be one question; got {len(batch)}")
             vector = batch.vectors[0].cpu().numpy().copy()
-            text = batch.texts[0] if batch.texts else None
+            query_text = batch.texts[0] if batch.texts else None
         vector.flags.writeable = False
-        return Query(vector, text)
+        return Query(vector, query_text)
 
 
 def session(
-    space: Space,
-    preset: str | Preset = "default",
-    *,
-    queries: QueryLike | None = None,
-    **overrides: Any,
+    space: Space, preset: str | Preset = "default", *, queries: QueryLike | None = None, **overrides: Any
 ) -> Session:
-    """A session over a space in which nothing has happened yet.
+    """Create a session over a space, without any feedback.
 
-    preset: "default", "careful", "paper", or a Preset; overrides: parameters of it, set otherwise; queries: a sample
-    of the queries to come, to set the temperature by (without one, documents stand in for them).
-    Raises ParamError or DataError, naming argument, range and value.
+    Parameters
+    ----------
+    space : Space
+        Corpus and embeddings.
+    preset : {"default", "careful", "paper"} or Preset
+        Parameters by which the session learns.
+    queries : str, Queries or Embeddings, optional
+        Sample of expected queries that sets the temperature; by default documents stand in for it.
+    **overrides
+        Parameters of the preset to change, for example `rate=0.01`.
+
+    Returns
+    -------
+    Session
+        A session without records.
+
+    Raises
+    ------
+    ParamError, DataError
+        For an invalid preset, parameter or query.
+
+    Examples
+    --------
+    >>> session = orag.session(space, "careful", rate=0.005)
     """
     if isinstance(space, Elsewhere):
         raise space.refuse("feedback that moves the documents")
     if not isinstance(space, Space):
         raise ParamError(f"space must be an engine.Space; got {space!r}")
-    preset = preset_of(preset, overrides)
+    preset = resolve_preset(preset, overrides)
     start, temperature = StartVectors(space), preset.temperature
-    return begun(start, preset, by_sample(start, queries, preset.perplexity) if temperature is None else temperature)
+    if temperature is None:
+        temperature = fit_temperature(start, queries, preset.perplexity)
+    return empty_session(start, preset, temperature)
 
 
-def begun(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
-    """A session without records, from its parts."""
-    state = SparseState() if preset.by_rows else MatrixState.of(start)
-    return Session(start, preset, temperature, Journal(preset.by_rows), 0, 0, state, None, writer)
+def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
+    """Return a session without records."""
+    start_state = SparseState() if preset.by_rows else MatrixState.from_start(start)
+    journal = Journal(preset.by_rows)
+    return Session(start, preset, temperature, journal, position=0, round=0, state=start_state, writer=writer)
 
 
 def feed(session: Session, event: Event) -> Session:
-    """The session after one piece of feedback; feedback that it knows already, by its id, changes nothing.
+    """Return the session after one piece of feedback.
 
-    Raises ParamError or DataError for feedback on other documents.
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    event : Event
+        Feedback; an event whose id the session already has changes nothing.
+
+    Returns
+    -------
+    Session
+        The session after the update (Algorithm 1, lines 5 and 6).
+
+    Raises
+    ------
+    ParamError, DataError
+        For feedback on other or unavailable documents.
+
+    Examples
+    --------
+    >>> after = orag.feed(session, orag.thumb(session, "how to sort?", "sort"))
     """
-    if session.journal.find(event.id, session.position):
+    if session.journal.find_event(event.id, session.position):
         return session
-    _refuse_foreign(session, event)
-    return recorded(session, event)
+    _check_event(session, event)
+    return append_records(session, event)
 
 
 def undo(session: Session, event_id: str) -> Session:
-    """The session without an event: the fold without it, bit by bit; itself where it is undone already.
+    """Remove an event: the vectors equal, bit for bit, those without it.
 
-    Raises ParamError where there is no such event.
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    event_id : str
+        Id of the event.
+
+    Returns
+    -------
+    Session
+        `session` itself if the event is already undone.
+
+    Raises
+    ------
+    ParamError
+        If there is no such event.
+
+    Examples
+    --------
+    >>> before = orag.undo(after, event.id)
     """
-    return session if session.status(event_id) == "undone" else recorded(session, Undone((event_id,)))
+    return session if session.status(event_id) == "undone" else append_records(session, Undone((event_id,)))
 
 
 def redo(session: Session, event_id: str) -> Session:
-    """The session with an undone event back in its place. Raises ParamError where there is no such event."""
-    return recorded(session, Undone(back=(event_id,))) if session.status(event_id) == "undone" else session
+    """Restore an undone event at its place in the order.
+
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    event_id : str
+        Id of the event.
+
+    Returns
+    -------
+    Session
+        `session` itself if the event is not undone.
+
+    Raises
+    ------
+    ParamError
+        If there is no such event.
+
+    Examples
+    --------
+    >>> again = orag.redo(before, event.id)
+    """
+    return append_records(session, Undone(back=(event_id,))) if session.status(event_id) == "undone" else session
 
 
 def reset(session: Session) -> Session:
-    """The session without any event: Θ₁, bit by bit. Single events can be brought back with `redo`."""
-    return recorded(session, Undone(tuple(event.id for event in session.events), whole=True))
+    """Undo all events: the vectors are those of the beginning, bit for bit.
+
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+
+    Returns
+    -------
+    Session
+        Its events can be restored one by one with `redo`.
+
+    Examples
+    --------
+    >>> start = orag.reset(session)
+    """
+    return append_records(session, Undone(tuple(event.id for event in session.events), is_reset=True))
 
 
 def replay(session: Session, events: Iterable[Event]) -> Session:
-    """The session after many pieces of feedback: the same as feeding them one by one, and faster.
+    """Feed many events at once; faster than one by one, with the same result.
 
-    Raises ParamError or DataError for feedback on other documents.
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    events : iterable of Event
+        In the order in which they were given.
+
+    Returns
+    -------
+    Session
+        The session after all events.
+
+    Raises
+    ------
+    ParamError, DataError
+        For feedback on other or unavailable documents.
+
+    Examples
+    --------
+    >>> again = orag.replay(orag.session(space), session.events)
     """
-    new = {}
+    new_events = {}
     for event in events:
-        if event.id not in new and not session.journal.find(event.id, session.position):
-            _refuse_foreign(session, event)
-            new[event.id] = event
-    return recorded(session, *new.values())
+        if event.id not in new_events and not session.journal.find_event(event.id, session.position):
+            _check_event(session, event)
+            new_events[event.id] = event
+    return append_records(session, *new_events.values())
 
 
 def snapshot(session: Session, name: str) -> Session:
-    """The session with a name for this position, for `at` and `restore`; the newest use of it holds.
+    """Name the current position, for `at` and `restore`.
 
-    Raises ParamError for a name that is no text.
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    name : str
+        If it is used again, the newest position has it.
+
+    Returns
+    -------
+    Session
+        The session with the snapshot among its records.
+
+    Raises
+    ------
+    ParamError
+        For an empty name.
+
+    Examples
+    --------
+    >>> session = orag.snapshot(session, "before the release")
     """
     if not isinstance(name, str) or not name.strip():
         raise ParamError(f"name must be some text; got {name!r}")
-    return recorded(session, Marked(name))
+    return append_records(session, SnapshotMark(name))
 
 
 def state_at(session: Session, t: int | str) -> Session:
-    """The session as it was after its first t records, 0 ≤ t ≤ position, or at the snapshot of that name.
+    """Return the session as it was at an earlier position.
 
-    Raises ParamError.
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    t : int or str
+        Number of records, 0 ≤ t ≤ position, or the name of a snapshot.
+
+    Returns
+    -------
+    Session
+        The earlier session; it shares its records with this one.
+
+    Raises
+    ------
+    ParamError
+        For an unknown position or name.
+
+    Examples
+    --------
+    >>> start = orag.at(session, 0)
     """
-    then = _position(session, t)
-    begin = begun(session.start, session.preset, session.temperature, session.writer)
+    target = _resolve_position(session, t)
+    beginning = empty_session(session.start, session.preset, session.temperature, session.writer)
     # A record that changes the past has already dropped the states that follow it.
-    kept = tuple((position, state) for position, state in session.kept if position <= then)
-    return recorded(replace(begin, journal=session.journal, kept=kept), *session.journal.records[:then])
+    cached_states = tuple((position, state) for position, state in session.kept if position <= target)
+    beginning = replace(beginning, journal=session.journal, kept=cached_states)
+    return append_records(beginning, *session.journal.records[:target])
 
 
 def restore(session: Session, t: int | str) -> Session:
-    """The session with the feedback that counted at t, or at the snapshot of that name, and no other.
+    """Undo and redo events until those of an earlier position are active.
 
-    What is left out can be brought back with `redo`. Documents that came or went since stay as they are. Raises
-    ParamError.
+    Later events can be restored with `redo`. Documents that came or went since stay as they are.
+
+    Parameters
+    ----------
+    session : Session
+        Stays as it is.
+    t : int or str
+        Number of records, 0 ≤ t ≤ position, or the name of a snapshot.
+
+    Returns
+    -------
+    Session
+        `session` itself if the active events are the same.
+
+    Raises
+    ------
+    ParamError
+        For an unknown position or name.
+
+    Examples
+    --------
+    >>> start = orag.restore(session, 0)
     """
-    then, journal = _position(session, t), session.journal
-    ids = [event.id for event in session.history]
-    was = {i for i in ids if journal.find(i, then) and not journal.undone(i, then)}
-    now = {event.id for event in session.events}
-    undone, back = (tuple(i for i in ids if i in chosen) for chosen in (now - was, was - now))
-    return recorded(session, Undone(undone, back)) if undone or back else session
+    target, journal = _resolve_position(session, t), session.journal
+    all_event_ids = [event.id for event in session.history]
+    active_then = set()
+    for event_id in all_event_ids:
+        if journal.find_event(event_id, target) and not journal.is_undone(event_id, target):
+            active_then.add(event_id)
+    active_now = {event.id for event in session.events}
+    # Ids are listed in the order of the log, so that equal restorations write equal records.
+    undone_ids = tuple(filter((active_now - active_then).__contains__, all_event_ids))
+    redone_ids = tuple(filter((active_then - active_now).__contains__, all_event_ids))
+    return append_records(session, Undone(undone_ids, redone_ids)) if undone_ids or redone_ids else session
 
 
-def recorded(session: Session, *records: Record) -> Session:
-    """The session after several records at once. Raises DataError for an impossible one."""
+def append_records(session: Session, *records: Record) -> Session:
+    """Return the session after several more records. Raises DataError if one undoes an unknown event."""
     if not records:
         return session
     begin, end = session.position, session.position + len(records)
-    shared = session.journal.records[begin:end]
-    same = len(shared) == len(records) and all(a is b for a, b in zip(shared, records, strict=True))
-    journal = session.journal if same else session.journal.extended(begin, records)
-    rounds, available = session.round, session.available
+    # The journal may have these very records next, when a session looks back; then it is shared as it is.
+    next_records = session.journal.records[begin:end]
+    is_next = len(next_records) == len(records) and all(map(is_, next_records, records))
+    journal = session.journal if is_next else session.journal.with_records(begin, records)
+    n_rounds, available = session.round, session.available
     for record in records:
         match record:
             case Event():
-                rounds += 1
+                n_rounds += 1
             case CorpusChange():
                 available = np.ones(len(session), dtype=bool) if available is None else available.copy()
                 available[list(record.came)], available[list(record.went)] = True, False
                 available.flags.writeable = False
-            case Undone() if unknown := [i for i in (*record.ids, *record.back) if not journal.find(i, end)]:
-                raise DataError(f"feedback is undone that was never given ({unknown[0]!r})")
-    state, kept = session.state, session.kept
+            case Undone():
+                for event_id in (*record.ids, *record.back):
+                    if not journal.find_event(event_id, end):
+                        raise DataError(f"feedback is undone that was never given ({event_id!r})")
+    state, cached_states = session.state, session.kept
     start, preset = session.start, session.preset
+    # A matrix is folded on from its latest cached state that the records leave valid; a sparse state recomputes only
+    # the rows that the records touch.
     if isinstance(state, MatrixState):
-        first = min((_first_change(journal, end, record) for record in records), default=end)
-        state, kept = state.refolded(start, preset, journal, begin, first, end, kept)
-    elif len(records) == 1 and isinstance(event := records[0], Event) and len(journal.rivals(event, end)) == 1:
-        state = state.fed(start, preset, event)
+        first_change = min(_find_first_change(journal, end, record) for record in records)
+        state, cached_states = state.refold_records(start, preset, journal, begin, first_change, end, cached_states)
+    elif len(records) == 1 and _only_adds(records[0], journal, end):
+        state = state.with_record(start, preset, records[0])
     else:
-        state = state.refolded(start, preset, journal, end, _touched(journal, end, records))
-    # `replace` takes 3 µs.
+        touched_rows = _find_touched_rows(journal, end, records)
+        state = state.refold_rows(start, preset, journal, end, touched_rows)
+    # The constructor is called, because `dataclasses.replace` takes 3 µs longer in a loop of thousands of rounds.
     return Session(
-        start, preset, session.temperature, journal, end, rounds, state, available, session.writer, kept
+        start, preset, session.temperature, journal, position=end, round=n_rounds, state=state,
+        available=available, writer=session.writer, kept=cached_states,
     )  # fmt: skip
 
 
-def _first_change(journal: Journal, end: int, record: Record) -> int:
-    """The position from which on a record changes the past."""
-    if isinstance(record, Undone) and record.whole:
+def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
+    """Return True for an event that replaces no earlier vote, so that the past need not be folded again."""
+    return isinstance(record, Event) and len(journal.rival_votes(record, end)) == 1
+
+
+def _find_first_change(journal: Journal, end: int, record: Record) -> int:
+    """Return the position of the earliest event whose effect a record changes."""
+    if isinstance(record, Undone) and record.is_reset:
         return 0
-    entries = (journal.find(event.id, end) for event in _affected(journal, end, record))
-    return min((entry[0] for entry in entries if entry), default=end)
+    first_change = end
+    for event in _find_affected_events(journal, end, record):
+        entry = journal.find_event(event.id, end)
+        if entry is not None:
+            first_change = min(first_change, entry[0])
+    return first_change
 
 
-def _touched(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
-    """The rows that records move, or move back; rising."""
-    touched: set[int] = set()
+def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
+    """Return the rows that records move, or move back, in rising order."""
+    touched_rows: set[int] = set()
     for record in records:
-        if isinstance(record, Undone) and record.whole:
-            return journal.rows(end)
+        if isinstance(record, Undone) and record.is_reset:
+            return journal.touched_rows(end)
         if isinstance(record, CorpusChange):
-            touched.update(record.drift)
-        touched.update(row for event in _affected(journal, end, record) for row in event.items)
-    return sorted(touched)
+            touched_rows.update(record.drift)
+        for event in _find_affected_events(journal, end, record):
+            touched_rows.update(event.items)
+    return sorted(touched_rows)
 
 
-def _affected(journal: Journal, end: int, record: Record) -> list[Event]:
-    """The events that a record may make count, or cease to."""
-    ids = (*record.ids, *record.back) if isinstance(record, Undone) else ()
-    events = [record] if isinstance(record, Event) else [entry[1] for i in ids if (entry := journal.find(i, end))]
-    return [rival for event in events for rival in journal.rivals(event, end)]
+def _find_affected_events(journal: Journal, end: int, record: Record) -> list[Event]:
+    """Return the events whose status a record may change."""
+    event_ids = (*record.ids, *record.back) if isinstance(record, Undone) else ()
+    events = [record] if isinstance(record, Event) else []
+    for event_id in event_ids:
+        entry = journal.find_event(event_id, end)
+        if entry is not None:
+            events.append(entry[1])
+    return [rival_vote for event in events for rival_vote in journal.rival_votes(event, end)]
 
 
-def _position(session: Session, t: int | str) -> int:
+def _resolve_position(session: Session, t: int | str) -> int:
     if isinstance(t, str):
         if t not in session.snapshots:
-            names = ", ".join(map(repr, session.snapshots)) or "none"
-            raise ParamError(f"snapshot must be one that was taken ({names}); got {t!r}")
+            snapshot_names = ", ".join(map(repr, session.snapshots)) or "none"
+            raise ParamError(f"snapshot must be one that was taken ({snapshot_names}); got {t!r}")
         return session.snapshots[t]
     if not is_whole(t) or not 0 <= t <= session.position:
         raise ParamError(f"t must be a whole number in [0, {session.position}] or the name of a snapshot; got {t!r}")
     return int(t)
 
 
-def _refuse_foreign(session: Session, event: Event) -> None:
+def _check_event(session: Session, event: Event) -> None:
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
             f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "

@@ -1,4 +1,4 @@
-"""Logs on disk: records as events of an event log, one transaction a vote; JSONL as export."""
+"""Feedback logs on disk: records as rows of an event log, one transaction per vote; JSONL as export."""
 
 from __future__ import annotations
 
@@ -18,97 +18,102 @@ from engine.data.event_log import EventLog, Rows, exists, open_log, read_jsonl, 
 from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.dynamic_corpus import change
-from engine.feedback.migration import begin, body_of_beginning, carried, everyone, refuse_other_corpus
-from engine.feedback.policy import VoteKind, right_one, thumb, votes_given
-from engine.feedback.presets import Preset, preset_of
+from engine.feedback.migration import begin_session, carry_records, check_same_corpus, header_rows, header_to_json
+from engine.feedback.policy import VoteKind, find_votes, right_one, thumb
+from engine.feedback.presets import Preset, resolve_preset
 from engine.feedback.records import Event, Record
-from engine.feedback.serialization import NONSENSE, body_of, record_of
-from engine.feedback.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
+from engine.feedback.serialization import PARSE_ERRORS, parse_record, record_to_json
+from engine.feedback.session import Session, append_records, feed, redo, reset, restore, session, snapshot, undo
 from engine.paths import data_home
 from engine.space import Space
 from engine.values import Notice, digest_of
 
-KIND, SUFFIX, EXPORT_SUFFIX = "feedback", ".sqlite", ".jsonl"
-P = ParamSpec("P")
+LOG_KIND, LOG_SUFFIX, EXPORT_SUFFIX = "feedback", ".sqlite", ".jsonl"
+Params = ParamSpec("Params")
 
 
-def _written(operation: Callable[Concatenate[Session, P], Session]) -> Callable[Concatenate[Log, P], Session]:
-    """An operation on sessions as a method of logs."""
+def _as_log_method(
+    operation: Callable[Concatenate[Session, Params], Session],
+) -> Callable[Concatenate[Log, Params], Session]:
+    """Turn an operation on sessions into a method of Log that writes its result."""
 
     @wraps(operation)
-    def method(log: Log, /, *args: P.args, **kwargs: P.kwargs) -> Session:
+    def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
         return log.write(lambda now: operation(now, *args, **kwargs))
 
     return method
 
 
 class Log(EventLog):
-    """An open log: its session as of now, and operations that write to it; thread-safe.
+    """Open feedback log: its current session, and operations that write to it; thread-safe.
 
-    notices: what had to be said when it was opened or read.
+    notices: remarks from opening and reading it.
     """
 
-    kind = KIND
+    kind = LOG_KIND
 
     def __init__(self, path: str | Path, space: Space, writer: str | None = None) -> None:
-        """Open a log that exists; writer: tells its events apart from those of others, random by default."""
-        super().__init__(_log_path(path))
+        """Open an existing log; writer: distinguishes its events from those of other processes, random by default."""
+        super().__init__(_check_log_path(path))
         self.notices: tuple[Notice, ...] = ()
         self._space = space
         self._writer = secrets.token_hex(4) if writer is None else writer
         self._session: Session
-        self._everyone: Sequence[int] = ()
+        self._header_rows: Sequence[int] = ()
         self.refresh()
 
     @property
     def session(self) -> Session:
-        """The session after all that this log is known to hold; `refresh` asks the file again."""
+        """Session after all records read so far; `refresh` reads the file again."""
         return self._session
 
     def refresh(self) -> Session:
-        """The session after all that is in the file by now."""
+        """Read new records from the file, and return the session after them."""
         with self._mutex:
             self._follow()
             return self._session
 
     def write(self, step: Callable[[Session], Session]) -> Session:
-        """The session after a step, whose records are on the disk when this returns.
+        """Apply a step, and return the session after it, once its records are on the disk.
 
-        step: from a session to one that goes on from it; it is called on what is in the file by then, which may be more
-        than one has seen. Raises FrontierError where the file cannot be written: then nothing has happened.
+        step: function from a session to one that continues it. It is called within the transaction, so it sees the
+        records of all other writers. Raises FrontierError if the file cannot be written; then nothing has changed.
         """
         with self._mutex:
-            with self._writing() as rows:
-                before = self._session
-                after = step(before)
-                last = slice(max(before.position - 1, 0), before.position)
-                same = after.journal.records[last] == before.journal.records[last]
-                if after.start is not before.start or after.position < before.position or not same:
+            with self._writing() as log_rows:
+                old_session = self._session
+                new_session = step(old_session)
+                # The step must continue this session: equal first vectors, and an unchanged last record before it.
+                last_record = slice(max(old_session.position - 1, 0), old_session.position)
+                same_past = new_session.journal.records[last_record] == old_session.journal.records[last_record]
+                same_past &= new_session.start is old_session.start and new_session.position >= old_session.position
+                if not same_past:
                     raise ParamError("step must go on from the session that it is given; got one with another past")
-                records = after.journal.records[before.position : after.position]
-                rows.append([body_of(record, self._space.corpus) for record in records])
-            if records:
-                self._session = after
+                new_records = new_session.journal.records[old_session.position : new_session.position]
+                log_rows.append([record_to_json(record, self._space.corpus) for record in new_records])
+            if new_records:
+                self._session = new_session
             return self._session
 
     def feed(self, event: Event) -> Session:
-        """The session after a piece of feedback; the log notes the time."""
+        """Write an event with the current time, and return the session after it."""
         event = event if event.time is not None else replace(event, time=time.time())
         return self.write(lambda now: feed(now, event))
 
-    undo, redo, reset = _written(undo), _written(redo), _written(reset)
-    snapshot, restore, change = _written(snapshot), _written(restore), _written(change)
+    undo, redo, reset = _as_log_method(undo), _as_log_method(redo), _as_log_method(reset)
+    snapshot, restore, change = _as_log_method(snapshot), _as_log_method(restore), _as_log_method(change)
 
-    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], number: int) -> None:
+    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
         if header is None:
-            begun, rows = self._session, self._everyone
+            base_session, all_rows = self._session, self._header_rows
         else:
-            begun, notices, rows = _begun(self.path, header, self._space, self._writer)
+            base_session, notices, all_rows = _begin_from_header(self.path, header, self._space, self._writer)
             self.notices = (*self.notices, *notices)
-        self._session, self._everyone = _with(self.path, begun, events, rows, number), rows
+        self._session = _append_bodies(self.path, base_session, events, all_rows, n_folded)
+        self._header_rows = all_rows
 
     def _forget(self) -> None:
-        raise _missing(self.path)
+        raise _missing_log_error(self.path)
 
 
 def log(
@@ -120,70 +125,139 @@ def log(
     carry: bool = False,
     **overrides: Any,
 ) -> Log:
-    """The log of that path, begun where there is none; preset, queries, overrides: as `session` has them.
+    """Open a log on disk, or create it.
 
-    A log that exists learns as it was begun to, and says so where another preset was asked for. carry: where the corpus
-    has changed since, keep what still holds, and all that there was in a JSONL file beside it. Raises DataError for a
-    file that is no log, is damaged, or was begun on another corpus or encoder; FrontierError where it cannot be
-    written.
+    Parameters
+    ----------
+    path : str or Path
+        File of the log.
+    space : Space
+        Corpus and embeddings.
+    preset : str or Preset, optional
+        As in `session`. An existing log keeps the preset that it was created with, and a notice says so.
+    queries : str, Queries or Embeddings, optional
+        As in `session`.
+    carry : bool
+        If the corpus has changed, keep the feedback that still applies, and back up the log as JSONL.
+    **overrides
+        Parameters of the preset to change.
+
+    Returns
+    -------
+    Log
+        The open log.
+
+    Raises
+    ------
+    DataError
+        If the file is no log, is damaged, or belongs to another corpus or encoder.
+    FrontierError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> log = orag.log(path, space)
     """
-    path = _log_path(path)
+    path = _check_log_path(path)
     notices: tuple[Notice, ...] = ()
     existed = not begin_log(lambda: session(space, preset or "default", queries=queries, **overrides), path)
     if existed and carry:
-        notices = _carried_in_place(path, space)
-    opened = Log(path, space)
-    current = opened.session.preset
-    if existed and (preset is not None or overrides) and preset_of(preset or current, overrides) != current:
-        what = f"other setting was asked for; the log learns as it was begun to ({current.name})"
-        notices = (*notices, Notice(what, 1))
-    opened.notices = (*notices, *opened.notices)
-    return opened
+        notices = _carry_in_place(path, space)
+    opened_log = Log(path, space)
+    current_preset = opened_log.session.preset
+    requests_preset = preset is not None or bool(overrides)
+    if existed and requests_preset and resolve_preset(preset or current_preset, overrides) != current_preset:
+        notice_text = f"preset ignored: this log was created with preset {current_preset.name!r}"
+        notices = (*notices, Notice(notice_text, 1))
+    opened_log.notices = (*notices, *opened_log.notices)
+    return opened_log
 
 
 def save(session: Session, path: str | Path) -> Path:
-    """Write a session as a log, whole or not at all; `load` reads it. Raises FrontierError.
+    """Write a session to a file atomically; `load` reads it back.
 
-    path: ends in .jsonl for an export; anything else is a log that `log` goes on with.
+    Parameters
+    ----------
+    session : Session
+        Session to write.
+    path : str or Path
+        An export if it ends in .jsonl; otherwise a log that `log` can open.
+
+    Returns
+    -------
+    Path
+        The path.
+
+    Raises
+    ------
+    FrontierError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> path = orag.save(session, path)
     """
-    path, header, events = Path(path), *_contents(session)
+    path, header, events = Path(path), *_log_contents(session)
     if path.suffix == EXPORT_SUFFIX:
         return write_jsonl(path, header, events)
-    with open_log(path, KIND, write=True, create=True) as rows:
-        rows.replace(header, events)
+    with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
+        log_rows.replace(header, events)
     return path
 
 
 def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Session, tuple[Notice, ...]]:
-    """The session that a log or an export holds, and notices about it; the file is left as it is.
+    """Read the session of a log or an export, without changing the file.
 
-    carry: over a corpus that has changed since, what still holds. Raises DataError as `log`.
+    Parameters
+    ----------
+    path : str or Path
+        A log, or an export that ends in .jsonl.
+    space : Space
+        Corpus and embeddings.
+    carry : bool
+        If the corpus has changed, keep the feedback that still applies.
+
+    Returns
+    -------
+    session : Session
+        The session after all records.
+    notices : tuple of Notice
+        Remarks about the file.
+
+    Raises
+    ------
+    DataError
+        If the file is no log, is damaged, or belongs to another corpus or encoder.
+
+    Examples
+    --------
+    >>> session, notices = orag.load(path, space)
     """
     path = Path(path)
     if path.suffix == EXPORT_SUFFIX:
-        header, events = read_jsonl(path, KIND)
+        header, events = read_jsonl(path, LOG_KIND)
     else:
-        with open_log(path, KIND) as rows:
-            rows.check()
-            header, events = rows.header(), rows.read()
+        with open_log(path, LOG_KIND) as log_rows:
+            log_rows.check()
+            header, events = log_rows.header(), log_rows.read()
     if carry:
-        with _naming(path):
-            return carried(header, events, space)
-    begun, notices, everyone_rows = _begun(path, header, space, "")
-    return _with(path, begun, events, everyone_rows), notices
+        with _prefix_errors(path):
+            return carry_records(header, events, space)
+    base_session, notices, all_rows = _begin_from_header(path, header, space, "")
+    return _append_bodies(path, base_session, events, all_rows), notices
 
 
 def toggle_vote(
     log: Log, query: Any, item: int | str, kind: VoteKind, *, person: str, shown: Iterable[int | str] = ()
 ) -> Session:
-    """Give a person's vote, or take it back where it counts.
+    """Write a person's vote, or take it back if it counts.
 
     Taking a thumb back also takes back the one that it had replaced, so that neither counts.
 
     Parameters
     ----------
     log : Log
-        Is written to in one transaction.
+        Log to write to, in one transaction.
     query : str, (d,) array, Queries, Embeddings or Query
         One query.
     item : int or str
@@ -198,149 +272,176 @@ def toggle_vote(
     Returns
     -------
     Session
-        The log's session, whose records are on the disk.
+        The log's session after the vote, once it is on the disk.
 
     Raises
     ------
     ParamError, DataError
         For an unknown document, query or list.
     FrontierError
-        Where the file cannot be written: then nothing has happened.
+        If the file cannot be written; then nothing has changed.
 
     Examples
     --------
     >>> session = orag.toggle_vote(log, "how to sort?", "sort", "up", person="ana")
     """
 
-    def step(now: Session) -> Session:
-        asked, row = now.resolve_query(query), now.row_of(item)
-        given = votes_given(now.counting, asked, person)
-        if (row, kind) not in given:
+    def step(new_session: Session) -> Session:
+        vote_query, item_row = new_session.resolve_query(query), new_session.row_of(item)
+        votes = find_votes(new_session.effective_events, vote_query, person)
+        if (item_row, kind) not in votes:
             if kind == "right":
-                event = right_one(now, asked, shown, row, person=person)
+                event = right_one(new_session, vote_query, shown, item_row, person=person)
             else:
-                event = thumb(now, asked, row, up=kind == "up", person=person, shown=shown)
-            return feed(now, replace(event, time=time.time()))
-        same: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
-        # Undoing the newest thumb brings back the one that it had replaced.
-        while ids := [given[row, each] for each in same if (row, each) in given]:
-            now = undo(now, ids[0])
-            given = votes_given(now.counting, asked, person)
-        return now
+                event = thumb(new_session, vote_query, item_row, up=kind == "up", person=person, shown=shown)
+            return feed(new_session, replace(event, time=time.time()))
+        rival_kinds: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
+        # Undoing the newest thumb restores the one that it had replaced, so this repeats until none counts.
+        while True:
+            vote_ids = [votes.get((item_row, vote_kind)) for vote_kind in rival_kinds]
+            vote_id = next(filter(None, vote_ids), None)
+            if vote_id is None:
+                return new_session
+            new_session = undo(new_session, vote_id)
+            votes = find_votes(new_session.effective_events, vote_query, person)
 
     return log.write(step)
 
 
 def place(space: Space) -> Path:
-    """Path of a space's log, one for each corpus and encoder, in FRONTIER_HOME or the user's data folder."""
+    """Return the default path of a space's log, one for each corpus and encoder.
+
+    Parameters
+    ----------
+    space : Space
+        Corpus and embeddings.
+
+    Returns
+    -------
+    Path
+        A file in FRONTIER_HOME or the user's data folder, which need not exist.
+
+    Examples
+    --------
+    >>> path = orag.place(space)
+    """
     encoder = space.embeddings.encoder
-    vectors = encoder.digest if encoder else space.embeddings.digest
-    corpus = space.corpus.name
-    name = re.sub(r"[^a-z0-9]+", "-", corpus.lower()).strip("-")[:40] or "corpus"
-    if name != corpus:
-        # What a file name cannot hold still tells corpora apart.
-        name = f"{name}-{digest_of([corpus])[:8]}"
-    return data_home() / "feedback" / f"{name}-{vectors[:8]}{SUFFIX}"
+    vectors_digest = encoder.digest if encoder else space.embeddings.digest
+    corpus_name = space.corpus.name
+    file_name = re.sub(r"[^a-z0-9]+", "-", corpus_name.lower()).strip("-")[:40] or "corpus"
+    if file_name != corpus_name:
+        # A digest distinguishes corpora whose names differ only in characters that a file name cannot have.
+        file_name = f"{file_name}-{digest_of([corpus_name])[:8]}"
+    return data_home() / "feedback" / f"{file_name}-{vectors_digest[:8]}{LOG_SUFFIX}"
 
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
-    """Begin a log with a session, unless there is one; returns whether it did."""
-    ready = None if exists(path) else make_session()
-    # A file that is there may still be in the making, so its writer is waited for.
-    with open_log(path, KIND, write=True, create=True) as rows:
-        is_new = not rows.id
+    """Create a log with a session; return False if there is one already."""
+    # The session is made before the file is locked, because fitting its temperature takes time.
+    prepared = None if exists(path) else make_session()
+    # An existing file may be under creation by another process, so it is locked before it is checked.
+    with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
+        is_new = not log_rows.id
         if is_new:
-            rows.replace(*_contents(ready or make_session()))
+            log_rows.replace(*_log_contents(prepared or make_session()))
     return is_new
 
 
 def replace_log(session: Session, path: Path) -> Path | None:
-    """Put a session in place of a log; returns the export beside it that keeps what it held."""
-    with open_log(path, KIND, write=True, create=True) as rows:
-        copy = _back_up(rows) if rows.id else None
-        rows.replace(*_contents(session))
-    return copy
+    """Replace the contents of a log by a session; return the backup of its contents, None if it had none."""
+    with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
+        backup_path = _back_up_log(log_rows) if log_rows.id else None
+        log_rows.replace(*_log_contents(session))
+    return backup_path
 
 
 def move_aside(path: Path) -> Path:
-    """Rename a log that cannot be used, and all that belongs to it; returns its new name."""
-    tag = uuid.uuid4().hex[:6]
-    moved = []
+    """Rename an unusable log with its side files; return its new path."""
+    random_tag = uuid.uuid4().hex[:6]
+    new_paths = []
     with explained(path):
-        for part in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
-            if part.exists():
-                moved.append(part.rename(part.with_name(f"{path.stem}.{tag}.aside{part.name[len(path.stem) :]}")))
-    return moved[0]
+        # SQLite keeps committed records in the -wal file, so it must stay with the log.
+        for ending in ("", "-wal", "-shm"):
+            old_path = path.with_name(path.name + ending)
+            if old_path.exists():
+                new_name = f"{path.stem}.{random_tag}.aside{old_path.name[len(path.stem) :]}"
+                new_paths.append(old_path.rename(old_path.with_name(new_name)))
+    return new_paths[0]
 
 
-def _back_up(rows: Rows) -> Path:
+def _back_up_log(log_rows: Rows) -> Path:
     """Export a log beside itself as `<stem>.<random>.jsonl`."""
-    copy = rows.path.with_name(f"{rows.path.stem}.{uuid.uuid4().hex[:12]}{EXPORT_SUFFIX}")
-    return write_jsonl(copy, rows.header(), rows.read())
+    backup_path = log_rows.path.with_name(f"{log_rows.path.stem}.{uuid.uuid4().hex[:12]}{EXPORT_SUFFIX}")
+    return write_jsonl(backup_path, log_rows.header(), log_rows.read())
 
 
-def _contents(session: Session) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _log_contents(session: Session) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the header and the events of a session's log."""
-    return body_of_beginning(session), [body_of(record, session.space.corpus) for record in session.records]
+    return header_to_json(session), [record_to_json(record, session.space.corpus) for record in session.records]
 
 
-def _log_path(path: str | Path) -> Path:
-    """Return the path of a log. Raises DataError for that of an export."""
+def _check_log_path(path: str | Path) -> Path:
+    """Return the path of a log. Raises DataError for the path of an export."""
     path = Path(path)
     if path.suffix == EXPORT_SUFFIX:
         raise DataError(
             f"{path} is an export by its ending, and nothing is added to one; make a log of it with engine.orag.save("
-            f"engine.orag.load({path.name!r}, space)[0], {path.with_suffix(SUFFIX).name!r}), and open that"
+            f"engine.orag.load({path.name!r}, space)[0], {path.with_suffix(LOG_SUFFIX).name!r}), and open that"
         )
     return path
 
 
-def _missing(path: Path) -> DataError:
+def _missing_log_error(path: Path) -> DataError:
+    """Return the error for a log that does not exist."""
     return DataError(f"{path} does not exist; begin a log with engine.orag.log(path, space)")
 
 
 @contextmanager
-def _naming(place: str | Path) -> Iterator[None]:
-    """Say where it is that something cannot be used."""
+def _prefix_errors(location: str | Path) -> Iterator[None]:
+    """Prefix errors with the file, or the record, that they are about."""
     try:
         yield
     except FrontierError as error:
-        raise DataError(f"{place}: {error}") from None
+        raise DataError(f"{location}: {error}") from None
 
 
-def _begun(path: Path, header: dict[str, Any], space: Space, writer: str) -> tuple[Session, tuple[Notice, ...], Any]:
-    """The session of a log's header, what is to be said about it, and the rows that "all" means."""
+def _begin_from_header(
+    path: Path, header: dict[str, Any], space: Space, writer: str
+) -> tuple[Session, tuple[Notice, ...], Any]:
+    """Return the empty session of a log's header, notices, and the rows that "all" stands for."""
     if not header:
-        raise _missing(path)
-    with _naming(path):
-        return begin(header, space, writer), refuse_other_corpus(header, space), everyone(header, space)
+        raise _missing_log_error(path)
+    with _prefix_errors(path):
+        return begin_session(header, space, writer), check_same_corpus(header, space), header_rows(header, space)
 
 
-def _with(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: Any, before: int = 0) -> Session:
-    """The session after more records of a log, behind the first `before`."""
+def _append_bodies(
+    path: Path, session: Session, bodies: Sequence[dict[str, Any]], all_rows: Any, n_before: int = 0
+) -> Session:
+    """Return the session after more records of a log, which follow its first `n_before`."""
     records: list[Record] = []
-    known: set[str] = set()
+    seen_event_ids: set[str] = set()
     space = session.space
-    for number, body in enumerate(bodies, before + 1):
-        with _naming(f"{path} record {number}"):
-            record = record_of(body, space.corpus, space.vectors.shape[1], rows)
+    for record_number, body in enumerate(bodies, n_before + 1):
+        with _prefix_errors(f"{path} record {record_number}"):
+            record = parse_record(body, space.corpus, space.vectors.shape[1], all_rows)
             if isinstance(record, Event):
-                if record.id in known or session.journal.find(record.id, session.position):
+                if record.id in seen_event_ids or session.journal.find_event(record.id, session.position):
                     raise DataError(f"feedback that is there already ({record.id!r})")
-                known.add(record.id)
+                seen_event_ids.add(record.id)
         records.append(record)
-    with _naming(path):
-        return recorded(session, *records)
+    with _prefix_errors(path):
+        return append_records(session, *records)
 
 
-def _carried_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
-    """Where the corpus has changed, back the log up and replace it by what still holds."""
-    with open_log(path, KIND, write=True) as rows:
-        with suppress(*NONSENSE):
-            refuse_other_corpus(rows.header(), space)
+def _carry_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
+    """If the corpus has changed, back up the log and keep only the feedback that still applies."""
+    with open_log(path, LOG_KIND, write=True) as log_rows:
+        with suppress(*PARSE_ERRORS):
+            check_same_corpus(log_rows.header(), space)
             return ()
-        with _naming(path):
-            session, notices = carried(rows.header(), rows.read(), space)
-        copy = _back_up(rows)
-        rows.replace(*_contents(session))
-    return (*notices, Notice(f"log was kept as {copy.name}", 1))
+        with _prefix_errors(path):
+            carried_session, notices = carry_records(log_rows.header(), log_rows.read(), space)
+        backup_path = _back_up_log(log_rows)
+        log_rows.replace(*_log_contents(carried_session))
+    return (*notices, Notice(f"log was kept as {backup_path.name}", 1))

@@ -1,77 +1,120 @@
-"""τ from the data: so sharp that a draw typically decides among a handful of documents.
+"""Softmax temperature τ fitted to the data, so that a draw typically decides among a handful of documents.
 
-An extension of ours. With τ = 1, as printed, the softmax of unit vectors is nearly uniform over the whole corpus.
+This extends the ORAG paper, whose equation (1) has τ = 1: then the softmax of unit vectors is nearly uniform.
 """
 
 import numpy as np
 
 from engine.decoder import QueryLike, query_batch
 from engine.feedback.embedding_state import StartVectors
-from engine.feedback.presets import LEAST_TEMPERATURE
+from engine.feedback.presets import MIN_TEMPERATURE
 
-SAMPLE = 64
-"""Queries that the temperature is set by."""
-BLOCK = 4096
-"""Documents scored at a time."""
+#: The temperature is fitted to at most this many queries.
+MAX_SAMPLE_QUERIES = 64
+#: Documents scored at a time.
+SCORE_BLOCK_SIZE = 4096
 
 
-def softmax(z: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis, in float64; −∞ gives 0."""
-    shifted: np.ndarray = z - z.max(axis=-1, keepdims=True)
-    np.exp(shifted, out=shifted)
-    shifted /= shifted.sum(axis=-1, keepdims=True)
-    return shifted
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the softmax along the last axis, in float64; −∞ gives 0."""
+    # The largest logit is subtracted, so that no exponential overflows.
+    exponentials: np.ndarray = logits - logits.max(axis=-1, keepdims=True)
+    np.exp(exponentials, out=exponentials)
+    exponentials /= exponentials.sum(axis=-1, keepdims=True)
+    return exponentials
 
 
 def perplexity(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """(B,) exp of the entropies of softmax(scores / τ): among how many documents each query decides."""
-    return np.exp([_entropy(row - row.max(), temperature) for row in np.atleast_2d(scores)])
+    """Compute the perplexity of each query: the effective number of documents in its softmax.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_queries, n) or (n,)
+        Inner products; −∞ for documents that are excluded.
+    temperature : float
+        τ of the softmax.
+
+    Returns
+    -------
+    ndarray, shape (n_queries,)
+        Exponential of the entropy of softmax(scores / τ).
+
+    Examples
+    --------
+    >>> orag.perplexity(np.zeros((1, 4)), 1.0)
+    array([4.])
+    """
+    return np.exp(
+        [_softmax_entropy(query_scores - query_scores.max(), temperature) for query_scores in np.atleast_2d(scores)]
+    )
 
 
 def by_perplexity(scores: np.ndarray, target: float) -> float:
-    """The τ at which the median perplexity is `target`; scores: (B, n) float64, −∞ for documents out.
+    """Find the temperature at which the median perplexity is `target`.
 
-    A corpus too small for the target gets half its size. By bracketing in log τ, in which the median only rises.
+    Parameters
+    ----------
+    scores : ndarray, shape (n_queries, n)
+        Inner products in float64; −∞ for documents that are excluded.
+    target : float
+        Desired median perplexity; half of the number of documents if the corpus is too small for it.
+
+    Returns
+    -------
+    float
+        The temperature τ.
+
+    Examples
+    --------
+    >>> tau = orag.by_perplexity(np.array([[0.9, 0.5, 0.1, 0.0]]), 2.0)
     """
-    finite = np.isfinite(scores)
-    target = min(target, (int(finite.sum(axis=-1).min()) + 1) / 2)
-    below = [row[present] - row.max() for row, present in zip(scores, finite, strict=True)]
-    spread = -float(np.median([row.min() for row in below]))
+    is_finite = np.isfinite(scores)
+    target = min(target, (int(is_finite.sum(axis=-1).min()) + 1) / 2)
+    score_gaps = [gaps[is_present] - gaps.max() for gaps, is_present in zip(scores, is_finite, strict=True)]
+    spread = -float(np.median([gaps.min() for gaps in score_gaps]))
     if spread <= 0:
         return 1.0
 
-    def excess(log: float) -> float:
-        return float(np.median([_entropy(row, np.exp(log)) for row in below]) - np.log(target))
+    def excess(log_temperature: float) -> float:
+        entropies = [_softmax_entropy(gaps, np.exp(log_temperature)) for gaps in score_gaps]
+        return float(np.median(entropies) - np.log(target))
 
     from scipy.optimize import brentq
 
-    # Where every document but the best has no chance, and where all have nearly the same.
-    low, high = np.log(1e-6 * spread), np.log(1e3 * spread)
-    if excess(low) >= 0:
-        return float(np.exp(low))
-    return float(np.exp(brentq(excess, low, high, xtol=1e-10, rtol=1e-12)))
+    # The median entropy rises with log τ, so a bracket suffices: at its low end every document but the best has
+    # probability 0, at its high end all are nearly equal.
+    log_low, log_high = np.log(1e-6 * spread), np.log(1e3 * spread)
+    if excess(log_low) >= 0:
+        return float(np.exp(log_low))
+    return float(np.exp(brentq(excess, log_low, log_high, xtol=1e-10, rtol=1e-12)))
 
 
-def by_sample(start: StartVectors, queries: QueryLike | None, target: float) -> float:
-    """The τ of a perplexity for a sample of queries; without any, documents stand in for them."""
-    if queries is None and len(start) == 1:
+def fit_temperature(start_vectors: StartVectors, queries: QueryLike | None, target: float) -> float:
+    """Return the temperature of a target perplexity for a sample of queries, by default of documents."""
+    if queries is None and len(start_vectors) == 1:
         return 1.0
-    asked = start.vectors if queries is None else query_batch(start.space, queries).vectors.cpu().numpy()
-    rows = np.unique(np.linspace(0, len(asked) - 1, SAMPLE).astype(int))
-    points = asked[rows].astype(np.float64)
-    blocks = (start.vectors[begin : begin + BLOCK].astype(np.float64) for begin in range(0, len(start), BLOCK))
-    scores = np.concatenate([points @ block.T for block in blocks], axis=1)
     if queries is None:
-        # A document is its own best answer; a query is no document.
-        scores[np.arange(len(rows)), rows] = -np.inf
-    return max(LEAST_TEMPERATURE, by_perplexity(scores, target))
+        query_vectors = start_vectors.vectors
+    else:
+        query_vectors = query_batch(start_vectors.space, queries).vectors.cpu().numpy()
+    sample_rows = np.unique(np.linspace(0, len(query_vectors) - 1, MAX_SAMPLE_QUERIES).astype(int))
+    sample_vectors = query_vectors[sample_rows].astype(np.float64)
+    score_blocks = []
+    for block_start in range(0, len(start_vectors), SCORE_BLOCK_SIZE):
+        document_block = start_vectors.vectors[block_start : block_start + SCORE_BLOCK_SIZE].astype(np.float64)
+        score_blocks.append(sample_vectors @ document_block.T)
+    scores = np.concatenate(score_blocks, axis=1)
+    if queries is None:
+        # A document that stands in for a query is its own best match, which no real query is.
+        scores[np.arange(len(sample_rows)), sample_rows] = -np.inf
+    return max(MIN_TEMPERATURE, by_perplexity(scores, target))
 
 
-def _entropy(below: np.ndarray, temperature: float) -> float:
-    """Of softmax(below / τ), in nats; below: (n,) scores less the largest."""
-    z = below / temperature
-    weights = np.exp(z)
-    total = weights.sum()
-    # Σ p (log Σ e^z − z), without the 0 · ∞ of documents that are out.
-    z[weights == 0] = 0.0
-    return float(np.log(total) - weights @ z / total)
+def _softmax_entropy(score_gaps: np.ndarray, temperature: float) -> float:
+    """Return the entropy of softmax(score_gaps / τ) in nats; score_gaps: (n,) scores minus the largest."""
+    scaled_gaps = score_gaps / temperature
+    weights = np.exp(scaled_gaps)
+    total_weight = weights.sum()
+    # Entropy as Σ p (log Σ e^z − z); terms of excluded documents would be 0 · ∞.
+    scaled_gaps[weights == 0] = 0.0
+    return float(np.log(total_weight) - weights @ scaled_gaps / total_weight)

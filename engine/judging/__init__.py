@@ -1,1 +1,1 @@
-"""Judging for a corpus without judgements: pools, an order, a log of grades, and what they already tell."""
+"""Judging of a corpus without qrels: pools, judging order, a log of grades, and interim results."""

@@ -1,4 +1,4 @@
-"""Log of judgements: an event log to which several people and processes may add; undo is an event too."""
+"""Log of judgements: an append-only event log for several people and processes; undo is an event too."""
 
 import time
 from collections import defaultdict
@@ -15,13 +15,13 @@ from engine.feedback.records import is_whole
 from engine.judging.pool import Pair
 from engine.values import Corpus, Notice, Queries
 
+#: Not relevant; related; relevant; exactly what the query asks for.
 GRADES = (0, 1, 2, 3)
-"""Not relevant; touches on it; relevant; exactly what was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a person said of a document for a query."""
+    """Grade that a person gave a document for a query."""
 
     query: str  # id
     document: str  # id
@@ -32,54 +32,64 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a log holds.
+    """Contents of a log.
 
-    given: what counts, oldest first: of one person, query and document the newest that was not taken back
-    texts: query id → text, of the queries that came with the log
+    judgements: those that count, oldest first: the newest of each person, query and document that was not undone
+    texts: map from id to text of the queries added to the log
     """
 
-    given: tuple[Judgement, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    def queries(self, known: Queries | None = None) -> Queries:
-        """The queries of a data set, and then those that came with the log."""
-        texts = {**(dict(zip(known.ids, known.texts, strict=True)) if known else {}), **self.texts}
+    def queries(self, dataset_queries: Queries | None = None) -> Queries:
+        """Return the queries of a data set, followed by those added to the log."""
+        texts: dict[str, str] = {}
+        if dataset_queries:
+            texts.update(zip(dataset_queries.ids, dataset_queries.texts, strict=True))
+        texts |= self.texts
         return Queries(tuple(texts), tuple(texts.values()))
 
     @cached_property
     def people(self) -> tuple[str, ...]:
-        """Everyone who judged, in the order in which they began."""
-        return tuple(dict.fromkeys(judgement.person for judgement in self.given))
+        """Names of all who judged, in the order of their first judgements."""
+        return tuple(dict.fromkeys(judgement.person for judgement in self.judgements))
 
     @cached_property
     def grades(self) -> Mapping[Pair, Mapping[str, int]]:
-        """Pair → person → grade, without what was skipped."""
+        """Map from pair to person to grade, without skipped pairs."""
         grades: dict[Pair, dict[str, int]] = defaultdict(dict)
-        for judgement in self.given:
+        for judgement in self.judgements:
             if judgement.grade is not None:
                 grades[judgement.query, judgement.document][judgement.person] = judgement.grade
         return dict(grades)
 
-    def remaining(self, pairs: Iterable[Pair], person: str = "", twice: int = 0) -> tuple[Pair, ...]:
-        """The pairs that a person has yet to judge: nobody graded them, or they are among the first `twice`.
+    def remaining(self, pairs: Iterable[Pair], person: str = "", n_shared: int = 0) -> tuple[Pair, ...]:
+        """Return the pairs that a person has yet to judge: ungraded ones, and those among the first `n_shared`.
 
-        pairs: as `order` gives them; twice: so many of them everybody judges, to see how far people agree.
+        pairs: from `order_pairs`; n_shared: number of pairs that everybody judges, to measure agreement.
         """
-        own = {(judgement.query, judgement.document) for judgement in self.given if judgement.person == person}
-        return tuple(
-            pair for place, pair in enumerate(pairs) if pair not in own and (place < twice or pair not in self.grades)
-        )
+        # A pair that the person skipped is not asked again, so skips count as judged here.
+        judged_pairs = set()
+        for judgement in self.judgements:
+            if judgement.person == person:
+                judged_pairs.add((judgement.query, judgement.document))
+        remaining_pairs = []
+        for pair_index, pair in enumerate(pairs):
+            needs_grade = pair_index < n_shared or pair not in self.grades
+            if needs_grade and pair not in judged_pairs:
+                remaining_pairs.append(pair)
+        return tuple(remaining_pairs)
 
     def missing(self, corpus: Corpus) -> tuple[Notice, ...]:
-        """A notice of the judged documents that a corpus lacks."""
-        gone = dict.fromkeys(doc for _, doc in self.grades if doc not in corpus.position)
-        return Notice.for_ids("judged documents are not in this corpus", gone)
+        """Return a notice of judged documents that are not in a corpus."""
+        missing_ids = dict.fromkeys(doc_id for _, doc_id in self.grades if doc_id not in corpus.position)
+        return Notice.for_ids("judged documents are not in this corpus", missing_ids)
 
 
 class JudgingLog(EventLog):
-    """A file of judgements; thread-safe. It and its folder are made when first written to.
+    """File of judgements; thread-safe. File and folder are created by the first write.
 
-    Whatever reads it raises DataError where it is no such log, or an event of it is damaged.
+    Methods that read it raise DataError if it is no such log, or an event is damaged.
     """
 
     kind = "judgements"
@@ -89,45 +99,45 @@ class JudgingLog(EventLog):
         self._judged = _Fold()
 
     def read(self) -> Judged:
-        """All that is in the file by now."""
+        """Read new events from the file, and return its contents."""
         with self._mutex:
             self._follow()
             return self._judged.value
 
     def judge(self, query: str, document: str, grade: int | None, person: str = "") -> Judged:
-        """What the log holds with one judgement more, which is on the disk when this returns.
+        """Write a judgement to the disk, and return the contents of the log.
 
-        grade: 0 to 3, None to skip. Raises ParamError for another one, FrontierError where it cannot be written.
+        grade: 0 to 3, None to skip. Raises ParamError for another grade, FrontierError if it cannot be written.
         """
         return self.add([Judgement(query=query, document=document, grade=grade, person=person, time=time.time())])
 
     def add(self, judgements: Iterable[Judgement]) -> Judged:
-        """What the log holds with several judgements more; raises as `judge`, and then nothing is written."""
+        """Write several judgements, or none on an error, as in `judge`; return the contents of the log."""
         events = []
         for judgement in judgements:
-            if problem := _problem(judgement):
+            if problem := _find_problem(judgement):
                 raise ParamError(problem)
             events.append(asdict(judgement))
         return self._write(lambda: events)
 
     def undo(self, person: str = "") -> tuple[Judged, Judgement | None]:
-        """What the log holds once a person's newest judgement is taken back, and that one; None where there is none.
+        """Undo a person's newest judgement; return the contents of the log, and the undone judgement if any.
 
-        What the person had said of the pair before counts again.
+        An earlier judgement of the pair by the person counts again.
         """
         newest: list[Judgement] = []
 
         def take_back() -> list[dict[str, Any]]:
-            newest.extend(self._judged.newest(person))
+            newest.extend(self._judged.newest_judgement(person))
             return [{"undo": person, "time": time.time()}] if newest else []
 
         judged = self._write(take_back)
         return judged, newest[0] if newest else None
 
-    def ask(self, queries: Queries) -> Judged:
-        """What the log holds with these queries, which it remembers; those that it has are passed over.
+    def add_queries(self, queries: Queries) -> Judged:
+        """Write queries that the log does not have yet, and return its contents.
 
-        Raises DataError for an id that it has with another text.
+        Raises DataError for an id that the log has with another text.
         """
 
         def new_queries() -> list[dict[str, Any]]:
@@ -142,20 +152,20 @@ class JudgingLog(EventLog):
         return self._write(new_queries)
 
     def _write(self, make_events: Callable[[], Sequence[dict[str, Any]]]) -> Judged:
-        """Add events that are made once all that others added is known."""
+        """Append events that are made within the transaction, after all events of other writers are read."""
         with self._mutex:
-            with self._writing({"op": "begin"}) as rows:
+            with self._writing({"op": "begin"}) as log_rows:
                 events = make_events()
-                rows.append(events)
-            self._fold(None, events, rows.count - len(events))
+                log_rows.append(events)
+            self._fold(None, events, log_rows.count - len(events))
             return self._judged.value
 
-    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], number: int) -> None:
+    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
         if header is not None:
             self._forget()
-        for event_number, event in enumerate(events, number + 1):
+        for event_number, event in enumerate(events, n_folded + 1):
             try:
-                self._judged.take(event_number, event)
+                self._judged.add_event(event_number, event)
             except (ValueError, TypeError, KeyError) as error:
                 raise DataError(f"{self.path} event {event_number} is no judgement ({error})") from None
 
@@ -164,52 +174,53 @@ class JudgingLog(EventLog):
 
 
 class _Fold:
-    """The events of a log, taken one after the other."""
+    """Fold of a log's events into its contents."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        self._said: dict[int, Judgement] = {}  # by number, what was not taken back
-        self._own: dict[str, list[int]] = defaultdict(list)  # person → numbers
+        self._judgements: dict[int, Judgement] = {}  # event number → judgement that was not undone
+        self._numbers_by_person: dict[str, list[int]] = defaultdict(list)  # person → event numbers
         self._value: Judged | None = None
 
     @property
     def value(self) -> Judged:
-        """The value of the events so far."""
+        """Contents after the events so far."""
         if self._value is None:
-            newest: dict[tuple[str, str, str], Judgement] = {}
-            for said in self._said.values():
-                key = said.person, said.query, said.document
-                newest.pop(key, None)
-                newest[key] = said
-            self._value = Judged(tuple(newest.values()), dict(self.texts))
+            newest_by_key: dict[tuple[str, str, str], Judgement] = {}
+            for judgement in self._judgements.values():
+                judgement_key = judgement.person, judgement.query, judgement.document
+                # Removed first, so that the newest judgement of a key is also the last in order.
+                newest_by_key.pop(judgement_key, None)
+                newest_by_key[judgement_key] = judgement
+            self._value = Judged(tuple(newest_by_key.values()), dict(self.texts))
         return self._value
 
-    def newest(self, person: str) -> list[Judgement]:
-        """The last of a person that was not taken back, in a list; none in an empty one."""
-        return [self._said[number] for number in self._own[person][-1:]]
+    def newest_judgement(self, person: str) -> list[Judgement]:
+        """Return the newest judgement of a person that was not undone, in a list that is empty if there is none."""
+        return list(map(self._judgements.__getitem__, self._numbers_by_person[person][-1:]))
 
-    def take(self, number: int, event: Mapping[str, Any]) -> None:
-        """Take in an event. Raises ValueError, TypeError or KeyError for one that none makes."""
+    def add_event(self, event_number: int, event: Mapping[str, Any]) -> None:
+        """Add an event. Raises ValueError, TypeError or KeyError for an invalid one."""
         if "undo" in event:
-            if own := self._own[event["undo"]]:
-                del self._said[own.pop()]
+            if own_numbers := self._numbers_by_person[event["undo"]]:
+                del self._judgements[own_numbers.pop()]
         elif "text" in event:
             Queries((event["query"],), (event["text"],))
             self.texts[event["query"]] = event["text"]
         else:
             judgement = Judgement(**event)
-            if problem := _problem(judgement):
+            if problem := _find_problem(judgement):
                 raise ValueError(problem)
-            self._said[number] = judgement
-            self._own[judgement.person].append(number)
+            self._judgements[event_number] = judgement
+            self._numbers_by_person[judgement.person].append(event_number)
         self._value = None
 
 
-def _problem(judgement: Judgement) -> str | None:
-    """What is wrong with a judgement, None for nothing."""
-    for name in ("query", "document", "person"):
-        if not isinstance(value := getattr(judgement, name), str):
-            return f"{name} must be text; got {value!r}"
+def _find_problem(judgement: Judgement) -> str | None:
+    """Return the error message for an invalid judgement; None for a valid one."""
+    for field_name in ("query", "document", "person"):
+        if not isinstance(field_value := getattr(judgement, field_name), str):
+            return f"{field_name} must be text; got {field_value!r}"
     grade = judgement.grade
     if grade is not None and (not is_whole(grade) or grade not in GRADES):
         return f"grade must be {', '.join(map(str, GRADES))}, or none to skip; got {grade!r}"

@@ -1,8 +1,8 @@
-"""Pools of documents to judge: what several systems return (TREC pooling), and in which order it is best judged."""
+"""Pools of documents to judge, from the results of several systems (TREC pooling), and the order of judging."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, count, zip_longest
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,81 +12,90 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
 from engine.feedback.records import is_whole
 
+#: Ids of a query and a document.
 Pair = tuple[str, str]
-"""Id of a query, id of a document."""
 Order = Literal["separation", "depth"]
-TOGETHER = 3
-"""Documents of one query that are judged in a row."""
+#: Documents of one query that are judged in a row, before the next query.
+QUERY_RUN_LENGTH = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JudgingPool:
-    """What systems return for queries, each to a depth."""
+    """Documents that systems return for queries, each down to a depth."""
 
-    systems: tuple[str, ...]  # their names
+    systems: tuple[str, ...]  # names of the systems
     depth: int
-    documents: Mapping[str, tuple[str, ...]]  # query → what any of them returned, highest placed first
-    ranks: Mapping[str, np.ndarray]  # query → (documents, systems) int64 rank from 1; 0 where not returned
+    documents: Mapping[str, tuple[str, ...]]  # map from query to returned documents, the highest ranked first
+    ranks: Mapping[str, np.ndarray]  # map from query to (documents, systems) int64 ranks from 1; 0 if not returned
 
     def __len__(self) -> int:
-        """The number of pairs."""
+        """Return the number of pairs."""
         return sum(map(len, self.documents.values()))
 
 
-def pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 10) -> JudgingPool:
-    """The documents that runs return for queries, each to a depth: Spärck Jones & van Rijsbergen 1975, TREC.
+def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 10) -> JudgingPool:
+    """Collect the documents that runs return down to a depth (Spärck Jones & van Rijsbergen 1975; TREC).
 
     queries: ids, in the order in which they are to be judged. Raises ParamError or DataError.
     """
     depth = SET_SIZE.check(depth)
-    names = tuple(run.name for run in runs)
-    if not names or len(set(names)) < len(names):
-        raise DataError(f"runs must be at least one, each with a name of its own; got {', '.join(names) or 'none'}")
+    system_names = tuple(run.name for run in runs)
+    if not system_names or len(set(system_names)) < len(system_names):
+        raise DataError(
+            f"runs must be at least one, each with a name of its own; got {', '.join(system_names) or 'none'}"
+        )
     documents, ranks = {}, {}
-    for query in dict.fromkeys(queries):
-        lists = [run.documents.get(query, ())[:depth] for run in runs]
-        found = dict.fromkeys(doc for row in zip_longest(*lists) for doc in row if doc is not None)
-        row_of = {doc: row for row, doc in enumerate(found)}
-        table = np.zeros((len(found), len(runs)), dtype=np.int64)
-        for system, docs in enumerate(lists):
-            table[[row_of[doc] for doc in docs], system] = range(1, len(docs) + 1)
-        documents[query], ranks[query] = tuple(found), table
-    return JudgingPool(systems=names, depth=depth, documents=documents, ranks=ranks)
+    for query_id in dict.fromkeys(queries):
+        run_lists = [run.documents.get(query_id, ())[:depth] for run in runs]
+        # Ranks are walked across all systems, so that documents are in the order of their best rank.
+        pooled_ids = dict.fromkeys(chain.from_iterable(zip_longest(*run_lists)))
+        pooled_ids.pop(None, None)
+        row_by_id = dict(zip(pooled_ids, count()))
+        rank_table = np.zeros((len(pooled_ids), len(runs)), dtype=np.int64)
+        for system, returned_ids in enumerate(run_lists):
+            for rank, doc_id in enumerate(returned_ids, 1):
+                rank_table[row_by_id[doc_id], system] = rank
+        documents[query_id], ranks[query_id] = tuple(pooled_ids), rank_table
+    return JudgingPool(systems=system_names, depth=depth, documents=documents, ranks=ranks)
 
 
-def order(judging: JudgingPool, by: Order = "separation", together: int | None = TOGETHER) -> tuple[Pair, ...]:
-    """All pairs of a pool in the order in which they are best judged.
+def order_pairs(
+    judging: JudgingPool, by: Order = "separation", run_length: int | None = QUERY_RUN_LENGTH
+) -> tuple[Pair, ...]:
+    """Order the pairs of a pool so that the most informative judgements come first.
 
-    by: "depth", the highest placed first; or "separation", by what a judgement can change between systems: with w(s) =
-    1 / log2(rank + 1) in system s, 0 where it did not return the document, Σ over pairs of systems of |w(s) − w(t)|,
-    over the document's best rank, as it changes nothing unless it is relevant, which is likelier high up. A document
-    that all have at one rank moves all alike, and has 0. together: so many documents of a query come in a row, then
-    those of the next, and the queries begin again when all have had a turn; None: one list over all queries. Raises
-    ParamError.
+    by: "depth", the highest ranked first; or "separation", the largest effect on differences between systems first.
+    With w(s) = 1 / log2(rank + 1) in system s, 0 if it did not return the document, this is Σ over pairs of systems of
+    |w(s) − w(t)|, divided by the document's best rank: only a relevant document has an effect, and those are likelier
+    at the top. A document at the same rank in all systems has 0. run_length: number of documents of a query in a row,
+    before those of the next query, in turns; None: one list over all queries. Raises ParamError.
     """
     if by not in get_args(Order):
         raise ParamError(f"by must be one of {', '.join(get_args(Order))}; got {by!r}")
-    if together is not None and (not is_whole(together) or together < 1):
-        raise ParamError(f"together must be a whole number in [1, ∞) or none; got {together!r}")
-    turns = []
-    for number, (query, ranks) in enumerate(judging.ranks.items()):
-        scores = separation(ranks) if by == "separation" else -highest(ranks)
-        for place, row in enumerate(np.argsort(-scores, kind="stable").tolist()):
-            turn = (-scores[row], number) if together is None else (place // together, number)
-            turns.append((turn, place, (query, judging.documents[query][row])))
-    return tuple(pair for *_, pair in sorted(turns))
+    if run_length is not None and (not is_whole(run_length) or run_length < 1):
+        raise ParamError(f"run_length must be a whole number in [1, ∞) or none; got {run_length!r}")
+    sort_keys = []
+    for query_number, (query_id, ranks) in enumerate(judging.ranks.items()):
+        scores = separation_scores(ranks) if by == "separation" else -best_ranks(ranks)
+        for pair_index, row_index in enumerate(np.argsort(-scores, kind="stable").tolist()):
+            turn = -scores[row_index] if run_length is None else pair_index // run_length
+            sort_keys.append(((turn, query_number), pair_index, (query_id, judging.documents[query_id][row_index])))
+    return tuple(pair for *_, pair in sorted(sort_keys))
 
 
-def separation(ranks: np.ndarray) -> np.ndarray:
-    """(documents,) what a judgement can change between systems, of (documents, systems) ranks; see `order`."""
+def separation_scores(ranks: np.ndarray) -> np.ndarray:
+    """Return the effect of a judgement on differences between systems, (documents,); see `order_pairs`.
+
+    ranks: (documents, systems).
+    """
     weights = np.sort(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0), axis=1)
     # In rising order the i-th of S numbers is the larger one in i pairs and the smaller one in S − 1 − i.
     signs = 2 * np.arange(ranks.shape[1]) - ranks.shape[1] + 1
-    scores: np.ndarray = np.round(weights @ signs / highest(ranks), 12)
+    scores: np.ndarray = np.round(weights @ signs / best_ranks(ranks), 12)
     return scores
 
 
-def highest(ranks: np.ndarray) -> np.ndarray:
-    """(documents,) the best rank in any system, of (documents, systems) ranks."""
-    best: np.ndarray = np.where(ranks > 0, ranks, np.iinfo(ranks.dtype).max).min(1)
-    return best
+def best_ranks(ranks: np.ndarray) -> np.ndarray:
+    """Return the best rank in any system, (documents,); ranks: (documents, systems)."""
+    best_rank: np.ndarray = np.where(ranks > 0, ranks, np.iinfo(ranks.dtype).max).min(1)
+    return best_rank

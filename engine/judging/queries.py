@@ -1,4 +1,4 @@
-"""Queries to judge: typed, pasted, from a table or a log of searches; an id depends on nothing but the text."""
+"""Queries to judge: typed, pasted, from a table or a search log; an id depends only on the text."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,18 +11,18 @@ from engine.data.textfiles import lines
 from engine.errors import DataError
 from engine.values import Notice, Queries, digest_of
 
-NAMES = ("query", "text", "search", "question", "q", "keywords", "search_term", "search term")
-"""Usual names of a column of queries."""
+#: Usual names of a column of queries, the most likely first.
+QUERY_COLUMN_NAMES = ("query", "text", "search", "question", "q", "keywords", "search_term", "search term")
 
 
 @dataclass(frozen=True, eq=False)
 class AskedQueries:
-    """Queries of a list, each once.
+    """Distinct queries of a list.
 
-    queries: in the order in which they first stand there
-    counts: query id → how often it was asked
-    lines: the query id of each line, None where it is empty
-    notices: what was left out or merged
+    queries: in the order of their first lines
+    counts: map from query id to its number of lines
+    lines: query id of each line, None for an empty line
+    notices: remarks on merged queries and changed ids
     """
 
     queries: Queries
@@ -31,58 +31,69 @@ class AskedQueries:
     notices: tuple[Notice, ...] = ()
 
 
-def read_queries(path: str | Path, column: str | None = None, known: Queries | None = None) -> AskedQueries:
-    """The queries of a file: one a line of text (.txt, .log), or a column of a .csv, .tsv, .jsonl or .parquet table.
+def read_queries(path: str | Path, column: str | None = None, dataset_queries: Queries | None = None) -> AskedQueries:
+    """Read queries from a file: lines of text (.txt, .log), or a column of a .csv, .tsv, .jsonl or .parquet table.
 
-    column: of the texts; by default the one with a usual name, else the one that looks like texts. known: queries
-    whose ids are kept where the text is the same. Raises DataError.
+    column: column of the texts; by default one with a usual name, else the one that looks most like texts.
+    dataset_queries: queries whose ids are used for equal texts. Raises DataError.
     """
     path = Path(path)
     if path.suffix.lower() in (".txt", ".log", ""):
-        return asked((text for _, text in lines(path)), known, place=str(path))
-    seen = preview(path)
-    names = {name.strip().lower(): name for name in reversed(seen.columns)}
-    text = column or next((names[name] for name in NAMES if name in names), seen.guess.text)
-    if text not in seen.columns:
-        raise DataError(f"{path} has no column {text!r}; it has {', '.join(map(repr, seen.columns))}")
-    doc = next((names[name] for name in (*ID_NAMES, "query_id", "query-id", "qid") if name in names), None)
-    rows = read_documents(path, Columns(id=doc if doc != text else None, text=text))
-    return asked(rows.texts, known, rows.ids if doc not in (None, text) else None, str(path))
+        return collect_queries((text for _, text in lines(path)), dataset_queries, source_name=str(path))
+    table_preview = preview(path)
+    column_by_name = {column_name.strip().lower(): column_name for column_name in reversed(table_preview.columns)}
+    text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guess.text
+    if text_column not in table_preview.columns:
+        raise DataError(f"{path} has no column {text_column!r}; it has {', '.join(map(repr, table_preview.columns))}")
+    id_column = _find_column((*ID_NAMES, "query_id", "query-id", "qid"), column_by_name)
+    # A column of queries can be called "id" or the like; it is then no column of ids.
+    if id_column == text_column:
+        id_column = None
+    documents = read_documents(path, Columns(id=id_column, text=text_column))
+    return collect_queries(documents.texts, dataset_queries, documents.ids if id_column else None, str(path))
 
 
-def asked(
-    texts: Iterable[str], known: Queries | None = None, ids: Iterable[str] | None = None, place: str = "the text"
+def collect_queries(
+    texts: Iterable[str],
+    dataset_queries: Queries | None = None,
+    ids: Iterable[str] | None = None,
+    source_name: str = "the text",
 ) -> AskedQueries:
-    """The queries among lines of text, such as were typed or pasted.
+    """Collect the distinct queries of lines of text, for example typed or pasted ones.
 
-    known: queries whose ids are kept where the text is the same; ids: of the lines, where they have some, else digests
-    of the texts. place: what an error calls the lines. Raises DataError where there is no query.
+    dataset_queries: queries whose ids are used for equal texts; ids: of the lines, by default digests of the texts;
+    source_name: name of the lines in an error. Raises DataError if there is no query.
     """
-    known = Queries((), ()) if known is None else known
-    id_of = {_plain(text): query for query, text in zip(known.ids, known.texts, strict=True)}
-    text_of = dict(zip(known.ids, known.texts, strict=True))
-    found: list[str | None] = []
-    clashing: list[str] = []
-    for text, given in zip(map(_plain, texts), repeat(None) if ids is None else ids, strict=ids is not None):
-        if text and text not in id_of:
-            query = f"q-{digest_of([text])[:10]}" if given is None or given in text_of else given
-            clashing += [given] if given in text_of else []
-            id_of[text], text_of[query] = query, text
-        found.append(id_of.get(text) if text else None)
-    counts = Counter(query for query in found if query is not None)
+    dataset_queries = Queries((), ()) if dataset_queries is None else dataset_queries
+    id_by_text = dict(zip(map(_normalise_whitespace, dataset_queries.texts), dataset_queries.ids, strict=True))
+    text_by_id = dict(zip(dataset_queries.ids, dataset_queries.texts, strict=True))
+    line_ids: list[str | None] = []
+    clashing_ids: list[str] = []
+    query_texts, source_ids = map(_normalise_whitespace, texts), repeat(None) if ids is None else ids
+    for query_text, line_id in zip(query_texts, source_ids, strict=ids is not None):
+        if query_text and query_text not in id_by_text:
+            # An id that belongs to another text cannot be used again: the query gets a digest as its id.
+            query_id = f"q-{digest_of([query_text])[:10]}" if line_id is None or line_id in text_by_id else line_id
+            clashing_ids += [line_id] if line_id in text_by_id else []
+            id_by_text[query_text], text_by_id[query_id] = query_id, query_text
+        line_ids.append(id_by_text.get(query_text) if query_text else None)
+    counts = Counter(query_id for query_id in line_ids if query_id is not None)
     if not counts:
-        raise DataError(f"{place} holds no query; expected one a line, or a table with a column of them")
-    notices = (
-        *(
-            (Notice(f"{'query was' if repeated == 1 else 'queries were'} asked more than once, judged once", repeated),)
-            if (repeated := sum(count > 1 for count in counts.values()))
-            else ()
-        ),
-        *Notice.for_ids("ids stood for another query already; these queries got other ids", clashing),
-    )
-    queries = Queries(tuple(counts), tuple(text_of[query] for query in counts))
-    return AskedQueries(queries, dict(counts), tuple(found), notices)
+        raise DataError(f"{source_name} holds no query; expected one a line, or a table with a column of them")
+    n_repeated = sum(n_lines > 1 for n_lines in counts.values())
+    notices = Notice.for_ids("ids stood for another query already; these queries got other ids", clashing_ids)
+    if n_repeated:
+        verb = "query was" if n_repeated == 1 else "queries were"
+        notices = (Notice(f"{verb} asked more than once, judged once", n_repeated), *notices)
+    queries = Queries(tuple(counts), tuple(map(text_by_id.__getitem__, counts)))
+    return AskedQueries(queries, dict(counts), tuple(line_ids), notices)
 
 
-def _plain(text: str) -> str:
+def _find_column(usual_names: Iterable[str], column_by_name: Mapping[str, str]) -> str | None:
+    """Return the column with the first usual name that the table has; None if it has none."""
+    return next(filter(None, map(column_by_name.get, usual_names)), None)
+
+
+def _normalise_whitespace(text: str) -> str:
+    """Return a text with single spaces between words, by which queries are compared."""
     return " ".join(text.split())

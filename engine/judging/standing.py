@@ -1,4 +1,4 @@
-"""What judgements tell already: means with intervals, differences, how many more queries they need, what is open."""
+"""Interim results of judging: means with intervals, differences, queries still needed, undecided differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from engine.evaluation.statistics import (
     bootstrap_intervals,
     build_comparisons,
     describe_comparison,
-    estimate_queries_needed,
 )
 from engine.progress import counted
 from engine.space import Space
@@ -24,63 +23,63 @@ from engine.wording import decimal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStanding:
-    """One system on the judged queries."""
+    """Result of one system on the judged queries."""
 
     name: str
     mean: float | None  # None while no query has a relevant document
-    low: float | None  # its 95% interval, None for fewer than two such queries
+    low: float | None  # ends of its 95% interval, None for fewer than two such queries
     high: float | None
-    judged: float  # share of what it returned at k that is judged: judged@k
+    judged_share: float  # judged@k: share of the documents returned at k that are judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDifference:
-    """A system's difference to the baseline, and what could still change it."""
+    """Difference of a system to the baseline, and its range over all grades of unjudged documents."""
 
     comparison: Comparison
-    needed: int | None  # queries that it takes to find the difference asked about; None where too little is known
-    worst: float  # the difference if of what is unjudged all that speaks against the system is relevant, nothing else
-    best: float  # if all that speaks for it is
+    n_needed: int | None  # queries needed to detect `Standing.difference`; None if too little is known
+    worst_case: float  # if exactly the unjudged documents that favour the baseline are relevant
+    best_case: float  # if exactly the unjudged documents that favour the system are relevant
 
     @property
-    def open(self) -> bool:
-        """Whether unjudged documents could give the difference another sign."""
-        return bool(np.sign(self.worst) != np.sign(self.best))
+    def is_open(self) -> bool:
+        """True if unjudged documents could change the sign of the difference."""
+        return bool(np.sign(self.worst_case) != np.sign(self.best_case))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where systems stand by the judgements so far."""
+    """Results of all systems by the judgements so far."""
 
     metric: str
     k: int
-    difference: float  # the one whose number of queries was asked for
-    queries: int  # judged, with a relevant document
-    without: int  # judged, without one so far, and so in no mean
+    difference: float  # the difference to detect
+    n_queries: int  # judged queries with a relevant document
+    n_without_relevant: int  # judged queries without one so far, which are in no mean
     systems: tuple[SystemStanding, ...]
-    differences: tuple[JudgedDifference, ...]  # of every other system to the baseline
+    differences: tuple[JudgedDifference, ...]  # of each other system to the baseline
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """A sentence or two on each difference: what it is, what it needs, whether unjudged documents decide."""
-        said = []
-        for one in self.differences:
-            parts = [describe_comparison(one.comparison)]
-            if one.needed is not None:
-                more = max(0, one.needed - self.queries)
-                rest = f"{counted(more, 'query', 'queries')} more" if more else "there are enough"
-                asked = decimal(self.difference)
+        """Text on each difference: its value, the queries still needed, and its range if undecided."""
+        sentences = []
+        for judged_difference in self.differences:
+            parts = [describe_comparison(judged_difference.comparison)]
+            if judged_difference.n_needed is not None:
+                n_more = max(0, judged_difference.n_needed - self.n_queries)
+                remaining_text = f"{counted(n_more, 'query', 'queries')} more" if n_more else "there are enough"
+                needed_text = counted(judged_difference.n_needed, "query", "queries")
                 parts.append(
-                    f"To find a difference of {asked} takes {counted(one.needed, 'query', 'queries')}: {rest}."
+                    f"To find a difference of {decimal(self.difference)} takes {needed_text}: {remaining_text}."
                 )
-            if one.open:
-                ends = f"{decimal(one.worst)} to {decimal(one.best)}"
-                parts.append(f"Unjudged documents decide: with them the difference could be {ends}.")
-            said.append(" ".join(parts))
-        return tuple(said)
+            if judged_difference.is_open:
+                range_text = f"{decimal(judged_difference.worst_case)} to {decimal(judged_difference.best_case)}"
+                parts.append(f"Unjudged documents decide: with them the difference could be {range_text}.")
+            sentences.append(" ".join(parts))
+        return tuple(sentences)
 
 
-def standing(
+def compute_standing(
     runs: Sequence[RankedRun],
     qrels: Qrels,
     space: Space,
@@ -93,83 +92,117 @@ def standing(
     resamples: int = RESAMPLES.default,
     seed: int = 0,
 ) -> Standing:
-    """Where systems stand on the queries that have a grade.
+    """Compute the results of systems on the queries that have a grade.
 
-    qrels: `qrels_of` the log; queries: those that were asked, judged or not; metric: one that needs judgements;
-    baseline: a run's name, by default the first; difference: as `queries_needed` takes it, with a power of 80 % at 5 %
-    from the spread of the differences seen. Raises ParamError or DataError.
+    qrels: from `merge_grades`; queries: judged or not; metric: one that needs judgements; baseline: name of a run, by
+    default the first; difference: to detect with a power of 80 % at significance level 5 %, by the spread of the
+    differences so far (see `estimate_queries_needed`). Raises ParamError or DataError.
     """
-    names = [run.name for run in runs]
-    if metric not in (needy := [name for name, m in METRICS.items() if m.needs == "qrels"]):
-        raise ParamError(f"metric must be one that needs judgements: {', '.join(needy)}; got {metric!r}")
-    if not names or (baseline is not None and baseline not in names):
-        raise ParamError(f"baseline must be one of the runs ({', '.join(names) or 'none'}); got {baseline!r}")
-    first = 0 if baseline is None else names.index(baseline)
-    asked = queries.take([row for row, query in enumerate(queries.ids) if qrels.grades.get(query)])
-    if not len(asked):
+    system_names = [ranked_run.name for ranked_run in runs]
+    judged_metrics = [name for name, judged_metric in METRICS.items() if judged_metric.needs == "qrels"]
+    if metric not in judged_metrics:
+        raise ParamError(f"metric must be one that needs judgements: {', '.join(judged_metrics)}; got {metric!r}")
+    if not system_names or (baseline is not None and baseline not in system_names):
+        raise ParamError(f"baseline must be one of the runs ({', '.join(system_names) or 'none'}); got {baseline!r}")
+    baseline_index = 0 if baseline is None else system_names.index(baseline)
+    judged_rows = [query_index for query_index, query_id in enumerate(queries.ids) if qrels.grades.get(query_id)]
+    judged_queries = queries.take(judged_rows)
+    if not len(judged_queries):
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
     def score(ranking: Ranking, qrels: Qrels) -> np.ndarray:
-        return measure(ranking, space, asked, qrels, k, (metric,)).values[metric]
+        return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
-    rankings = [run.build_ranking(space, asked.ids, k) for run in runs]
-    every = np.stack([score(ranking, qrels) for ranking in rankings], axis=1)
-    values = every[np.isfinite(every).all(1)]
-    ids = space.corpus.ids
-    listed = [[[ids[row] for row in rows if row >= 0] for rows in ranking.index.tolist()] for ranking in rankings]
-    systems = tuple(
-        SystemStanding(name=name, mean=mean, low=low, high=high, judged=_judged_share(docs, asked.ids, qrels))
-        for name, docs, (mean, low, high) in zip(names, listed, _means(values, resamples, seed), strict=True)
-    )
-    others = [number for number in range(len(runs)) if number != first and len(values)]
-    labels = [(names[number], names[number], names[first]) for number in others]
-    rows = (
-        build_comparisons(labels, metric, k, values[:, others], values[:, [first]], resamples, seed) if others else ()
-    )
+    rankings, system_values, returned_ids = [], [], []
+    for ranked_run in runs:
+        ranking = ranked_run.build_ranking(space, judged_queries.ids, k)
+        rankings.append(ranking)
+        system_values.append(score(ranking, qrels))
+        returned_ids.append(_list_ids(ranking, space))
+    all_values = np.stack(system_values, axis=1)
+    # A query without a relevant document has no value of the metric, so no system's mean counts it.
+    values = all_values[np.isfinite(all_values).all(1)]
+    means = _means_with_intervals(values, resamples, seed)
+    systems = []
+    for system_name, system_lists, (mean, low, high) in zip(system_names, returned_ids, means, strict=True):
+        share = _judged_share(system_lists, judged_queries.ids, qrels)
+        systems.append(SystemStanding(name=system_name, mean=mean, low=low, high=high, judged_share=share))
+    others, labels = [], []
+    for index, system_name in enumerate(system_names):
+        if index != baseline_index and len(values):
+            others.append(index)
+            labels.append((system_name, system_name, system_names[baseline_index]))
+    baseline_values = values[:, [baseline_index]]
+    comparisons: Sequence[Comparison] = ()
+    if others:
+        comparisons = build_comparisons(labels, metric, k, values[:, others], baseline_values, resamples, seed)
     differences = []
-    for number, row in zip(others, rows, strict=True):
-        worst, best = (
-            np.nanmean(score(rankings[number], open_ended) - score(rankings[first], open_ended))
-            for open_ended in (
-                _with_unjudged(qrels, asked.ids, listed[first], listed[number]),
-                _with_unjudged(qrels, asked.ids, listed[number], listed[first]),
-            )
+    for system_index, comparison in zip(others, comparisons, strict=True):
+        system_lists, baseline_lists = returned_ids[system_index], returned_ids[baseline_index]
+
+        # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
+        def mean_difference(favoured: RankedLists, compared: RankedLists, system_index: int = system_index) -> float:
+            completed = _with_unjudged(qrels, judged_queries.ids, favoured, compared)
+            system_scores = score(rankings[system_index], completed)
+            return float(np.nanmean(system_scores - score(rankings[baseline_index], completed)))
+
+        n_needed = estimate_queries_needed(values[:, system_index] - values[:, baseline_index], difference)
+        worst_case = mean_difference(baseline_lists, system_lists)
+        best_case = mean_difference(system_lists, baseline_lists)
+        differences.append(
+            JudgedDifference(comparison=comparison, n_needed=n_needed, worst_case=worst_case, best_case=best_case)
         )
-        needed = estimate_queries_needed(values[:, number] - values[:, first], difference)
-        differences.append(JudgedDifference(comparison=row, needed=needed, worst=float(worst), best=float(best)))
     return Standing(
-        metric=metric, k=k, difference=difference, queries=len(values), without=len(every) - len(values),
-        systems=systems, differences=tuple(differences),
+        metric=metric, k=k, difference=difference, n_queries=len(values),
+        n_without_relevant=len(all_values) - len(values), systems=tuple(systems), differences=tuple(differences),
     )  # fmt: skip
 
 
-Lists = Sequence[Sequence[str]]
-"""Documents that a system returned, a query each, best first."""
+#: Ids that a system returned for each query, best first.
+RankedLists = Sequence[Sequence[str]]
 
 
-def _means(values: np.ndarray, resamples: int, seed: int) -> list[tuple[float | None, float | None, float | None]]:
-    """Mean and interval of each column; none where there is no row."""
+def _list_ids(ranking: Ranking, space: Space) -> RankedLists:
+    """Return the document ids of a ranking, without the −1 that fill up short lists."""
+    doc_ids = space.corpus.ids
+    ranked_lists = []
+    for rows in ranking.index.tolist():
+        ranked_lists.append([doc_ids[row] for row in rows if row >= 0])
+    return ranked_lists
+
+
+def _means_with_intervals(
+    values: np.ndarray, resamples: int, seed: int
+) -> list[tuple[float | None, float | None, float | None]]:
+    """Return mean and interval ends of each column; None if there is no row."""
     if not len(values):
         return [(None, None, None)] * values.shape[1]
-    ends = bootstrap_intervals(values, resamples, seed)
-    return [(float(mean), *end) for mean, end in zip(values.mean(0), ends, strict=True)]
+    interval_ends = bootstrap_intervals(values, resamples, seed)
+    return [(float(mean), *interval) for mean, interval in zip(values.mean(0), interval_ends, strict=True)]
 
 
-def _judged_share(listed: Lists, queries: Sequence[str], qrels: Qrels) -> float:
-    """The share of the documents returned that are judged."""
-    judged = [doc in qrels.grades[query] for query, docs in zip(queries, listed, strict=True) for doc in docs]
-    return sum(judged) / len(judged) if judged else 1.0
+def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrels) -> float:
+    """Return the share of returned documents that are judged; 1 if none was returned."""
+    is_judged: list[bool] = []
+    for query_id, doc_ids in zip(queries, returned_ids, strict=True):
+        is_judged += map(qrels.grades[query_id].__contains__, doc_ids)
+    return sum(is_judged) / len(is_judged) if is_judged else 1.0
 
 
-def _with_unjudged(qrels: Qrels, queries: Sequence[str], helped: Lists, other: Lists) -> Qrels:
-    """The judgements if every unjudged document were relevant that one system has above another, and no other one.
+def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, compared: RankedLists) -> Qrels:
+    """Return the qrels in which exactly those unjudged documents are relevant that `favoured` ranks above `compared`.
 
-    Relevant as the best grade given so far.
+    They get the best grade so far.
     """
-    best = max((grade for docs in qrels.grades.values() for grade in docs.values()), default=1)
+    best_grade = max((grade for doc_grades in qrels.grades.values() for grade in doc_grades.values()), default=1)
     grades = {}
-    for query, up, down in zip(queries, helped, other, strict=True):
-        place = {doc: rank for rank, doc in enumerate(down)}
-        raised = {doc: max(best, 1) for rank, doc in enumerate(up) if rank < place.get(doc, len(up))}
-        grades[query] = {doc: grade for doc, grade in {**raised, **qrels.grades[query]}.items() if grade > 0}
+    for query_id, favoured_ids, compared_ids in zip(queries, favoured, compared, strict=True):
+        compared_rank = dict(zip(compared_ids, range(len(compared_ids)), strict=True))
+        completed: dict[str, int] = {}
+        for rank, doc_id in enumerate(favoured_ids):
+            if rank < compared_rank.get(doc_id, len(favoured_ids)):
+                completed[doc_id] = max(best_grade, 1)
+        # A grade that a person gave replaces the assumed one.
+        completed |= qrels.grades[query_id]
+        grades[query_id] = {doc_id: grade for doc_id, grade in completed.items() if grade > 0}
     return Qrels(grades)

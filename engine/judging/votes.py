@@ -1,18 +1,18 @@
-"""Votes as judgements: what would be taken over from a log of feedback, listed and never written by itself."""
+"""Conversion of votes in a feedback log to judgements; the caller writes them."""
 
 from dataclasses import dataclass
 
 from engine.errors import ParamError
-from engine.feedback.records import VOTES
+from engine.feedback.records import VOTE_KINDS
 from engine.feedback.session import Session
 from engine.judging.log import GRADES, Judged, Judgement
-from engine.judging.queries import asked
+from engine.judging.queries import collect_queries
 from engine.values import Notice, Queries
 
 
 @dataclass(frozen=True, eq=False)
 class VotesToTake:
-    """What a log of judgements would gain: `log.ask(queries)`, then `log.add(judgements)`.
+    """Additions to a log of judgements: `log.add_queries(queries)`, then `log.add(judgements)`.
 
     queries: those that are neither known nor in the log
     judgements: oldest first, each under its own person and time
@@ -24,36 +24,48 @@ class VotesToTake:
     notices: tuple[Notice, ...] = ()
 
 
-def votes_to_take(session: Session, judged: Judged, known: Queries | None = None, grade: int = 1) -> VotesToTake:
-    """The votes of a session that count, as judgements: a thumb up or "the right one" as `grade`, a thumb down as 0.
+def convert_votes(
+    session: Session, judged: Judged, dataset_queries: Queries | None = None, grade: int = 1
+) -> VotesToTake:
+    """Convert the votes that count: a thumb up or "the right one" becomes `grade`, a thumb down 0.
 
-    known: queries of the data set, found by their text. Left out and counted: votes without a query's text, and those
-    of people who have judged the pair themselves. Nothing is written. Raises ParamError.
+    dataset_queries: queries of the data set, matched by text. Votes without a query's text, and votes on pairs that the
+    same person has judged, are left out and counted in notices. Writes nothing. Raises ParamError.
     """
     if grade not in GRADES[1:]:
         raise ParamError(f"grade must be {', '.join(map(str, GRADES[1:]))}; got {grade!r}")
-    votes = [event for event in session.counting if event.kind in VOTES]
-    worded = [event for event in votes if event.query.text and event.query.text.strip()]
-    every = judged.queries(known)
-    found = asked([event.query.text or "" for event in worded], every) if worded else None
-    own = {(given.person, given.query, given.document) for given in judged.given}
-    taken: list[Judgement] = []
-    twice: list[str] = []
-    for event, query in zip(worded, found.lines if found else (), strict=True):
-        person, document = event.person or "", session.space.corpus.ids[event.item]
-        time = event.time or 0.0
-        said = Judgement(query=query or "", document=document, grade=grade * event.good, person=person, time=time)
-        if (person, query, document) in own:
-            twice.append(document)
+    vote_events = [event for event in session.effective_events if event.kind in VOTE_KINDS]
+    text_events, textless_ids = [], []
+    for event in vote_events:
+        if event.query.text and event.query.text.strip():
+            text_events.append(event)
         else:
-            taken.append(said)
-    new = [query for query in dict.fromkeys(judgement.query for judgement in taken) if query not in every.position]
-    silent = [event.id for event in votes if event not in worded]
+            textless_ids.append(event.id)
+    all_queries = judged.queries(dataset_queries)
+    # A query is identified by its text, so that votes and judgements on it have one id.
+    query_texts = [event.query.text or "" for event in text_events]
+    vote_queries = collect_queries(query_texts, all_queries) if text_events else None
+    judged_keys = {(given.person, given.query, given.document) for given in judged.judgements}
+    new_judgements: list[Judgement] = []
+    already_judged: list[str] = []
+    for event, query_id in zip(text_events, vote_queries.lines if vote_queries else (), strict=True):
+        person, document_id = event.person or "", session.space.corpus.ids[event.item]
+        time = event.time or 0.0
+        judgement = Judgement(
+            query=query_id or "", document=document_id, grade=grade * event.good, person=person, time=time
+        )
+        # A deliberate judgement is worth more than a vote in passing, so it stays.
+        if (person, query_id, document_id) in judged_keys:
+            already_judged.append(document_id)
+        else:
+            new_judgements.append(judgement)
+    voted_ids = dict.fromkeys(judgement.query for judgement in new_judgements)
+    new_query_ids = [query_id for query_id in voted_ids if query_id not in all_queries.position]
     return VotesToTake(
-        found.queries.only(new) if found else Queries((), ()),
-        tuple(taken),
+        vote_queries.queries.only(new_query_ids) if vote_queries else Queries((), ()),
+        tuple(new_judgements),
         (
-            *Notice.for_ids("votes have no text of a query, and cannot be shown to anyone", silent),
-            *Notice.for_ids("votes are on pairs that the same person has judged, which stays", twice),
+            *Notice.for_ids("votes have no text of a query, and cannot be shown to anyone", textless_ids),
+            *Notice.for_ids("votes are on pairs that the same person has judged, which stays", already_judged),
         ),
     )

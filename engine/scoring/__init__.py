@@ -1,1 +1,1 @@
-"""Scorers: one file each, a number for every document."""
+"""Scorers, one file each: they give every document a score for a query."""

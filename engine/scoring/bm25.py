@@ -1,4 +1,4 @@
-"""bm25: Robertson & Zaragoza 2009; variants as in Kamphuis et al. 2020 and Lv & Zhai 2011."""
+"""bm25: Robertson & Zaragoza 2009, with the variants of Kamphuis et al. 2020 and Lv & Zhai 2011."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,7 +10,7 @@ from torch import Tensor
 from engine.params import declare
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
-from engine.text.bm25_index import K1, NGRAMS, VARIANT, B, Bm25Index, index_of
+from engine.text.bm25_index import BM25_B, BM25_K1, BM25_NGRAMS, BM25_VARIANT, Bm25Index, build_index
 
 
 @register(
@@ -28,20 +28,20 @@ class BM25(Scorer):
     words: ClassVar[bool] = True
     vectors: ClassVar[bool] = False
 
-    variant: str = declare(replace(VARIANT, advanced=True))
-    k1: float = declare(K1)
-    b: float = declare(B)
-    ngrams: str = declare(replace(NGRAMS, advanced=True))
+    variant: str = declare(replace(BM25_VARIANT, advanced=True))
+    k1: float = declare(BM25_K1)
+    b: float = declare(BM25_B)
+    ngrams: str = declare(replace(BM25_NGRAMS, advanced=True))
 
     @property
     def corpus_wide(self) -> bool:
         return True
 
     def prepare(self, space: Space) -> Bm25Index:
-        return index_of(space, self.variant, self.k1, self.b, self.ngrams)
+        return build_index(space, self.variant, self.k1, self.b, self.ngrams)
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `Bm25Index`."""
+        """Return scores (B, n) float32, or (B, m) for given rows; 0 without a common word. See `Bm25Index`."""
         index = self.prepare(space)
         scores = torch.from_numpy(np.stack([index.scores(text) for text in queries.required_texts])).to(space.device)
         return scores if rows is None else scores.gather(1, rows)

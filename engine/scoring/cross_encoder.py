@@ -1,4 +1,4 @@
-"""cross_encoder: f(q, d), a model that reads both at once; Nogueira & Cho 2019, Luan et al. 2021, §4.1."""
+"""cross_encoder: f(q, d), a model that reads both texts at once (Nogueira & Cho 2019; Luan et al. 2021, §4.1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from engine.stages import Scorer, register
 )
 @dataclass(frozen=True)
 class CrossEncoder(Scorer):
-    """A model reads query and document together: made to rerank a pool; over a whole corpus it costs n passes a query.
+    """Model that reads query and document together, for reranking a pool; a corpus of n costs n passes a query.
 
-    Reports to engine.progress.report_to, and can be stopped between batches.
+    Reports progress to engine.progress.report_to, and can be cancelled between batches.
     """
 
     words: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class CrossEncoder(Scorer):
     )
     batch_size: int = declare(
         Whole(32, "batch", 1, 4096, comfortable=(1, 128), advanced=True),
-        "How many documents the model reads at a time.",
+        "Number of documents that the model reads at a time.",
     )
 
     def consent_needed(self, space: Space) -> str | None:
@@ -49,24 +49,28 @@ class CrossEncoder(Scorer):
         return {"model": fingerprint(self.model)}
 
     def prepare(self, space: Space) -> CrossEncoderModel:
-        """The loaded model."""
+        """Return the loaded model."""
         return load(self.model, str(space.device))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows: no other document is read. Raises Cancelled."""
+        """Return scores (B, n), or (B, m) for given rows, the only documents read then. Raises Cancelled."""
         model = self.prepare(space)
-        texts = space.corpus.passages
-        chosen = [range(len(texts))] * len(queries) if rows is None else rows.tolist()
-        total = sum(map(len, chosen))
-        report = with_cancellation(*current_reporter(), "scoring stopped at {done} of {total} pairs")
+        passages = space.corpus.passages
+        documents_by_query = [range(len(passages))] * len(queries) if rows is None else rows.tolist()
+        n_pairs = sum(map(len, documents_by_query))
+        report_progress = with_cancellation(*current_reporter(), "scoring stopped at {done} of {total} pairs")
         scores: list[list[float]] = []
-        done = 0
+        n_done = 0
 
-        def tell(more: int) -> None:
-            report(done + more, total, "scoring pairs")
+        # Progress counts pairs over all queries, where the model reports the batches of one query.
 
-        for query, documents in zip(queries.required_texts, chosen, strict=True):
-            scores.append(model.score(query, [texts[row] for row in documents], self.batch_size, tell))
-            done += len(documents)
-        tell(0)
+        def report_batch(n_scored: int) -> None:
+            report_progress(n_done + n_scored, n_pairs, "scoring pairs")
+
+        for query, document_rows in zip(queries.required_texts, documents_by_query, strict=True):
+            scores.append(
+                model.score(query, [passages[row_index] for row_index in document_rows], self.batch_size, report_batch)
+            )
+            n_done += len(document_rows)
+        report_batch(0)
         return torch.tensor(scores, dtype=space.vectors.dtype, device=space.device)

@@ -1,4 +1,4 @@
-"""hybrid: sparse and dense scores combined, sparse-dense §4.1; or their ranks, Cormack et al. 2009."""
+"""hybrid: combination of sparse and dense scores (sparse-dense §4.1), or of their ranks (Cormack et al. 2009)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,16 +14,16 @@ from engine.scoring.dense import Dense
 from engine.solvers.tie_breaking import rank_exactly
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
-from engine.text.bm25_index import K1, NGRAMS, B, Bm25Index
+from engine.text.bm25_index import BM25_B, BM25_K1, BM25_NGRAMS, Bm25Index
 
-WEIGHT = Real(0.5, "λ", 0.0, 1.0, name="dense_weight", source="sparse-dense §4.1")
-RAW = replace(
-    WEIGHT,
+DENSE_WEIGHT = Real(0.5, "λ", 0.0, 1.0, name="dense_weight", source="sparse-dense §4.1")
+RAW_DENSE_WEIGHT = replace(
+    DENSE_WEIGHT,
     comfortable=(0.5, 1.0),
     swept=(0.0, 0.5, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 1.0),
     help="1 is dense alone, 0 BM25 alone; raw scores of BM25 are tens of times cosines, and weigh alike at about 0.98.",
 )
-"""λ of raw scores, as the paper adds them: an even grid would have nothing between BM25 alone and dense alone."""
+"""λ for raw scores, as the paper adds them; swept on a grid near 1, where neither score dominates."""
 
 
 @register(
@@ -36,11 +36,13 @@ RAW = replace(
 )
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(Scorer):
-    """Dense and BM25 scores of the best of either, normalised for each query and added."""
+    """Weighted sum of dense and BM25 scores, normalised for each query over the best documents of either."""
 
     words: ClassVar[bool] = True
 
-    dense_weight: float = declare(WEIGHT, "1 is dense alone, 0 BM25 alone.", variants=(("normalisation", "none", RAW),))
+    dense_weight: float = declare(
+        DENSE_WEIGHT, "1 is dense alone, 0 BM25 alone.", variants=(("normalisation", "none", RAW_DENSE_WEIGHT),)
+    )
     combination: str = declare(
         Choice("linear", "combination", ("linear", "rrf"), swept=("linear",)),
         "linear adds scores; rrf adds 1/(constant + rank).",
@@ -66,85 +68,91 @@ class Hybrid(Scorer):
     )
     union: int = declare(
         Whole(100, "m", 1, comfortable=(10, 500), source="sparse-dense §4.1", advanced=True),
-        "So many of the best of either are scored by both; all others rank after them.",
+        "The best m of either are scored by both; all others rank after them.",
     )
-    k1: float = declare(K1, advanced=True)
-    b: float = declare(B, advanced=True)
-    ngrams: str = declare(NGRAMS, advanced=True)
+    k1: float = declare(BM25_K1, advanced=True)
+    b: float = declare(BM25_B, advanced=True)
+    ngrams: str = declare(BM25_NGRAMS, advanced=True)
 
     @property
     def corpus_wide(self) -> bool:
         return True
 
     def prepare(self, space: Space) -> Bm25Index:
-        return self._words.prepare(space)
+        return self._bm25_scorer.prepare(space)
 
     @property
-    def _words(self) -> BM25:
+    def _bm25_scorer(self) -> BM25:
         return BM25(k1=self.k1, b=self.b, ngrams=self.ngrams)
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows, whose scores are those among all documents.
+        """Return scores (B, n), or (B, m) for given rows, which are those among all documents.
 
-        The union holds the best of dense and the best of BM25, those without a word in common not counted. The others
-        are combined among themselves and stand below: the best of them as far below the union's worst as that is
-        below its best (1 where all are alike), and their worst as far again. Reciprocal ranks: of equals all have the
-        better rank, and no word in common adds nothing.
+        The union holds the best of dense and the best of BM25, without documents that share no word with the query. All
+        others are combined among themselves and rank below: their best is as far below the union's worst as that is
+        below its best (1 if all are equal), and their worst as far again. In reciprocal ranks, equal scores share the
+        better rank, and a document without a common word adds nothing.
         """
-        dense = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
-        sparse = self._words.score(space, queries)
-        matches = replace(dense, relevance=sparse, inner_product=False)
-        inside = _best(dense, self.union) | (_best(matches, self.union) & (sparse > 0))
-        batch, row = inside.nonzero(as_tuple=True)
-        # In float64: a score then depends on nothing but its document and its query.
-        by_dense, by_words = dense.exact_relevance(batch, row), sparse[batch, row].double()
-        sizes = inside.sum(1).tolist()
-        parts = zip(by_dense.split(sizes), by_words.split(sizes), strict=True)
-        combined = [self._combined(d, s) for d, s in parts]
-        whole = torch.zeros(inside.shape, dtype=torch.float64, device=space.device)
-        whole[batch, row] = torch.cat(combined)
-        outside = ~inside
-        # Steady, so that a score shows nothing of the batch; what is in the union is exact anyway.
-        steady = steady_products(space.vectors, queries.vectors).double() if outside.any() else None
-        for b, own in enumerate(combined):
-            if steady is not None and (left := outside[b]).any():
-                rest = self._combined(steady[b, left], sparse[b, left].double())
-                gap = own.max() - own.min() + (own.max() == own.min()).double()
-                whole[b, left] = own.min() - gap * (2 - _normalised(rest, "min-max"))
-        found = whole.to(space.vectors.dtype)
-        return found if rows is None else found.gather(1, rows)
+        dense_candidates = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
+        sparse_scores = self._bm25_scorer.score(space, queries)
+        sparse_candidates = replace(dense_candidates, relevance=sparse_scores, inner_product=False)
+        best_sparse = _select_best(sparse_candidates, self.union) & (sparse_scores > 0)
+        in_union = _select_best(dense_candidates, self.union) | best_sparse
+        query_index, row_index = in_union.nonzero(as_tuple=True)
+        # In float64 a score depends on its document and its query alone, and not on the batch.
+        union_dense = dense_candidates.exact_relevance(query_index, row_index)
+        union_sparse = sparse_scores[query_index, row_index].double()
+        union_sizes = in_union.sum(1).tolist()
+        score_pairs = zip(union_dense.split(union_sizes), union_sparse.split(union_sizes), strict=True)
+        union_scores = [self._combine(dense_part, sparse_part) for dense_part, sparse_part in score_pairs]
+        all_scores = torch.zeros(in_union.shape, dtype=torch.float64, device=space.device)
+        all_scores[query_index, row_index] = torch.cat(union_scores)
+        outside_union = ~in_union
+        # Outside the union, products that do not depend on the batch take the place of exact ones.
+        steady_dense = steady_products(space.vectors, queries.vectors).double() if outside_union.any() else None
+        for query_number, query_union in enumerate(union_scores):
+            if steady_dense is not None and (outside_rows := outside_union[query_number]).any():
+                outside_sparse = sparse_scores[query_number, outside_rows].double()
+                outside_scores = self._combine(steady_dense[query_number, outside_rows], outside_sparse)
+                gap = query_union.max() - query_union.min() + (query_union.max() == query_union.min()).double()
+                outside_depth = 2 - _normalise_scores(outside_scores, "min-max")
+                all_scores[query_number, outside_rows] = query_union.min() - gap * outside_depth
+        final_scores = all_scores.to(space.vectors.dtype)
+        return final_scores if rows is None else final_scores.gather(1, rows)
 
-    def _combined(self, dense: Tensor, sparse: Tensor) -> Tensor:
-        """(u,) of one query's union, float64."""
+    def _combine(self, dense_scores: Tensor, sparse_scores: Tensor) -> Tensor:
+        """Return the combined scores of one query, (u,) float64."""
         if self.combination == "rrf":
-            constant = self.rrf_constant
-            dense = 1 / (constant + _ranks(dense))
-            sparse = torch.where(sparse > 0, 1 / (constant + _ranks(sparse)), 0)
+            rrf_constant = self.rrf_constant
+            dense_scores = 1 / (rrf_constant + _rank_scores(dense_scores))
+            sparse_scores = torch.where(sparse_scores > 0, 1 / (rrf_constant + _rank_scores(sparse_scores)), 0)
         else:
-            dense, sparse = _normalised(dense, self.normalisation), _normalised(sparse, self.normalisation)
-        return self.dense_weight * dense + (1 - self.dense_weight) * sparse
+            dense_scores = _normalise_scores(dense_scores, self.normalisation)
+            sparse_scores = _normalise_scores(sparse_scores, self.normalisation)
+        return self.dense_weight * dense_scores + (1 - self.dense_weight) * sparse_scores
 
 
-def _best(scored: Candidates, count: int) -> Tensor:
-    """(B, n) bool: the `count` most relevant of each query, the lower rows of equals."""
-    count = min(count, scored.count)
-    rows = rank_exactly(scored.relevance, count, scored.relevance_error, scored.exact_relevance, rescore_all=False)[0]
-    return torch.zeros_like(scored.relevance, dtype=torch.bool).scatter_(1, rows, True)
+def _select_best(candidates: Candidates, n_best: int) -> Tensor:
+    """Return a (B, n) mask of the `n_best` most relevant documents of each query; ties go to lower rows."""
+    n_best = min(n_best, candidates.count)
+    errors, refine = candidates.relevance_error, candidates.exact_relevance
+    best_rows = rank_exactly(candidates.relevance, n_best, errors, refine, rescore_all=False)[0]
+    return torch.zeros_like(candidates.relevance, dtype=torch.bool).scatter_(1, best_rows, True)
 
 
-def _normalised(scores: Tensor, how: str) -> Tensor:
-    """(u,) scores on a common scale; all 0 where they are alike."""
-    match how:
+def _normalise_scores(scores: Tensor, normalisation: str) -> Tensor:
+    """Return (u,) scores on a common scale; all 0 if they are equal."""
+    match normalisation:
         case "none":
             return scores
         case "min-max":
-            low, high = scores.min(), scores.max()
-            return (scores - low) / torch.where(high > low, high - low, 1)
-    spread = scores.std(correction=0)
-    return (scores - scores.mean()) / torch.where(scores.max() > scores.min(), spread, 1)
+            min_score, max_score = scores.min(), scores.max()
+            return (scores - min_score) / torch.where(max_score > min_score, max_score - min_score, 1)
+    deviation = scores.std(correction=0)
+    return (scores - scores.mean()) / torch.where(scores.max() > scores.min(), deviation, 1)
 
 
-def _ranks(scores: Tensor) -> Tensor:
-    """(u,) 1 for the best; equals share the better rank."""
-    ordered = scores.neg().sort().values
-    return 1 + torch.searchsorted(ordered, scores.neg()).double()
+def _rank_scores(scores: Tensor) -> Tensor:
+    """Return (u,) ranks from 1; equal scores share the better rank."""
+    sorted_scores = scores.neg().sort().values
+    return 1 + torch.searchsorted(sorted_scores, scores.neg()).double()

@@ -1,4 +1,4 @@
-"""max_sim: max_j ⟨q, d_j⟩, several vectors a document and one a query; Luan et al. 2021, §3."""
+"""max_sim: max_j ⟨q, d_j⟩ over several vectors of a document (Luan et al. 2021, §3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from engine.progress import current_reporter
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
-UNASKED = 5_000
-"""So many passages are embedded without anybody being asked: less than a minute's work."""
+#: Passages embedded without asking for consent: less than a minute of work.
+MAX_UNCONFIRMED_PASSAGES = 5_000
 
 
 @register(
@@ -28,45 +28,45 @@ UNASKED = 5_000
 )
 @dataclass(frozen=True)
 class MaxSim(Scorer):
-    """The best inner product among the vectors of a document's passages; the index is m vectors a document.
+    """Largest inner product among the vectors of a document's passages; the index has m vectors per document.
 
-    The passages are embedded by the corpus's own encoder the first time, and cached. A space that was given several
-    vectors a document (`parts`) uses those: then `length` and `overlap` do not count.
+    The passages are embedded by the corpus's encoder the first time, and cached. A space that was given several vectors
+    per document (`parts`) uses those; then `length` and `overlap` have no effect.
     """
 
-    # Not called "words": a scorer that has words reads the queries' texts.
+    # The field is not called "words", because a scorer with `words` reads the texts of queries.
     length: int = declare(WORDS)
     overlap: float = declare(OVERLAP)
     most: int | None = declare(
         Whole(None, "m", 1, comfortable=(1, 16), unset="all of them", source="§3"),
-        "At most so many vectors a document, its first ones.",
+        "Use at most this many vectors of a document, its first ones.",
     )
 
     def consent_needed(self, space: Space) -> str | None:
-        if space.parts or space.has_derived(self._key):
+        if space.parts or space.has_derived(self._cache_key):
             return None
-        count = counted(space.corpus, self.length, self.overlap)
-        return f"the embedding of {count:,} passages" if count > UNASKED else None
+        n_passages = counted(space.corpus, self.length, self.overlap)
+        return f"the embedding of {n_passages:,} passages" if n_passages > MAX_UNCONFIRMED_PASSAGES else None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
         return {} if space.given_parts is None else {"parts": space.given_parts.digest}
 
     @property
-    def _key(self) -> tuple[str, int, float]:
+    def _cache_key(self) -> tuple[str, int, float]:
         return "max_sim", self.length, self.overlap
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows. Raises DataError for a space whose vectors came without an encoder."""
+        """Return scores (B, n), or (B, m) for given rows. Raises DataError for a space without an encoder."""
         return self.index(space).best(queries.vectors, rows).to(space.vectors.dtype)
 
     def index(self, space: Space) -> Parts:
-        """The vectors that are searched; `per_document` is how many a document has, `bytes` what they take."""
-        whole = space.parts or space.derived(self._key, lambda: self._embedded(space))
-        most = self.most
-        if most is None:
-            return whole
-        key = ("max_sim", None if space.parts else (self.length, self.overlap), most)
-        return space.derived(key, lambda: whole.keep_first(most))
+        """Return the searched vectors; `per_document` is their number per document, `bytes` their memory."""
+        all_parts = space.parts or space.derived(self._cache_key, lambda: self._embed_passages(space))
+        max_vectors = self.most
+        if max_vectors is None:
+            return all_parts
+        limited_key = ("max_sim", None if space.parts else (self.length, self.overlap), max_vectors)
+        return space.derived(limited_key, lambda: all_parts.keep_first(max_vectors))
 
     def prepare(self, space: Space) -> Parts:
         return self.index(space)
@@ -74,7 +74,8 @@ class MaxSim(Scorer):
     def document_vectors(self, space: Space) -> Parts:
         return self.index(space)
 
-    def _embedded(self, space: Space) -> Parts:
+    def _embed_passages(self, space: Space) -> Parts:
+        """Embed the passages of all documents by the corpus's encoder."""
         encoder = space.encoder
         if encoder is None:
             raise DataError(
@@ -82,14 +83,16 @@ class MaxSim(Scorer):
                 "embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts"
             )
         passages = cut(space.corpus, self.length, self.overlap)
-        progress, stop = current_reporter()
-        vectors = embed(passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
-        digest = vectors.encoder.digest if vectors.encoder else ""
+        progress, stop_requested = current_reporter()
+        embeddings = embed(
+            passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop_requested
+        )
+        digest = embeddings.encoder.digest if embeddings.encoder else ""
         if digest != encoder.digest:
             raise DataError(
                 f"max_sim needs the encoder that embedded the corpus, {encoder.name} (weights {encoder.digest[:8]}); "
                 f"what is called so now has other weights ({digest[:8]}): embed the corpus again"
             )
         if space.adapt is not None:
-            vectors = space.adapt.passages(vectors)
-        return Parts(vectors.vectors.to(space.device, space.vectors.dtype), passages.documents.to(space.device))
+            embeddings = space.adapt.passages(embeddings)
+        return Parts(embeddings.vectors.to(space.device, space.vectors.dtype), passages.documents.to(space.device))

@@ -1,4 +1,4 @@
-"""random_projection: ⟨Aq, Ad⟩, a random A over bags of words; Luan et al. 2021, §2."""
+"""random_projection: ⟨Aq, Ad⟩ for bags of words and a random matrix A (Luan et al. 2021, §2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,15 +13,15 @@ from engine.matrix import steady_products
 from engine.params import Choice, Whole, declare
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
-from engine.text.bag_of_words import binary, count_words, idf, saturated_tf, with_values, words_of
-from engine.text.bm25_index import K1, B
+from engine.text.bag_of_words import binary_counts, count_passage_words, count_words, idf, saturated_tf, with_values
+from engine.text.bm25_index import BM25_B, BM25_K1
 
-BLOCK_WORDS = 64
-"""So many columns of A are drawn from one seed: few enough for a query's words, enough for the generator."""
-MOST_BYTES = 8 << 30
-"""A larger index is refused."""
-HELD_NUMBERS = 1 << 22
-"""How many entries of A are held at a time."""
+#: Columns of A drawn from one seed: few, as a query has few words; enough to make the generator worth its start.
+SEED_BLOCK_WORDS = 64
+#: Largest index that is built.
+MAX_PROJECTION_BYTES = 8 << 30
+#: Entries of A in memory at a time.
+MAX_HELD_NUMBERS = 1 << 22
 
 
 @register(
@@ -34,7 +34,7 @@ HELD_NUMBERS = 1 << 22
 )
 @dataclass(frozen=True)
 class RandomProjection(Scorer):
-    """BM25 or boolean scores, as far as k random dimensions hold them."""
+    """Approximation of BM25 or boolean scores in k random dimensions."""
 
     words: ClassVar[bool] = True
     vectors: ClassVar[bool] = False
@@ -51,8 +51,8 @@ class RandomProjection(Scorer):
         Choice("bm25", "d", ("bm25", "boolean"), source="§2.2"),
         "What is projected: BM25's weights, or which words occur.",
     )
-    k1: float = declare(K1, requires=("weighting", "bm25"), advanced=True)
-    b: float = declare(B, requires=("weighting", "bm25"), advanced=True)
+    k1: float = declare(BM25_K1, requires=("weighting", "bm25"), advanced=True)
+    b: float = declare(BM25_B, requires=("weighting", "bm25"), advanced=True)
     seed: int = declare(
         Whole(0, "seed", 0, 2**31 - 1, comfortable=(0, 9), advanced=True), "Which random matrix is drawn."
     )
@@ -62,48 +62,51 @@ class RandomProjection(Scorer):
         return True
 
     def prepare(self, space: Space) -> Tensor:
-        if (size := len(space) * self.dimension * 4) > MOST_BYTES:
+        n_bytes = len(space) * self.dimension * 4
+        if n_bytes > MAX_PROJECTION_BYTES:
+            max_dimension = MAX_PROJECTION_BYTES // (4 * len(space))
             raise DataError(
-                f"dimension (k) must be at most {MOST_BYTES // (4 * len(space)):,} for {len(space):,} documents: the "
-                f"projections would take {size / 2**30:.0f} GiB; got {self.dimension:,}"
+                f"dimension (k) must be at most {max_dimension:,} for {len(space):,} documents: the projections would "
+                f"take {n_bytes / 2**30:.0f} GiB; got {self.dimension:,}"
             )
-        counts, _ = words_of(space)
-        key = "random_projection", self
-        return space.derived(key, lambda: self._projected(self._weights(counts)).to(space.device))
+        counts, _ = count_passage_words(space)
+        cache_key = "random_projection", self
+        return space.derived(cache_key, lambda: self._project(self._term_weights(counts)).to(space.device))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
-        index, (_, columns) = self.prepare(space), words_of(space)
+        """Return scores (B, n), or (B, m) for given rows; query words in no document have no effect."""
+        index, (_, columns) = self.prepare(space), count_passage_words(space)
         counts, _ = count_words(queries.required_texts, columns)
-        asked = binary(counts) if self.weighting == "boolean" else counts
-        points = self._projected(asked, np.float64).to(space.device)
-        return steady_products(index, points, rows).to(space.vectors.dtype)
+        query_counts = binary_counts(counts) if self.weighting == "boolean" else counts
+        projected_queries = self._project(query_counts, np.float64).to(space.device)
+        return steady_products(index, projected_queries, rows).to(space.vectors.dtype)
 
-    def _weights(self, counts: csr_array) -> csr_array:
-        """(n, v) whose inner products with the counts of queries are what is projected."""
+    def _term_weights(self, counts: csr_array) -> csr_array:
+        """Return the (n, v) weights whose inner products with query counts the projection approximates."""
         if self.weighting == "boolean":
-            return binary(counts)
-        soft = saturated_tf(counts, self.k1, self.b)
-        return with_values(soft, soft.data * idf(counts)[soft.indices])
+            return binary_counts(counts)
+        saturated = saturated_tf(counts, self.k1, self.b)
+        return with_values(saturated, saturated.data * idf(counts)[saturated.indices])
 
-    def _projected(self, weights: csr_array, dtype: type = np.float32) -> Tensor:
-        """(n, k) the rows of `weights`, (n, v), times Aᵀ, of which some rows are there at a time."""
-        out: np.ndarray = np.zeros((weights.shape[0], self.dimension), dtype)
+    def _project(self, weights: csr_array, dtype: type = np.float32) -> Tensor:
+        """Return the (n, k) product of `weights`, (n, v), and Aᵀ, with a few rows of Aᵀ in memory at a time."""
+        projected: np.ndarray = np.zeros((weights.shape[0], self.dimension), dtype)
         columns = weights.astype(dtype).tocsc()
-        # Of a block in which no row has a word, nothing is drawn: a few queries need a few blocks.
-        used = np.unique(np.flatnonzero(np.diff(columns.indptr)) // BLOCK_WORDS)
-        for at in range(0, len(used), step := max(1, HELD_NUMBERS // (BLOCK_WORDS * self.dimension))):
-            blocks = used[at : at + step]
-            entries: np.ndarray = np.concatenate([self._entries(block) for block in blocks]).astype(dtype)
-            own = (blocks[:, None] * BLOCK_WORDS + np.arange(BLOCK_WORDS)).ravel()
-            held = own < weights.shape[1]
-            out += columns[:, own[held]] @ entries[held]
-        return torch.from_numpy(out / dtype(self.dimension**0.5))
+        # Blocks of words that occur in no row are not drawn, so a few queries need few blocks.
+        used_blocks = np.unique(np.flatnonzero(np.diff(columns.indptr)) // SEED_BLOCK_WORDS)
+        blocks_per_step = max(1, MAX_HELD_NUMBERS // (SEED_BLOCK_WORDS * self.dimension))
+        for position in range(0, len(used_blocks), blocks_per_step):
+            step_blocks = used_blocks[position : position + blocks_per_step]
+            entries: np.ndarray = np.concatenate([self._draw_block(block) for block in step_blocks]).astype(dtype)
+            word_indices = (step_blocks[:, None] * SEED_BLOCK_WORDS + np.arange(SEED_BLOCK_WORDS)).ravel()
+            in_vocabulary = word_indices < weights.shape[1]
+            projected += columns[:, word_indices[in_vocabulary]] @ entries[in_vocabulary]
+        return torch.from_numpy(projected / dtype(self.dimension**0.5))
 
-    def _entries(self, block: int) -> np.ndarray:
-        """(64, k) rows of √k·Aᵀ: each block from a seed of its own, so that any can be drawn without the others."""
-        draw = np.random.default_rng([self.seed, block])
-        shape = (BLOCK_WORDS, self.dimension)
+    def _draw_block(self, block: int) -> np.ndarray:
+        """Draw (64, k) rows of √k·Aᵀ; each block has its own seed, so it can be drawn without the others."""
+        generator = np.random.default_rng([self.seed, block])
+        shape = (SEED_BLOCK_WORDS, self.dimension)
         if self.matrix == "gaussian":
-            return draw.standard_normal(shape)
-        return draw.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
+            return generator.standard_normal(shape)
+        return generator.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0

@@ -1,4 +1,4 @@
-"""truncated: ⟨Aq, Ad⟩, fewer dimensions of the same vectors; Kusupati et al. 2022 (first), Pearson 1901 (pca)."""
+"""truncated: ⟨Aq, Ad⟩ in fewer dimensions (first: Kusupati et al. 2022; pca: Pearson 1901)."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from engine.params import Choice, Flag, Whole, declare
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
-SPANNED = 1e-10
-"""Directions with less of the rows' spread, of the largest, are rounding."""
+#: Directions with a smaller share of the largest variance are rounding errors.
+SPREAD_TOLERANCE = 1e-10
 
 
 @register(
@@ -27,7 +27,7 @@ class Truncated(Scorer):
     """Inner product of the first k dimensions, or of the k principal ones."""
 
     dimension: int = declare(
-        Whole(128, "k", 1, comfortable=(8, 512)), "How many dimensions are kept; all, where the vectors have no more."
+        Whole(128, "k", 1, comfortable=(8, 512)), "Number of dimensions; all, if the vectors have no more."
     )
     method: str = declare(
         Choice("first", "A", ("first", "pca")),
@@ -42,40 +42,43 @@ class Truncated(Scorer):
         return self.method == "pca"
 
     def prepare(self, space: Space) -> Tensor:
-        return space.derived(("truncated", self), lambda: self._shortened(space, space.vectors))
+        return space.derived(("truncated", self), lambda: self._shorten(space, space.vectors))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows; k = d without scaling gives the dense score."""
-        points = self._shortened(space, queries.vectors)
-        return steady_products(self.prepare(space), points, rows).to(space.vectors.dtype)
+        """Return scores (B, n), or (B, m) for given rows; k = d without scaling gives the dense score."""
+        short_queries = self._shorten(space, queries.vectors)
+        return steady_products(self.prepare(space), short_queries, rows).to(space.vectors.dtype)
 
-    def _shortened(self, space: Space, vectors: Tensor) -> Tensor:
-        """(n, k) the vectors in fewer dimensions; a zero row stays so."""
-        size = min(self.dimension, vectors.shape[1])
+    def _shorten(self, space: Space, vectors: Tensor) -> Tensor:
+        """Return the vectors in fewer dimensions, (n, k); a zero row stays zero."""
+        n_dimensions = min(self.dimension, vectors.shape[1])
         if self.method == "first":
-            short = vectors[:, :size]
+            short_vectors = vectors[:, :n_dimensions]
         else:
-            axes = space.derived(("truncated", "axes"), lambda: principal_axes(space.matrix))[:, :size]
-            # The mean is not taken off: that would add the same to all of a query's scores.
-            parts = [(block.double() @ axes).to(vectors.dtype) for (block,) in blocks(vectors.shape[1], vectors)]
-            short = torch.cat(parts)
-        return torch.nn.functional.normalize(short, dim=1, eps=1e-30) if self.renormalise else short.contiguous()
+            principal = space.derived(("truncated", "axes"), lambda: principal_axes(space.matrix))[:, :n_dimensions]
+            # The mean is not subtracted: that would add the same number to all of a query's scores.
+            vector_blocks = blocks(vectors.shape[1], vectors)
+            block_products = [(block.double() @ principal).to(vectors.dtype) for (block,) in vector_blocks]
+            short_vectors = torch.cat(block_products)
+        if self.renormalise:
+            return torch.nn.functional.normalize(short_vectors, dim=1, eps=1e-30)
+        return short_vectors.contiguous()
 
 
 def principal_axes(matrix: Matrix) -> Tensor:
-    """(d, at most d) float64 unit columns: the eigenvectors of the rows' covariance, the largest eigenvalue first.
+    """Return the eigenvectors of the rows' covariance, unit columns (d, at most d) float64, largest eigenvalue first.
 
-    Few rows do not span the space: what they leave is any axes whatever, of which only the mean's direction matters and
-    stands last. Each one's largest entry is positive, so that a sign is no accident.
+    If few rows do not span the space, only the mean's direction among the remaining axes matters, and it comes last.
     """
     mean = matrix.mean
-    values, axes = torch.linalg.eigh(scatter(matrix.vectors, mean))
-    axes = axes[:, values > SPANNED * values[-1]].flip(1)
-    left = mean - axes @ (axes.T @ mean)
-    if axes.shape[1] < len(mean) and left.norm() > SPANNED * mean.norm():
-        axes = torch.cat([axes, (left / left.norm()).unsqueeze(1)], dim=1)
+    eigenvalues, axes = torch.linalg.eigh(scatter(matrix.vectors, mean))
+    axes = axes[:, eigenvalues > SPREAD_TOLERANCE * eigenvalues[-1]].flip(1)
+    remainder = mean - axes @ (axes.T @ mean)
+    if axes.shape[1] < len(mean) and remainder.norm() > SPREAD_TOLERANCE * mean.norm():
+        axes = torch.cat([axes, (remainder / remainder.norm()).unsqueeze(1)], dim=1)
     if not axes.shape[1]:
         axes = torch.eye(len(mean), 1, dtype=torch.float64, device=axes.device)  # all rows are zero
-    largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
-    signed: Tensor = axes * torch.where(largest < 0, -1.0, 1.0)
-    return signed
+    # An eigenvector has no sign of its own: its largest entry is made positive, so that the result is reproducible.
+    largest_entries = axes.gather(0, axes.abs().argmax(0, keepdim=True))
+    signed_axes: Tensor = axes * torch.where(largest_entries < 0, -1.0, 1.0)
+    return signed_axes

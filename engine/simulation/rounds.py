@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from engine.feedback import Draw, Event, Query, Reranker, Session, ask, full_information, outcome
-from engine.feedback.dynamic_corpus import change_of
+from engine.feedback.dynamic_corpus import build_change
 from engine.feedback.embedding_state import MatrixState, SparseState
-from engine.feedback.policy import FLOOR
-from engine.feedback.records import CorpusChange, Move
-from engine.feedback.session import begun as empty
+from engine.feedback.policy import MIN_PROPENSITY
+from engine.feedback.records import CorpusChange, MovingRecord
+from engine.feedback.session import empty_session as empty
 from engine.simulation.feedback_model import Arrivals
 from engine.simulation.variants import Deployment, Inventory
 
@@ -48,17 +48,21 @@ def arrays_of(session: Session) -> dict[str, np.ndarray]:
     """The arrays from which a session's state can be made again."""
     state = session.state
     if isinstance(state, SparseState):
-        rows = state.moved()
+        rows = state.moved_rows()
         moved = np.array([session.row(row) for row in rows]).reshape(len(rows), session.start.dimension)
         return {"rows": np.array(rows, np.int64), "moved": moved}
-    arrays = {"now": state.now, "steps": np.array(state.steps)}
-    arrays |= {name: array for name in ("first", "second") if (array := getattr(state, name)) is not None}
-    if state.gathered:
-        arrays["rounds"] = np.array([event.round for event in state.gathered])
+    arrays = {"now": state.current, "steps": np.array(state.n_steps)}
+    moments = {"first": state.first_moment, "second": state.second_moment}
+    arrays |= {name: moment for name, moment in moments.items() if moment is not None}
+    if state.pending_events:
+        arrays["rounds"] = np.array([event.round for event in state.pending_events])
         # Where documents came meanwhile the later feedback is on more of them: the shorter rows end in −1.
-        longest = max(len(event.items) for event in state.gathered)
-        items, coefficients = np.full((len(state.gathered), longest), NOBODY), np.zeros((len(state.gathered), longest))
-        for row, event in enumerate(state.gathered):
+        longest = max(len(event.items) for event in state.pending_events)
+        items, coefficients = (
+            np.full((len(state.pending_events), longest), NOBODY),
+            np.zeros((len(state.pending_events), longest)),
+        )
+        for row, event in enumerate(state.pending_events):
             items[row, : len(event.items)], coefficients[row, : len(event.items)] = event.items, event.coefficients
         arrays |= {"items": items, "coefficients": coefficients}
     return arrays
@@ -80,7 +84,7 @@ def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Ca
         )
     )  # fmt: skip
     state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), gathered)
-    for array in (state.now, state.first, state.second):
+    for array in (state.current, state.first_moment, state.second_moment):
         if array is not None:
             array.flags.writeable = False
     return replace(session, state=state)
@@ -174,7 +178,7 @@ class Run:
                 _, trail.oracle[index] = self._learn_all("oracle", index, query, right)
         coming = self._inventory.coming(t)
         for name, live in self._live.items() if coming else ():
-            record = change_of(live, came=coming, warm=self._variant.newcomers == "neighbours")
+            record = build_change(live, came=coming, warm=self._variant.newcomers == "neighbours")
             if record is not None:
                 self._take(name, replace(live, available=self._inventory.arrived(t)), record)
 
@@ -210,8 +214,8 @@ class Run:
         self._take(name, live, event)
         return float(p.sum()), _loss(p)
 
-    def _take(self, name: str, live: Session, record: Move) -> None:
-        self._live[name] = replace(live, state=live.state.fed(live.start, live.preset, record))
+    def _take(self, name: str, live: Session, record: MovingRecord) -> None:
+        self._live[name] = replace(live, state=live.state.with_record(live.start, live.preset, record))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """The arrays from which the run can go on."""
@@ -246,4 +250,4 @@ def _unexplored(live: Session, draw: Draw, k: int, picker: Reranker | None) -> i
 
 
 def _loss(p: np.ndarray) -> float:
-    return float(-np.log(np.maximum(p, FLOOR)).mean()) if len(p) else np.nan
+    return float(-np.log(np.maximum(p, MIN_PROPENSITY)).mean()) if len(p) else np.nan

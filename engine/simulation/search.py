@@ -13,7 +13,7 @@ from engine.decoder import QueryLike, query_batch
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Preset
-from engine.feedback.presets import preset_of
+from engine.feedback.presets import resolve_preset
 from engine.params import check_values, params_of
 from engine.progress import Progress, Stop
 from engine.simulation.feedback_model import Stream, arrivals, divided
@@ -107,7 +107,7 @@ def search(
     ParamError, DataError, Cancelled.
     """
     names = {param.name for param in params_of(Preset)}
-    preset = preset_of(preset, {name: how.pop(name) for name in names & set(how)})
+    preset = resolve_preset(preset, {name: how.pop(name) for name in names & set(how)})
     grid = _grid(preset, rates, batches)
     batch = query_batch(space, queries)
     first, second = halves(space, batch.ids, qrels, stream, preset.seed, hops)

@@ -29,7 +29,7 @@ from engine.drift.round_metrics import (
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Event, Preset, Query, Session, change, replay
 from engine.feedback import session as begin
-from engine.feedback.presets import preset_of
+from engine.feedback.presets import resolve_preset
 from engine.params import Choice, Declared, Flag, Real, Whole, declare, values_of
 from engine.progress import Progress, Stop
 from engine.simulation.exploration import Success, by_question, success
@@ -284,7 +284,7 @@ def simulate(
     4). updates: queries come again until so many steps were made (appendix C.3), in place of exposure and rounds.
     """
     setup = _setup(
-        space, queries, qrels, held_out, preset_of(preset, overrides), stream, plan,
+        space, queries, qrels, held_out, resolve_preset(preset, overrides), stream, plan,
         tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),), SET_SIZE.check(k),
         Deployment.of(reranker, candidates, arrivals, newcomers, hops), updates,
     )  # fmt: skip

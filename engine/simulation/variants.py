@@ -17,7 +17,7 @@ import numpy as np
 from engine.drift.measures import Drift, DriftBaseline, Mover, origin
 from engine.errors import DataError, ParamError
 from engine.feedback import Preset, Reranker, Session, by_scorer, cosine, oracle
-from engine.feedback.dynamic_corpus import NEIGHBOURS
+from engine.feedback.dynamic_corpus import DRIFT_NEIGHBOURS
 from engine.params import Choice, Real, Whole
 from engine.space import Space
 from engine.stages import Scorer, make_scorer
@@ -35,8 +35,8 @@ CANDIDATES = Whole(
 )  # fmt: skip
 NEWCOMERS = Choice(
     "neighbours", "InitEmbed", ("neighbours", "printed"), name="newcomers", source="Algorithm 3",
-    help=f"Where a newcomer starts: neighbours, at its vector moved as its {NEIGHBOURS} nearest have moved, which is "
-    "not the paper's; printed, at its vector.",
+    help=f"Where a newcomer starts: neighbours, at its vector moved as its {DRIFT_NEIGHBOURS} nearest have moved, "
+    "which is not the paper's; printed, at its vector.",
 )  # fmt: skip
 UPDATES = Whole(
     None, "updates", 1, comfortable=(100, 5000), unset="as exposure says", name="updates", source="appendix C.3",

@@ -1,1 +1,1 @@
-"""Words of texts: tokenizer, bags of words, the BM25 index."""
+"""Text processing: tokenizer, bags of words, BM25 index."""

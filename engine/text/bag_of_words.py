@@ -1,4 +1,4 @@
-"""Bags of words: sparse term counts of texts, and BM25's two factors of them."""
+"""Bags of words: sparse term counts of texts, and the two factors of BM25 computed from them."""
 
 from array import array
 from collections import Counter
@@ -12,94 +12,99 @@ from engine.progress import current_reporter, with_cancellation
 from engine.text.tokenizer import terms
 from engine.values import Corpus
 
-T = TypeVar("T")
-Counts = tuple[sparse.csr_array, dict[str, int]]
-"""(n, v) float64 how often each text has each term, and the terms' columns."""
-DERIVED = "counts of words"
-"""Key of `words_of` among a space's derived values."""
-STRIDE = 1024
-"""Texts counted between two progress reports."""
+DerivedValue = TypeVar("DerivedValue")
+TermCounts = tuple[sparse.csr_array, dict[str, int]]
+"""Number of occurrences of each term in each text, (n, v) float64, and the column of each term."""
+WORD_COUNTS_KEY = "counts of words"
+"""Key of `count_passage_words` among the derived values of a space."""
+#: Texts counted between two progress reports.
+PROGRESS_STRIDE = 1024
 
 
 class DocumentSpace(Protocol):
-    """Documents that remember values derived from them: an `engine.space.Space`."""
+    """Documents that cache values derived from them, such as an `engine.space.Space`."""
 
     corpus: Corpus
 
-    def derived(self, key: Hashable, make: Callable[[], T]) -> T: ...
+    def derived(self, key: Hashable, make: Callable[[], DerivedValue]) -> DerivedValue: ...
 
     def has_derived(self, key: Hashable) -> bool: ...
 
 
 def count_terms(
     texts: Sequence[str | Sequence[str]], columns: dict[str, int] | None = None, ngrams: str = "1"
-) -> Counts:
-    """Term counts of texts, or of lists of terms; columns: of the terms that count, by default all by first occurrence.
+) -> TermCounts:
+    """Count the terms of texts, or of lists of terms.
 
-    Reports progress on many texts to `engine.progress.report_to`, and ends with Cancelled.
+    columns: column of each term to count; by default all terms, by first occurrence. Reports progress on many texts to
+    `engine.progress.report_to`. Raises Cancelled.
     """
-    report = with_cancellation(*current_reporter(), "counting words was stopped")
-    places: dict[str, int] = {} if columns is None else columns
-    # Numbers only, in arrays: a tuple per entry would take twenty times what the matrix does.
+    report_progress = with_cancellation(*current_reporter(), "counting words was stopped")
+    column_by_term: dict[str, int] = {} if columns is None else columns
+    # Arrays of numbers are used, as a tuple per entry would take twenty times the memory of the matrix.
     indices, data, starts = array("i"), array("d"), array("q", [0])
-    for row, text in enumerate(texts):
-        if row and row % STRIDE == 0:
-            report(row, len(texts), "counting words")
-        for term, count in Counter(terms(text, ngrams) if isinstance(text, str) else text).items():
-            place = places.setdefault(term, len(places)) if columns is None else places.get(term)
-            if place is not None:
-                indices.append(place)
-                data.append(count)
+    for text_index, text in enumerate(texts):
+        if text_index and text_index % PROGRESS_STRIDE == 0:
+            report_progress(text_index, len(texts), "counting words")
+        for term, n_occurrences in Counter(terms(text, ngrams) if isinstance(text, str) else text).items():
+            if columns is None:
+                column_by_term.setdefault(term, len(column_by_term))
+            column_index = column_by_term.get(term)
+            if column_index is not None:
+                indices.append(column_index)
+                data.append(n_occurrences)
         starts.append(len(indices))
-    shape = (len(starts) - 1, len(places))
-    return sparse.csr_array((np.array(data), np.array(indices), np.array(starts)), shape), places
+    shape = (len(starts) - 1, len(column_by_term))
+    return sparse.csr_array((np.array(data), np.array(indices), np.array(starts)), shape), column_by_term
 
 
-def count_words(texts: Sequence[str | Sequence[str]], columns: dict[str, int] | None = None) -> Counts:
-    """`count_terms` of words, columns sorted; by default in alphabetical order, whatever the order of the texts."""
-    counts, places = count_terms(texts, columns)
+def count_words(texts: Sequence[str | Sequence[str]], columns: dict[str, int] | None = None) -> TermCounts:
+    """Count words as `count_terms`, with sorted columns; by default in alphabetical order."""
+    counts, column_by_word = count_terms(texts, columns)
     if columns is None:
-        order = sorted(places)
-        position = np.empty(len(order), counts.indices.dtype)
-        position[[places[word] for word in order]] = np.arange(len(order))
-        counts.indices, places = position[counts.indices], {word: place for place, word in enumerate(order)}
+        sorted_words = sorted(column_by_word)
+        new_position = np.empty(len(sorted_words), counts.indices.dtype)
+        # The columns must not depend on the order of the texts: sums over them differ in the last bit otherwise.
+        new_position[[column_by_word[word] for word in sorted_words]] = np.arange(len(sorted_words))
+        counts.indices = new_position[counts.indices]
+        column_by_word = dict(zip(sorted_words, range(len(sorted_words)), strict=True))
     counts.sort_indices()
-    return counts, places
+    return counts, column_by_word
 
 
-def words_of(space: DocumentSpace) -> Counts:
-    """`count_words` of a space's documents, titles included; counted once and remembered by the space."""
-    return space.derived(DERIVED, lambda: count_words(space.corpus.passages))
+def count_passage_words(space: DocumentSpace) -> TermCounts:
+    """Return `count_words` of the passages of a space, titles included; cached by the space."""
+    return space.derived(WORD_COUNTS_KEY, lambda: count_words(space.corpus.passages))
 
 
 def has_words(space: DocumentSpace) -> bool:
-    """Whether the space remembers `words_of`."""
-    return space.has_derived(DERIVED)
+    """Return True if the space has `count_passage_words` cached."""
+    return space.has_derived(WORD_COUNTS_KEY)
 
 
 def text_lengths(counts: sparse.csr_array) -> np.ndarray:
-    """(n,) words per text, repetitions counted."""
+    """Return the number of words of each text, repetitions included, (n,)."""
     return np.asarray(counts.sum(axis=1)).ravel()
 
 
 def idf(counts: sparse.csr_array) -> np.ndarray:
-    """(v,) inverse document frequency as in Lucene: ln(1 + (n − df + ½)/(df + ½))."""
+    """Return the inverse document frequency of Lucene, ln(1 + (n − df + ½)/(df + ½)), (v,)."""
     df = np.bincount(counts.indices, minlength=counts.shape[1])
     return np.log1p((counts.shape[0] - df + 0.5) / (df + 0.5))
 
 
 def saturated_tf(counts: sparse.csr_array, k1: float, b: float) -> sparse.csr_array:
-    """(n, v) tf/(tf + k₁ (1 − b + b·length/mean length)): BM25 without the idf."""
-    length = text_lengths(counts)
-    soft = k1 * (1 - b + b * length / (length.mean() or 1.0))
-    return with_values(counts, counts.data / (counts.data + np.repeat(soft, np.diff(counts.indptr))))
+    """Return BM25 without the idf, tf/(tf + k₁ (1 − b + b·length/mean length)), (n, v)."""
+    lengths = text_lengths(counts)
+    saturation = k1 * (1 - b + b * lengths / (lengths.mean() or 1.0))
+    return with_values(counts, counts.data / (counts.data + np.repeat(saturation, np.diff(counts.indptr))))
 
 
-def binary(counts: sparse.csr_array) -> sparse.csr_array:
-    """1 where a word occurs."""
+def binary_counts(counts: sparse.csr_array) -> sparse.csr_array:
+    """Return 1 for every word that occurs in a text, (n, v)."""
     return with_values(counts, np.ones_like(counts.data))
 
 
-def with_values(rows: sparse.csr_array, values: np.ndarray) -> sparse.csr_array:
-    """The same entries with other values, (nnz,)."""
-    return sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+def with_values(pattern: sparse.csr_array, values: np.ndarray) -> sparse.csr_array:
+    """Return a matrix with the entries of `pattern` and other values, (nnz,)."""
+    return sparse.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -1,4 +1,4 @@
-"""BM25 index: the score of every document for any query, in five variants."""
+"""BM25 index: scores of all documents for a query, in five variants."""
 
 from typing import Any
 
@@ -6,20 +6,20 @@ import numpy as np
 
 from engine.errors import FrontierError
 from engine.params import Choice, Real
-from engine.text.bag_of_words import Counts, DocumentSpace, count_terms, text_lengths
+from engine.text.bag_of_words import DocumentSpace, TermCounts, count_terms, text_lengths
 from engine.text.tokenizer import terms
 
-VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
-DELTA = {"bm25l": 0.5, "bm25+": 1.0}
-"""δ of the variants that have one, as Lv & Zhai recommend."""
+BM25_VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
+BM25_DELTA = {"bm25l": 0.5, "bm25+": 1.0}
+"""δ of the variants that have one, as recommended by Lv & Zhai 2011."""
 
-VARIANT = Choice(
+BM25_VARIANT = Choice(
     default="lucene",
-    options=VARIANTS,
+    options=BM25_VARIANTS,
     symbol="formula",
     help="Which BM25: they differ in the weight of rare words and of long documents.",
 )
-K1 = Real(
+BM25_K1 = Real(
     default=1.5,
     low=0.0,
     high=1000.0,
@@ -27,19 +27,19 @@ K1 = Real(
     symbol="k₁",
     help="How much more a word counts when a document repeats it; 0: not at all.",
 )
-B = Real(0.75, "b", 0.0, 1.0, help="How much long documents are held back; 0: not at all.")
-NGRAMS = Choice(
+BM25_B = Real(0.75, "b", 0.0, 1.0, help="How much long documents are held back; 0: not at all.")
+BM25_NGRAMS = Choice(
     default="1",
     options=("1", "2"),
     symbol="ngrams",
     help="1: words; 2: words, and pairs of neighbouring words.",
     source="sparse-dense §4.1",
 )
-"""Terms of BM25 and of the scorers made from it."""
+"""Terms counted by BM25 and by the scorers built on it."""
 
 
 class Bm25Index:
-    """BM25 of every text for any query; bm25s computes the contribution of each term of each text beforehand.
+    """BM25 scores of all texts; bm25s computes the contribution of each term of each text in advance.
 
     Every occurrence of a word in the query counts. N texts, df of them with the word, tf times in a text of l terms, ℓ
     the mean of l, c = 1 − b + b·l/ℓ:
@@ -56,24 +56,25 @@ class Bm25Index:
     counts: as `count_terms(texts, ngrams=ngrams)` returns them.
     """
 
-    def __init__(self, counts: Counts, ngrams: str, variant: str, k1: float, b: float) -> None:
+    def __init__(self, counts: TermCounts, ngrams: str, variant: str, k1: float, b: float) -> None:
         rows, self._columns = counts
         self._ngrams, self._size = ngrams, rows.shape[0]
-        self._model = _model(counts, variant, k1, b) if self._columns else None
+        self._model = _build_model(counts, variant, k1, b) if self._columns else None
 
     def scores(self, text: str) -> np.ndarray:
-        """(N,) float32 scores of all texts; 0 where no word is shared."""
+        """Return the scores of all texts, (N,) float32; 0 without a common word."""
         columns = self._columns
-        # Sorted, so that the order of summation, and with it a score, does not depend on the order of the words.
-        query = np.array(sorted(columns[t] for t in terms(text, self._ngrams) if t in columns), dtype=np.int64)
-        if self._model is None or not len(query):
+        # Columns are sorted, so that the order of summation, and so the score, does not depend on the order of words.
+        known_columns = [columns[term] for term in terms(text, self._ngrams) if term in columns]
+        query_columns = np.array(sorted(known_columns), dtype=np.int64)
+        if self._model is None or not len(query_columns):
             return np.zeros(self._size, dtype=np.float32)
-        scores: np.ndarray = self._model.get_scores_from_ids(query)
+        scores: np.ndarray = self._model.get_scores_from_ids(query_columns)
         return scores
 
 
-def _model(counts: Counts, variant: str, k1: float, b: float) -> Any:
-    """The model of bm25s over texts with at least one term."""
+def _build_model(counts: TermCounts, variant: str, k1: float, b: float) -> Any:
+    """Return the model of bm25s over texts with at least one term."""
     try:
         from bm25s import BM25
     except ImportError:
@@ -81,7 +82,7 @@ def _model(counts: Counts, variant: str, k1: float, b: float) -> Any:
     rows, columns = counts
     tokens = np.split(np.repeat(rows.indices, rows.data.astype(np.int64)), text_lengths(rows).cumsum().astype(int)[:-1])
     # At k₁ = 0 bm25s would divide 0 by 0 for absent words; 1e-12 changes nothing in float32.
-    model = BM25(k1=max(k1, 1e-12), b=b, delta=DELTA.get(variant, 0.0), method=variant)
+    model = BM25(k1=max(k1, 1e-12), b=b, delta=BM25_DELTA.get(variant, 0.0), method=variant)
     model.index(([text.tolist() for text in tokens], columns), create_empty_token=False, show_progress=False)
     if model.nonoccurrence_array is not None:
         # bm25s subtracts from each contribution the score of an absent word, and adds that for all texts.
@@ -90,11 +91,11 @@ def _model(counts: Counts, variant: str, k1: float, b: float) -> Any:
     return model
 
 
-def index_of(space: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> Bm25Index:
-    """The BM25 index of a space's passages; the space remembers it, and the counts that other weights need too."""
+def build_index(space: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> Bm25Index:
+    """Return the BM25 index of the passages of a space, which caches it and its term counts."""
 
-    def made() -> Bm25Index:
+    def make_index() -> Bm25Index:
         counts = space.derived(("terms", ngrams), lambda: count_terms(space.corpus.passages, ngrams=ngrams))
         return Bm25Index(counts, ngrams, variant, k1, b)
 
-    return space.derived(("bm25", variant, k1, b, ngrams), made)
+    return space.derived(("bm25", variant, k1, b, ngrams), make_index)

@@ -7,11 +7,11 @@ _WORD = re.compile(r"\w+")
 
 
 def terms(text: str, ngrams: str = "1") -> list[str]:
-    """The words of a text in order, runs of letters, digits and underscores; with ngrams "2" also the bigrams.
+    """Return the words of a text, runs of letters, digits and underscores; with ngrams "2" also the bigrams.
 
     A bigram is two neighbouring words joined by a space; bigrams stand after all words.
     """
     words = _WORD.findall(text.lower())
     if ngrams == "1":
         return words
-    return words + [f"{a} {b}" for a, b in pairwise(words)]
+    return words + [f"{first_word} {second_word}" for first_word, second_word in pairwise(words)]

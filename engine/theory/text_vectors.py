@@ -12,7 +12,15 @@ from engine.errors import DataError
 from engine.params import Choice, Whole
 from engine.space import Space
 from engine.text import bm25_index
-from engine.text.bag_of_words import binary, count_words, idf, saturated_tf, text_lengths, with_values, words_of
+from engine.text.bag_of_words import (
+    binary_counts,
+    count_passage_words,
+    count_words,
+    idf,
+    saturated_tf,
+    text_lengths,
+    with_values,
+)
 from engine.text.tokenizer import terms
 from engine.values import Corpus, Embeddings, Queries
 
@@ -23,7 +31,7 @@ WEIGHTING = Choice(
     name="weighting",
     help="bm25: the inner product is the BM25 score; boolean: the number of words in common.",
 )
-K1, B = bm25_index.K1.default, bm25_index.B.default
+K1, B = bm25_index.BM25_K1.default, bm25_index.BM25_B.default
 """BM25's parameters: the scorer's defaults."""
 VECTORS = Choice(
     default="bm25",
@@ -60,7 +68,7 @@ def tf_idf(
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
     if not len(corpus):
         raise DataError("the corpus must have at least one document; got none")
-    counts, columns = words_of(space) if isinstance(space, Space) else count_words(corpus.passages)
+    counts, columns = count_passage_words(space) if isinstance(space, Space) else count_words(corpus.passages)
     query_counts, _ = count_words(as_queries(queries).texts, columns)
     return counts, with_values(query_counts, idf(counts)[query_counts.indices]), columns
 
@@ -85,7 +93,11 @@ def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVecto
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
         counts, once, _ = tf_idf(space, texts_of(queries))
-        rows = (binary(counts), binary(once)) if vectors == "boolean" else (saturated_tf(counts, K1, B), once)
+        rows = (
+            (binary_counts(counts), binary_counts(once))
+            if vectors == "boolean"
+            else (saturated_tf(counts, K1, B), once)
+        )
         return TextVectors(*rows, text_lengths(counts))
     if not isinstance(space, Space):
         raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")

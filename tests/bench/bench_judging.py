@@ -18,7 +18,7 @@ from scipy.stats import kendalltau
 import engine
 from engine.evaluation.metrics import measure, title_of
 from engine.evaluation.runs import decode_runs
-from engine.judging.pool import TOGETHER, order, pool
+from engine.judging.pool import QUERY_RUN_LENGTH, build_pool, order_pairs
 from engine.wording import decimal
 
 SETS = {"perspectrum": "dev", "toollens": "test", "cranfield": "test", "ultratool-en": "test"}
@@ -31,7 +31,7 @@ ORDERS = {
     "depth, rank by rank": ("depth", 1),
     "depth, query by query": ("depth", WHOLE),
     "separation, one a query": ("separation", 1),
-    "separation, three a query": ("separation", TOGETHER),
+    "separation, three a query": ("separation", QUERY_RUN_LENGTH),
     "separation, five a query": ("separation", 5),
 }
 
@@ -68,9 +68,9 @@ def study(given, name, say):
     taus = {(metric, label, spent): [] for metric in METRICS for label in ORDERS for spent in SPENT}
     for seed in range(given.seeds):
         turns = np.random.default_rng(seed).permutation(queries.ids).tolist()
-        documents = pool(runs, turns, K)
+        documents = build_pool(runs, turns, K)
         for label, (by, together) in ORDERS.items():
-            pairs = order(documents, by, together)
+            pairs = order_pairs(documents, by, together)
             grades = {}
             for number, (query, document) in enumerate(pairs[: SPENT[-1]], 1):
                 grades.setdefault(query, {})[document] = qrels.grades[query].get(document, 0)

@@ -90,6 +90,6 @@ def test_two_voters_lose_nothing_and_are_told(browser, warm, tmp_path, demo, vot
             voter.page.context.close()
     (file,) = (home / "feedback").glob("*.sqlite")
     session, notices = orag.load(file, demo[1])
-    assert notices == () and len(session.counting) == len(session.events) == 2 * votes
+    assert notices == () and len(session.effective_events) == len(session.events) == 2 * votes
     assert sorted(Counter(event.person for event in session.events).values()) == [votes, votes]
     assert all(len({e.good for e in session.events if e.person == p}) == 1 for p in {e.person for e in session.events})

@@ -181,17 +181,17 @@ def _voted(folder: Path) -> set[str]:
 
 def _judge(folder: Path, say: Say) -> str:
     log = JudgingLog(folder / "judged.sqlite")
-    before = {judgement.query for judgement in log.read().given}
+    before = {judgement.query for judgement in log.read().judgements}
     for name in NAMES:
         if name not in before:
             say(BEGUN, [name])
             log.judge(name, f"d{name}", int(name) % 4, "ana")
             say(KEPT, [name])
-    return digest_of([f"{j.query} {j.document} {j.grade}" for j in JudgingLog(log.path).read().given])
+    return digest_of([f"{j.query} {j.document} {j.grade}" for j in JudgingLog(log.path).read().judgements])
 
 
 def _judged(folder: Path) -> set[str]:
-    return {judgement.query for judgement in JudgingLog(folder / "judged.sqlite").read().given}
+    return {judgement.query for judgement in JudgingLog(folder / "judged.sqlite").read().judgements}
 
 
 def _put(folder: Path, say: Say) -> str:

@@ -93,8 +93,8 @@ def _steps(corpus: Path):
     log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.sqlite")
     yield "vote", lambda: _vote(log, space, vectors)
     yield "votes", lambda: len(orag.load(log, space)[0].events)
-    yield "judge", lambda: len(judging.judge("q", "d1", 1).given)
-    yield "judgements", lambda: len(judging.read().given)
+    yield "judge", lambda: len(judging.judge("q", "d1", 1).judgements)
+    yield "judgements", lambda: len(judging.read().judgements)
     yield "snapshot", lambda: snapshots.save(_snapshot()).name
     yield "unkept", storage_warning
 

@@ -43,7 +43,7 @@ from engine.evidence.rules import (
     together,
 )
 from engine.feedback import Draw, Event, Query, Session
-from engine.feedback.presets import MODES
+from engine.feedback.presets import UPDATE_MODES
 from engine.simulation.feedback_model import Stream
 from engine.simulation.regret import bounds, hindsight
 from engine.simulation.search import halves, search
@@ -136,7 +136,7 @@ def _in_order(p: np.ndarray, order: Sequence[int]) -> float:
 def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """How far the mean step over all draws is from the gradient of the loss, whether one document moves or all."""
     rng = np.random.default_rng(seed)
-    return {"apart": [max(max_bias(*draw_session(rng, mode=mode)) for mode in MODES) for _case in range(1000)]}
+    return {"apart": [max(max_bias(*draw_session(rng, mode=mode)) for mode in UPDATE_MODES) for _case in range(1000)]}
 
 
 @claim(

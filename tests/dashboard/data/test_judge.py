@@ -14,7 +14,7 @@ from dashboard.services.source import Source
 from dashboard.widgets import runs
 from engine import orag
 from engine.judging.log import JudgingLog
-from engine.judging.qrels import qrels_of
+from engine.judging.qrels import merge_grades
 from support import pages
 
 ANIMALS, VERBS = ("cat", "dog", "horse", "heron", "whale"), ("runs", "sleeps", "eats", "sings", "hides")
@@ -114,7 +114,7 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
         *("frontier", "tune", "--select", "all", "--corpus", animals.path, "--column", "id=id")
     ]
     grades = {split: qrels.grades for split, qrels in dataset.qrels.items()}
-    assert {**grades.get("dev", {}), **grades.get("test", {})} == dict(qrels_of(judged).grades)
+    assert {**grades.get("dev", {}), **grades.get("test", {})} == dict(merge_grades(judged).grades)
     assert set(dataset.queries.texts) <= set(SEARCHES)
     with zipfile.ZipFile(io.BytesIO(judge._zipped(pages.load(animals), judged))) as held:
         assert {"queries.jsonl"} < set(held.namelist())

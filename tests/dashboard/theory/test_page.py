@@ -125,8 +125,8 @@ def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
 
 def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
     monkeypatch.setattr(dimensions, "AT_ONCE", 0)
-    counts, go = dimensions.words_of, threading.Event()
-    monkeypatch.setattr(dimensions, "words_of", lambda space: go.wait(patient(60)) and counts(space))
+    counts, go = dimensions.count_passage_words, threading.Event()
+    monkeypatch.setattr(dimensions, "count_passage_words", lambda space: go.wait(patient(60)) and counts(space))
     monkeypatch.setattr(dimensions, "has_words", lambda space: go.is_set())
     app = pages.screen("theory", few(3), **{"theory.view": SEGMENTS})
     pages.pick(app, "Query", "Similar")

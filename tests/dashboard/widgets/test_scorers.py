@@ -212,7 +212,7 @@ def test_a_folder_that_is_no_model_is_refused_without_a_search(model):
 
 
 def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
-    monkeypatch.setattr("engine.scoring.max_sim.UNASKED", 100)
+    monkeypatch.setattr("engine.scoring.max_sim.MAX_UNCONFIRMED_PASSAGES", 100)
     app = pages.screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): "max_sim"})
     assert not app.exception and "needs the embedding of" in pages.texts(app)
 

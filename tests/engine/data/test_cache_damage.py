@@ -108,13 +108,13 @@ def feedback_export():
 
 def judging_log():
     log = JudgingLog(home() / "judgements.sqlite")
-    log.ask(engine.Queries(("q",), ("what",)))
+    log.add_queries(engine.Queries(("q",), ("what",)))
     for number in range(3):
         log.judge("q", f"d{number}", number, "ann")
 
     def read():
         judged = JudgingLog(log.path).read()
-        return repr(judged) if judged.given else MISSED  # an empty file is a new log
+        return repr(judged) if judged.judgements else MISSED  # an empty file is a new log
 
     return log.path, read
 

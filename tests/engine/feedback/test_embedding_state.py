@@ -15,7 +15,7 @@ FREE = {"cap": None, "trust": None, "ball": False, "temperature": 0.3}
 
 @pytest.fixture(autouse=True)
 def blocks_are_small(monkeypatch):
-    monkeypatch.setattr(embedding_state, "BLOCK", 3 * D)
+    monkeypatch.setattr(embedding_state, "STATE_BLOCK_NUMBERS", 3 * D)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 
 import engine
 from engine import orag
-from engine.feedback.policy import Draw, drawn, drawn_set, gumbel, uniform
+from engine.feedback.policy import Draw, draw_gumbel, draw_row, draw_rows, draw_uniform
 from support.feedback import gradient, queries_near, random_space, space_of
 from support.instances import unit
 
@@ -24,19 +24,19 @@ def space():
 
 
 def test_a_round_has_its_own_numbers():
-    assert [uniform(3, r) for r in range(5)] == [uniform(3, r) for r in range(5)]
-    assert len({uniform(seed, r) for seed in range(30) for r in range(30)}) == 900
-    assert (gumbel(1, 2, 7) == gumbel(1, 2, 7)).all() and uniform(1, 2) == uniform(1, 2)
-    numbers = np.array([uniform(0, r) for r in range(4000)])
+    assert [draw_uniform(3, r) for r in range(5)] == [draw_uniform(3, r) for r in range(5)]
+    assert len({draw_uniform(seed, r) for seed in range(30) for r in range(30)}) == 900
+    assert (draw_gumbel(1, 2, 7) == draw_gumbel(1, 2, 7)).all() and draw_uniform(1, 2) == draw_uniform(1, 2)
+    numbers = np.array([draw_uniform(0, r) for r in range(4000)])
     assert numbers.min() >= 0 and numbers.max() < 1 and abs(numbers.mean() - 0.5) < 0.02
     assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) < 0.05
-    assert uniform(5, 9) == np.random.Generator(np.random.Philox(key=5, counter=9 << 64)).random()
+    assert draw_uniform(5, 9) == np.random.Generator(np.random.Philox(key=5, counter=9 << 64)).random()
 
 
 def test_one_document_is_drawn_by_its_chance():
-    found = np.bincount([drawn(P, uniform(0, r)) for r in range(ROUNDS)], minlength=8) / ROUNDS
+    found = np.bincount([draw_row(P, draw_uniform(0, r)) for r in range(ROUNDS)], minlength=8) / ROUNDS
     assert (np.abs(found - P) < 4 * np.sqrt(P * (1 - P) / ROUNDS)).all()
-    assert drawn(np.array([0.0, 1.0, 0.0]), 0.0) == 1 and drawn(np.array([0.5, 0.5, 0.0]), 1 - 1e-16) == 1
+    assert draw_row(np.array([0.0, 1.0, 0.0]), 0.0) == 1 and draw_row(np.array([0.5, 0.5, 0.0]), 1 - 1e-16) == 1
 
 
 @pytest.mark.parametrize("k", (1, 2, 3, 5))
@@ -44,7 +44,7 @@ def test_weights_of_several_drawn_are_unbiased(k):
     """E[1{i drawn} / π_i] = 1, where 1/p is too much: the mean over simulated draws within four standard errors."""
     sums, squares, printed = np.zeros(8), np.zeros(8), np.zeros(8)
     for r in range(ROUNDS):
-        items, weights = drawn_set(P, gumbel(0, r, 8), k)
+        items, weights = draw_rows(P, draw_gumbel(0, r, 8), k)
         assert len(set(items)) == k
         inverse = 1 / np.array(weights)
         sums[list(items)] += inverse
@@ -59,7 +59,7 @@ def test_weights_of_several_drawn_are_unbiased(k):
 
 def test_one_and_all_are_exact(space):
     for k in (8, 50):
-        items, weights = drawn_set(P, gumbel(0, 4, 8), k)
+        items, weights = draw_rows(P, draw_gumbel(0, 4, 8), k)
         assert sorted(items) == list(range(8)) and weights == (1.0,) * 8
     session = orag.session(space, temperature=0.3)
     query = queries_near(space, 1)[0][0]
@@ -104,7 +104,7 @@ def expected_pull(p: np.ndarray, k: int, right: int, session, query) -> np.ndarr
         for x, weight in zip(nodes / outside, weights, strict=True):
             kappa, keys = -np.log(x), np.full(n, -np.inf)
             keys[list(chosen)], keys[rest[0]] = kappa + 1.0 + np.arange(k), kappa
-            items, inclusion = drawn_set(p, keys - np.log(p), k)
+            items, inclusion = draw_rows(p, keys - np.log(p), k)
             assert set(items) == set(chosen)
             if session.preset.weights != "inclusion":
                 inclusion = tuple(float(p[row]) for row in items)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import engine
 from engine import orag
 from engine.feedback.records import Undone
-from engine.feedback.session import recorded
+from engine.feedback.session import append_records
 from support.feedback import alike as same
 from support.feedback import lived, made, queries_near, random_space, space_of, vote
 
@@ -185,7 +185,7 @@ def test_a_step_of_a_document_looks_at_no_other(monkeypatch):
         )
         for draw in draws:
             session = orag.feed(session, orag.outcome(session, draw, 1))
-        assert reads == [draw.item for draw in draws] and session.state.touched == 12
+        assert reads == [draw.item for draw in draws] and session.state.n_computed == 12
         last = session.events[-1]
         orag.undo(session, last.id)
         assert reads[12:] == [last.item]
@@ -286,7 +286,7 @@ def test_feedback_about_a_document_or_dimension_that_is_not_there_is_refused(spa
 def test_an_undo_of_feedback_that_was_never_given_is_refused(space):
     for ids in ({"ids": ("nothing",)}, {"back": ("nothing",)}):
         with pytest.raises(engine.DataError, match="undone that was never given \\('nothing'\\)"):
-            recorded(orag.session(space), Undone(**ids))
+            append_records(orag.session(space), Undone(**ids))
 
 
 def test_of_two_events_with_one_id_the_first_counts(space):

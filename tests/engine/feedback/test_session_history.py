@@ -47,8 +47,8 @@ def plainly(events: list[orag.Event], preset: orag.Preset) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def states_are_kept_often(monkeypatch):
-    monkeypatch.setattr(embedding_state, "STRIDE", 4)
-    monkeypatch.setattr(embedding_state, "MOST_KEPT", 3)
+    monkeypatch.setattr(embedding_state, "CACHED_STATE_STRIDE", 4)
+    monkeypatch.setattr(embedding_state, "MAX_CACHED_STATES", 3)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -100,15 +100,15 @@ def test_an_undo_folds_on_from_a_state_that_was_kept(monkeypatch):
     kept = [position for position, _ in session.kept]
     assert 1 <= len(kept) <= 3 and kept[-1] == 40 and all(position % 4 == 0 for position in kept)
     folded = []
-    take = embedding_state.MatrixState.folded
+    take = embedding_state.MatrixState.fold_records
 
     def counting(self, origin, preset, records):
         records = list(records)
         folded.extend(records)
         return take(self, origin, preset, records)
 
-    monkeypatch.setattr(embedding_state.MatrixState, "folded", counting)
+    monkeypatch.setattr(embedding_state.MatrixState, "fold_records", counting)
     orag.undo(session, session.events[38].id)
     assert len(folded) == 40 - kept[-2] - 1
-    monkeypatch.setattr(embedding_state, "KEPT_BYTES", 0)
+    monkeypatch.setattr(embedding_state, "MAX_CACHED_STATE_BYTES", 0)
     assert orag.feed(session, made(session, "o", ASKED[0], 0, rng)).kept == ()

@@ -261,12 +261,14 @@ def test_what_still_holds_can_be_kept(tmp_path, space, log):
     assert same(orag.load(kept, other, carry=True)[0], log.session)
 
 
-def test_a_log_learns_as_it_was_begun_to(tmp_path, space):
+def test_an_existing_log_keeps_its_preset_and_says_so(tmp_path, space):
     path = tmp_path / "log.sqlite"
     orag.log(path, space, "careful")
     assert orag.log(path, space).session.preset.name == "careful" and orag.log(path, space).notices == ()
-    assert "learns as it was begun to (careful)" in str(orag.log(path, space, "default").notices[0])
-    assert "learns as" in str(orag.log(path, space, rate=0.5).notices[0])
+    assert "preset ignored: this log was created with preset 'careful'" in str(
+        orag.log(path, space, "default").notices[0]
+    )
+    assert "preset ignored" in str(orag.log(path, space, rate=0.5).notices[0])
     with pytest.raises(engine.ParamError, match="preset must be"):
         orag.log(tmp_path / "new.sqlite", space, "wild")
     assert not (tmp_path / "new.sqlite").exists()
@@ -465,7 +467,7 @@ def test_a_file_that_somebody_is_just_making_is_no_log_yet(tmp_path, space, made
     assert path.stat().st_size
     with pytest.raises(engine.DataError, match="does not exist"):
         orag.Log(path, space)
-    assert JudgingLog(path).read().given == ()
+    assert JudgingLog(path).read().judgements == ()
     assert orag.log(path, space).snapshot("begun").position == 1
 
 
@@ -476,11 +478,11 @@ def test_a_vote_given_again_is_taken_back_with_the_one_it_had_replaced(tmp_path,
     for kind in ("up", "down", "up", "down"):
         orag.toggle_vote(log, query, "d3", kind, person="ana")
     right = orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
-    assert [event.kind for event in right.counting] == ["thumb", "thumb", "right_one"]
-    assert [event.good for event in right.counting] == [True, False, True] and all(e.time for e in right.events)
+    assert [event.kind for event in right.effective_events] == ["thumb", "thumb", "right_one"]
+    assert [event.good for event in right.effective_events] == [True, False, True] and all(e.time for e in right.events)
     orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
     now = orag.toggle_vote(log, query, 3, "down", person="ana")
-    assert [event.person for event in now.counting] == ["ben"] and alike(now, ben)
+    assert [event.person for event in now.effective_events] == ["ben"] and alike(now, ben)
     assert alike(orag.toggle_vote(log, query, 3, "up", person="ben"), start)
     assert same(orag.load(log.path, space)[0], log.session)
     with pytest.raises(engine.ParamError, match="shown must hold"):

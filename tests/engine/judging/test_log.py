@@ -38,7 +38,7 @@ OPERATIONS = st.lists(
 
 def plain(judged):
     """What counts, without times."""
-    return [(g.query, g.document, g.grade, g.person) for g in judged.given]
+    return [(g.query, g.document, g.grade, g.person) for g in judged.judgements]
 
 
 def expected(done):
@@ -72,14 +72,14 @@ def test_any_order_of_operations(operations):
                     judged, newest = log.undo(person)
                     assert (newest is None) == (person not in before.people)
                 case "ask", text:
-                    judged = log.ask(engine.Queries((f"q-{text}",), (text,)))
+                    judged = log.add_queries(engine.Queries((f"q-{text}",), (text,)))
                     texts[f"q-{text}"] = text
                 case _:
                     log, judged = JudgingLog(path), log.read()
             assert plain(judged) == expected(operations[: number + 1])
             assert dict(judged.texts) == texts
             assert plain(other.read()) == plain(JudgingLog(path).read()) == plain(judged)
-        times = [said.time for said in log.read().given]
+        times = [said.time for said in log.read().judgements]
         assert times == sorted(times)
 
 
@@ -102,7 +102,7 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
         assert writer.returncode == 0, complaint
     judged = JudgingLog(path).read()
     for person in PEOPLE:
-        own = [(g.document, g.grade) for g in judged.given if g.person == person]
+        own = [(g.document, g.grade) for g in judged.judgements if g.person == person]
         assert own == [(f"d{n}", n % 4) for n in range(40) if n % 10 != 9]
 
 
@@ -124,13 +124,13 @@ def test_no_other_grade_is_taken(tmp_path, grade):
     log = JudgingLog(tmp_path / "log.sqlite")
     with pytest.raises(engine.ParamError, match="grade must be 0, 1, 2, 3, or none to skip"):
         log.add([Judgement(query="q", document="d", grade=1), Judgement(query="q", document="d", grade=grade)])
-    assert not log.read().given, "neither is the first one written"
+    assert not log.read().judgements, "neither is the first one written"
 
 
 def test_a_file_that_a_killed_process_left_empty_is_a_new_log(tmp_path):
     path = tmp_path / "log.sqlite"
     path.touch()
-    assert JudgingLog(path).read().given == ()
+    assert JudgingLog(path).read().judgements == ()
     assert plain(JudgingLog(path).judge("q", "d", 1)) == plain(JudgingLog(path).read()) == [("q", "d", 1, "")]
 
 
@@ -176,19 +176,19 @@ def test_a_file_put_in_its_place_is_read_anew(tmp_path):
         log.judge("q", f"d{number}", 1)
     other.judge("q", "other", 3)
     other.path.replace(log.path)
-    assert [g.document for g in log.read().given] == ["other"]
+    assert [g.document for g in log.read().judgements] == ["other"]
     log.path.unlink()
-    assert log.read().given == ()
+    assert log.read().judgements == ()
 
 
 def test_a_query_keeps_its_text(tmp_path):
     log = JudgingLog(tmp_path / "log.sqlite")
-    log.ask(engine.Queries(("a", "b"), ("one", "two")))
+    log.add_queries(engine.Queries(("a", "b"), ("one", "two")))
     events = events_of(log.path)
-    assert log.ask(engine.Queries(("b",), ("two",))).texts == {"a": "one", "b": "two"}
+    assert log.add_queries(engine.Queries(("b",), ("two",))).texts == {"a": "one", "b": "two"}
     assert events_of(log.path) == events
     with pytest.raises(engine.DataError, match=r"'b' is 'two' in .*; give 'three' another id"):
-        log.ask(engine.Queries(("c", "b"), ("new", "three")))
+        log.add_queries(engine.Queries(("c", "b"), ("new", "three")))
     assert set(log.read().texts) == {"a", "b"}
     known = engine.Queries(("z", "a"), ("old", "one"))
     assert log.read().queries(known).ids == ("z", "a", "b")
@@ -217,7 +217,7 @@ def test_what_remains_for_a_person():
     judged = said(("q", "d0", 1, "ann"), ("q", "d2", 0, "ann"), ("q", "d3", None, "ann"), ("q", "d4", None, "bob"))
     assert judged.remaining(pairs, "ann") == (pairs[1], pairs[4], pairs[5])
     assert judged.remaining(pairs, "bob") == (pairs[1], pairs[3], pairs[5])
-    assert judged.remaining(pairs, "bob", twice=2) == (pairs[0], pairs[1], pairs[3], pairs[5])
+    assert judged.remaining(pairs, "bob", n_shared=2) == (pairs[0], pairs[1], pairs[3], pairs[5])
     assert judged.people == ("ann", "bob") and set(judged.grades) == {pairs[0], pairs[2]}
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
-from engine.judging.pool import order, pool, separation
+from engine.judging.pool import build_pool, order_pairs, separation_scores
 
 LISTS = st.lists(st.permutations(range(8)).map(lambda p: tuple(f"d{d}" for d in p)), min_size=1, max_size=5)
 
@@ -29,7 +29,7 @@ def effect(ranks):
 
 @given(LISTS, st.integers(1, 8))
 def test_a_pool_is_what_any_system_has_to_that_depth(lists, depth):
-    found = pool(runs_of({"q": lists}), ["q", "nobody"], depth)
+    found = build_pool(runs_of({"q": lists}), ["q", "nobody"], depth)
     assert set(found.documents["q"]) == {doc for docs in lists for doc in docs[:depth]}
     for doc, ranks in zip(found.documents["q"], found.ranks["q"].tolist(), strict=True):
         assert ranks == [docs.index(doc) + 1 if doc in docs[:depth] else 0 for docs in lists]
@@ -40,11 +40,11 @@ def test_a_pool_is_what_any_system_has_to_that_depth(lists, depth):
 
 @given(st.lists(st.lists(st.integers(0, 20), min_size=4, max_size=4), min_size=1, max_size=30))
 def test_separation_is_the_sum_over_pairs_of_systems_over_the_best_rank(ranks):
-    np.testing.assert_allclose(separation(np.array(ranks)), [effect(row) for row in ranks], atol=1e-9)
+    np.testing.assert_allclose(separation_scores(np.array(ranks)), [effect(row) for row in ranks], atol=1e-9)
 
 
 def test_a_document_that_all_have_at_one_rank_separates_nothing():
-    assert separation(np.array([[3, 3, 3], [3, 3, 0]])).tolist() == pytest.approx([0.0, 2 * 0.5 / 3])
+    assert separation_scores(np.array([[3, 3, 3], [3, 3, 0]])).tolist() == pytest.approx([0.0, 2 * 0.5 / 3])
 
 
 @settings(max_examples=40)
@@ -53,7 +53,7 @@ def test_a_document_that_all_have_at_one_rank_separates_nothing():
     st.integers(1, 4),
 )
 def test_orders_are_what_they_say(queries, together):
-    found = pool(
+    found = build_pool(
         runs_of({f"q{n}": lists for n, lists in enumerate(queries)}), [f"q{n}" for n in range(len(queries))], 6
     )
     for by in ("separation", "depth"):
@@ -61,10 +61,10 @@ def test_orders_are_what_they_say(queries, together):
         for query, ranks in found.ranks.items():
             for place, (doc, row) in enumerate(zip(found.documents[query], ranks.tolist(), strict=True)):
                 scores[query, doc] = (-round(effect(row), 9) if by == "separation" else min(r for r in row if r)), place
-        flat = order(found, by, None)
+        flat = order_pairs(found, by, None)
         assert sorted(flat) == sorted(scores), "every pair once"
         assert [scores[pair][0] for pair in flat] == sorted(score for score, _ in scores.values())
-        turns = order(found, by, together)
+        turns = order_pairs(found, by, together)
         assert sorted(turns) == sorted(scores)
         for query in found.documents:
             own = [pair for pair in turns if pair[0] == query]
@@ -79,11 +79,14 @@ def test_orders_are_what_they_say(queries, together):
 
 def test_equal_orders_every_time_and_bad_arguments():
     runs = runs_of({"q": [("a", "b"), ("b", "a")]})
-    found = pool(runs, ["q"], 2)
-    assert order(found) == order(found) == (("q", "a"), ("q", "b")), "ties: the first system's"
-    for bad, said in (({"by": "luck"}, "by must be one of separation, depth"), ({"together": 0}, "together must be")):
+    found = build_pool(runs, ["q"], 2)
+    assert order_pairs(found) == order_pairs(found) == (("q", "a"), ("q", "b")), "ties: the first system's"
+    for bad, said in (
+        ({"by": "luck"}, "by must be one of separation, depth"),
+        ({"run_length": 0}, "run_length must be"),
+    ):
         with pytest.raises(ParamError, match=said):
-            order(found, **bad)
+            order_pairs(found, **bad)
     for several in ([], [runs[0], runs[0]]):
         with pytest.raises(DataError, match="each with a name of its own"):
-            pool(several, ["q"])
+            build_pool(several, ["q"])

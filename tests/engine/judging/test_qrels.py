@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.judging.log import GRADES, Judged, Judgement
-from engine.judging.qrels import agreement, export_judgements, qrels_of
+from engine.judging.qrels import compute_agreement, export_judgements, merge_grades
 
 
 def judged_as(*rows, texts=None):
@@ -21,7 +21,7 @@ def test_several_people_give_the_median_and_the_lower_of_two():
     rows = [("q", "two", g, f"p{g}") for g in (0, 3)] + [("q", "three", g, f"p{g}") for g in (0, 2, 3)]
     rows += [("q", "four", g, f"p{n}") for n, g in enumerate((3, 2, 1, 0))]
     rows += [("q", "skipped", None, "a"), ("r", "one", 2, "a"), ("r", "one", None, "b")]
-    assert qrels_of(judged_as(*rows)).grades == {"q": {"two": 0, "three": 2, "four": 1}, "r": {"one": 2}}
+    assert merge_grades(judged_as(*rows)).grades == {"q": {"two": 0, "three": 2, "four": 1}, "r": {"one": 2}}
 
 
 def kappa(pairs, weight):
@@ -37,7 +37,7 @@ def kappa(pairs, weight):
 def test_agreement_is_cohens_kappa(pairs):
     rows = [("q", f"d{n}", g, p) for n, pair in enumerate(pairs) for g, p in zip(pair, ("ann", "bob"), strict=True)]
     rows += [("q", "alone", 1, "ann"), ("q", "passed", 2, "ann"), ("q", "passed", None, "bob")]
-    (found,) = agreement(judged_as(*rows))
+    (found,) = compute_agreement(judged_as(*rows))
     assert (found.first, found.second, found.pairs) == ("ann", "bob", len(pairs))
     assert found.same == sum(a == b for a, b in pairs)
     if len({grade for pair in pairs for grade in pair}) == 1:
@@ -49,7 +49,7 @@ def test_agreement_is_cohens_kappa(pairs):
 
 
 def test_nobody_agrees_alone():
-    assert agreement(judged_as(("q", "d", 1, "ann"), ("q", "e", 1, "bob"))) == ()
+    assert compute_agreement(judged_as(("q", "d", 1, "ann"), ("q", "e", 1, "bob"))) == ()
 
 
 CORPUS = engine.Corpus(("d1", "d2"), ("one", "two"), ("", "T"), "docs")
@@ -73,7 +73,7 @@ def test_the_folder_is_read_again_with_its_corpus(tmp_path, judged):
     assert set(data.qrels) == {"dev", "test"}
     assert not set(data.qrels["dev"].grades) & set(data.qrels["test"].grades)
     both = {**data.qrels["dev"].grades, **data.qrels["test"].grades}
-    assert engine.Qrels(both) == qrels_of(judged)
+    assert engine.Qrels(both) == merge_grades(judged)
 
 
 @pytest.mark.parametrize("source", ["table", "folder"])
@@ -94,7 +94,7 @@ def test_the_folder_judges_a_corpus_that_lies_elsewhere(tmp_path, judged, source
 
 
 def test_more_judging_moves_no_query_to_the_other_split(tmp_path, judged):
-    fewer = Judged(judged.given[:20], judged.texts)
+    fewer = Judged(judged.judgements[:20], judged.texts)
     before, after = (
         engine.load_dataset(export_judgements(j, tmp_path / name, KNOWN, corpus=CORPUS)).qrels
         for j, name in ((fewer, "a"), (judged, "b"))
@@ -106,7 +106,7 @@ def test_more_judging_moves_no_query_to_the_other_split(tmp_path, judged):
 def test_what_cannot_be_exported_is_said(tmp_path, judged):
     with pytest.raises(engine.DataError, match="nothing is judged yet"):
         export_judgements(Judged(), tmp_path / "out")
-    with pytest.raises(engine.DataError, match=r"known must hold every judged query .* 'k1'"):
+    with pytest.raises(engine.DataError, match=r"dataset_queries must hold every judged query .* 'k1'"):
         export_judgements(judged, tmp_path / "out")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")

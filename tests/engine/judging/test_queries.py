@@ -3,7 +3,7 @@
 import pytest
 
 import engine
-from engine.judging.queries import asked, read_queries
+from engine.judging.queries import collect_queries, read_queries
 
 KNOWN = engine.Queries(("k1", "a"), ("sort an  array", "other"))
 
@@ -11,13 +11,13 @@ KNOWN = engine.Queries(("k1", "a"), ("sort an  array", "other"))
 def test_lines_of_text_are_queries_each_once(tmp_path):
     path = tmp_path / "searches.txt"
     path.write_text("how to sort\n\n  sort an array \nhow  to sort\nwhat\n")
-    found = read_queries(path, known=KNOWN)
+    found = read_queries(path, dataset_queries=KNOWN)
     sort, array, what = found.queries.ids
     assert array == "k1" and found.queries.texts == ("how to sort", "sort an  array", "what")
     assert found.counts == {sort: 2, "k1": 1, what: 1}
     assert found.lines == (sort, None, "k1", sort, what)
     assert [str(n) for n in found.notices] == ["1 query was asked more than once, judged once"]
-    assert asked(["how to sort"]).queries.ids == (sort,), "the same id everywhere"
+    assert collect_queries(["how to sort"]).queries.ids == (sort,), "the same id everywhere"
     assert sort.startswith("q-") and len({sort, what}) == 2
 
 
@@ -36,13 +36,17 @@ def test_a_column_of_a_table(tmp_path, name, content, column):
     path.write_text(content)
     found = read_queries(path, column)
     assert found.queries.texts == ("how", "what")
-    assert found.queries.ids == (("7", "8") if "jsonl" in name else asked(["how", "what"]).queries.ids)
+    assert found.queries.ids == (("7", "8") if "jsonl" in name else collect_queries(["how", "what"]).queries.ids)
 
 
 def test_ids_that_stand_for_several_queries_are_not_used():
-    found = asked(["how", "what", "how", "x"], KNOWN, ["s1", "s1", "s2", "a"])
+    found = collect_queries(["how", "what", "how", "x"], KNOWN, ["s1", "s1", "s2", "a"])
     first, second, third = found.queries.ids
-    assert first == "s1" and second == asked(["what"]).queries.ids[0] and third == asked(["x"]).queries.ids[0]
+    assert (
+        first == "s1"
+        and second == collect_queries(["what"]).queries.ids[0]
+        and third == collect_queries(["x"]).queries.ids[0]
+    )
     assert found.lines == ("s1", second, "s1", third)
     (notice,) = [n for n in found.notices if "another query already" in n.remark]
     assert notice.first == ("s1", "a")

@@ -10,7 +10,7 @@ import engine
 from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import estimate_queries_needed
-from engine.judging.standing import standing
+from engine.judging.standing import compute_standing
 from support.points import interval, p_value
 from support.rankings import queries_of, space_of
 
@@ -46,27 +46,29 @@ def recall(run, qrels, query, k):
 
 def test_means_intervals_and_tests_are_those_of_the_judged_queries():
     runs, qrels = random_runs(0), random_qrels(1, queries=4)
-    found = standing(runs, qrels, SPACE, QUERIES, k=4, resamples=2000, seed=5)
+    found = compute_standing(runs, qrels, SPACE, QUERIES, k=4, resamples=2000, seed=5)
     values = [[recall(run, qrels, f"q{n}", 4) for n in range(4)] for run in runs]
-    assert (found.queries, found.without) == (4, 0)
+    assert (found.n_queries, found.n_without_relevant) == (4, 0)
     for system, run, own in zip(found.systems, runs, values, strict=True):
         assert system.name == run.name and system.mean == pytest.approx(np.mean(own))
         assert (system.low, system.high) == pytest.approx(interval(own, resamples=2000, seed=5))
         judged = [doc in qrels.grades[f"q{n}"] for n in range(4) for doc in run.documents[f"q{n}"]]
-        assert system.judged == pytest.approx(np.mean(judged))
+        assert system.judged_share == pytest.approx(np.mean(judged))
     for one, name, own in zip(found.differences, ("other", "third"), values[1:], strict=True):
         row = one.comparison
         assert (row.name, row.baseline, row.queries, row.k) == (name, "base", 4, 4)
         assert row.difference == pytest.approx(np.mean(own) - np.mean(values[0]))
         assert row.p == pytest.approx(p_value(own, values[0], resamples=2000, seed=5))
-        assert one.needed == estimate_queries_needed(np.subtract(own, values[0]), 0.05)
+        assert one.n_needed == estimate_queries_needed(np.subtract(own, values[0]), 0.05)
 
 
 def test_another_baseline_turns_the_difference_round():
     runs, qrels = random_runs(2), random_qrels(3)
-    ahead, back = (standing(runs[:2], qrels, SPACE, QUERIES, k=4, baseline=b).differences[0] for b in ("base", "other"))
+    ahead, back = (
+        compute_standing(runs[:2], qrels, SPACE, QUERIES, k=4, baseline=b).differences[0] for b in ("base", "other")
+    )
     assert ahead.comparison.difference == pytest.approx(-back.comparison.difference)
-    assert (ahead.worst, ahead.best) == pytest.approx((-back.best, -back.worst))
+    assert (ahead.worst_case, ahead.best_case) == pytest.approx((-back.best_case, -back.worst_case))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -76,7 +78,7 @@ def test_worst_and_best_are_what_unjudged_documents_can_do(seed):
     qrels = engine.Qrels(
         {q: {d: min(g, 1) for d, g in docs.items()} for q, docs in random_qrels(seed, 0.4, 2).grades.items()}
     )
-    (one,) = standing([base, other], qrels, SPACE, QUERIES, metric="precision", k=4).differences
+    (one,) = compute_standing([base, other], qrels, SPACE, QUERIES, metric="precision", k=4).differences
     open_pairs = [
         (q, d) for q in ("q0", "q1") for d in {*base.documents[q], *other.documents[q]} if d not in qrels.grades[q]
     ]
@@ -88,54 +90,54 @@ def test_worst_and_best_are_what_unjudged_documents_can_do(seed):
             np.mean([[(q, d) in relevant for d in run.documents[q]] for q in ("q0", "q1")]) for run in (base, other)
         ]
         seen.append(hits[1] - hits[0])
-    assert (one.worst, one.best) == pytest.approx((min(seen), max(seen)))
-    assert one.open == (np.sign(min(seen)) != np.sign(max(seen)))
+    assert (one.worst_case, one.best_case) == pytest.approx((min(seen), max(seen)))
+    assert one.is_open == (np.sign(min(seen)) != np.sign(max(seen)))
 
 
 def test_nothing_is_open_once_all_is_judged():
     runs = random_runs(7)
     qrels = random_qrels(8, share=1.1)
-    found = standing(runs, qrels, SPACE, QUERIES, metric="ndcg", k=4)
-    assert {system.judged for system in found.systems} == {1.0}
+    found = compute_standing(runs, qrels, SPACE, QUERIES, metric="ndcg", k=4)
+    assert {system.judged_share for system in found.systems} == {1.0}
     for one in found.differences:
-        assert one.worst == one.best == pytest.approx(one.comparison.difference)
-        assert not one.open
+        assert one.worst_case == one.best_case == pytest.approx(one.comparison.difference)
+        assert not one.is_open
     assert "Unjudged" not in " ".join(found.sentences)
 
 
 def test_one_unjudged_document_can_decide():
     runs = runs_of([[0, 1]] * 2, [[0, 2]] * 2)
     qrels = engine.Qrels({"q0": {"d0": 1, "d1": 1, "d2": 0}, "q1": {"d0": 1}})
-    (one,) = standing(runs, qrels, SPACE, QUERIES, k=2).differences
-    assert one.open and one.worst < one.comparison.difference == -0.25 < one.best
+    (one,) = compute_standing(runs, qrels, SPACE, QUERIES, k=2).differences
+    assert one.is_open and one.worst_case < one.comparison.difference == -0.25 < one.best_case
     sure = engine.Qrels({**qrels.grades, "q1": {"d0": 1, "d1": 1, "d2": 0}})
-    assert not standing(runs, sure, SPACE, QUERIES, k=2).differences[0].open
+    assert not compute_standing(runs, sure, SPACE, QUERIES, k=2).differences[0].is_open
 
 
 def test_the_sentences_say_what_is_there_and_what_it_takes():
     rng = np.random.default_rng(0)
     runs = runs_of(*([rng.permutation(12)[:4].tolist() for _ in range(6)] for _ in range(2)))
-    found = standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=0.1)
-    needed = found.differences[0].needed
+    found = compute_standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=0.1)
+    needed = found.differences[0].n_needed
     (said,) = found.sentences
     assert said.startswith("No significant difference. other: ")
     assert f"To find a difference of 0.100 takes {needed:,} queries: {needed - 6:,} queries more." in said
     assert "Unjudged documents decide: with them the difference could be −" in said
-    easy = standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=50.0)
+    easy = compute_standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=50.0)
     assert "takes 2 queries: there are enough." in easy.sentences[0]
 
 
 def test_before_anything_relevant_is_found_there_are_no_means():
     qrels = engine.Qrels({"q0": {"d1": 0}, "q1": {"d2": 0}})
-    found = standing(random_runs(0), qrels, SPACE, QUERIES, k=4)
-    assert (found.queries, found.without, found.differences, found.sentences) == (0, 2, (), ())
+    found = compute_standing(random_runs(0), qrels, SPACE, QUERIES, k=4)
+    assert (found.n_queries, found.n_without_relevant, found.differences, found.sentences) == (0, 2, (), ())
     assert {(s.mean, s.low, s.high) for s in found.systems} == {(None, None, None)}
 
 
 def test_one_query_has_a_mean_and_no_interval():
-    found = standing(random_runs(0), engine.Qrels({"q0": {"d0": 1}}), SPACE, QUERIES, k=4)
-    assert found.queries == 1 and all(s.mean is not None and s.low is None for s in found.systems)
-    assert all(one.needed is None for one in found.differences)
+    found = compute_standing(random_runs(0), engine.Qrels({"q0": {"d0": 1}}), SPACE, QUERIES, k=4)
+    assert found.n_queries == 1 and all(s.mean is not None and s.low is None for s in found.systems)
+    assert all(one.n_needed is None for one in found.differences)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +152,4 @@ def test_one_query_has_a_mean_and_no_interval():
 )
 def test_what_cannot_be_told_is_said(how, error, message):
     with pytest.raises(error, match=message):
-        standing(random_runs(0), how.pop("qrels", random_qrels(0)), SPACE, QUERIES, k=4, **how)
+        compute_standing(random_runs(0), how.pop("qrels", random_qrels(0)), SPACE, QUERIES, k=4, **how)

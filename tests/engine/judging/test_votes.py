@@ -5,7 +5,7 @@ import pytest
 import engine
 from engine import orag
 from engine.judging.log import Judged, Judgement
-from engine.judging.votes import votes_to_take
+from engine.judging.votes import convert_votes
 from support.feedback import random_space
 
 
@@ -41,7 +41,7 @@ def test_the_votes_that_count_are_listed(session):
     after = orag.undo(after, after.events[-1].id)
     known = engine.Queries(("q1",), ("how",))
     own = Judged((Judgement(query="q1", document="d1", grade=3, person="ann"),))
-    found = votes_to_take(after, own, known, grade=2)
+    found = convert_votes(after, own, known, grade=2)
     (query,) = found.queries.ids
     assert found.queries.texts == ("new one",)
     assert [(j.query, j.document, j.grade, j.person) for j in found.judgements] == [
@@ -51,7 +51,7 @@ def test_the_votes_that_count_are_listed(session):
         (1, "votes have no text of a query"),
         (1, "votes are on pairs that the same person has judged"),
     ]
-    assert [j.grade for j in votes_to_take(after, Judged(), known).judgements] == [1, 0, 1, 1]
+    assert [j.grade for j in convert_votes(after, Judged(), known).judgements] == [1, 0, 1, 1]
 
 
 def test_taken_over_twice_nothing_is_new(session, tmp_path):
@@ -59,15 +59,15 @@ def test_taken_over_twice_nothing_is_new(session, tmp_path):
 
     after = fed(session, lambda s: orag.thumb(s, asked(s, "how"), 1, True, person="ann"))
     log = JudgingLog(tmp_path / "log.sqlite")
-    found = votes_to_take(after, log.read())
-    log.ask(found.queries)
-    again = votes_to_take(after, log.add(found.judgements))
+    found = convert_votes(after, log.read())
+    log.add_queries(found.queries)
+    again = convert_votes(after, log.add(found.judgements))
     assert again.judgements == () and len(again.queries) == 0 and again.notices[0].count == 1
-    assert log.read().given[0].query == found.queries.ids[0]
+    assert log.read().judgements[0].query == found.queries.ids[0]
 
 
 def test_nothing_to_take_and_a_grade_that_is_none(session):
-    found = votes_to_take(session, Judged())
+    found = convert_votes(session, Judged())
     assert (len(found.queries), found.judgements, found.notices) == (0, (), ())
     with pytest.raises(engine.ParamError, match="grade must be 1, 2, 3; got 0"):
-        votes_to_take(session, Judged(), grade=0)
+        convert_votes(session, Judged(), grade=0)

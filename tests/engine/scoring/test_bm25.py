@@ -101,7 +101,9 @@ def test_what_is_cut_is_counted_once_and_what_is_weighted_kept(monkeypatch):
         engine.make("bm25", k1=k1).score(space, batch)
     engine.make("bm25", ngrams="2").score(space, batch)
     assert cuts == ["1", "2"]
-    assert bm25_index.index_of(space, "lucene", 1.0, 0.75, "1") is bm25_index.index_of(space, "lucene", 1.0, 0.75, "1")
+    assert bm25_index.build_index(space, "lucene", 1.0, 0.75, "1") is bm25_index.build_index(
+        space, "lucene", 1.0, 0.75, "1"
+    )
 
 
 def test_scores_are_the_same_in_every_process():

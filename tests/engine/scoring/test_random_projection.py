@@ -11,7 +11,7 @@ from engine.matrix import steady_products
 from engine.scoring import random_projection
 from engine.scoring.truncated import principal_axes
 from engine.space import QueryBatch
-from engine.text.bag_of_words import binary, count_words
+from engine.text.bag_of_words import binary_counts, count_words
 from engine.text.tokenizer import terms
 from support.bm25_oracle import bm25
 from support.instances import problem
@@ -58,7 +58,7 @@ def test_counts_are_scikit_learns(space, batch):
 @pytest.mark.parametrize("k1, b", [(1.2, 0.75), (0.0, 0.5), (2.0, 0.0), (0.9, 1.0)])
 def test_bm25_is_lucenes_formula(space, batch, k1, b):
     counts, columns = count_words(space.corpus.passages)
-    weights = engine.make("random_projection", k1=k1, b=b)._weights(counts)
+    weights = engine.make("random_projection", k1=k1, b=b)._term_weights(counts)
     found = (count_words(batch.texts, columns)[0] @ weights.T).toarray()
     expected = np.array(bm25(space.corpus.passages, batch.texts, k1=k1, b=b))
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
@@ -69,17 +69,17 @@ def test_bm25_is_lucenes_formula(space, batch, k1, b):
 
 def dense_matrix(stage, words):
     """(v, k) Aᵀ, all at once."""
-    blocks = [stage._entries(b) for b in range(-(-words // random_projection.BLOCK_WORDS))]
+    blocks = [stage._draw_block(b) for b in range(-(-words // random_projection.SEED_BLOCK_WORDS))]
     return np.concatenate(blocks)[:words] / stage.dimension**0.5
 
 
 @pytest.mark.parametrize("matrix", ["rademacher", "gaussian"])
 @pytest.mark.parametrize("weighting", ["bm25", "boolean"])
 def test_scores_are_those_of_a_dense_matrix(space, batch, matrix, weighting, monkeypatch):
-    monkeypatch.setattr(random_projection, "HELD_NUMBERS", 64 * 48 * 2)  # two blocks at a time
+    monkeypatch.setattr(random_projection, "MAX_HELD_NUMBERS", 64 * 48 * 2)  # two blocks at a time
     stage = engine.make("random_projection", dimension=48, matrix=matrix, weighting=weighting, seed=3)
     counts, columns = count_words(space.corpus.passages)
-    documents, asked = stage._weights(counts).toarray(), count_words(batch.texts, columns)[0].toarray()
+    documents, asked = stage._term_weights(counts).toarray(), count_words(batch.texts, columns)[0].toarray()
     if weighting == "boolean":
         documents, asked = (counts.toarray() > 0) * 1.0, (asked > 0) * 1.0
     a = dense_matrix(stage, len(columns))
@@ -103,9 +103,9 @@ def test_the_error_falls_with_the_dimension(space, batch, weighting):
     documents, columns = count_words(space.corpus.passages)
     counts, _ = count_words(batch.texts, columns)
     if weighting == "boolean":
-        exact = (binary(counts) @ binary(documents).T).toarray()
+        exact = (binary_counts(counts) @ binary_counts(documents).T).toarray()
     else:
-        exact = (counts @ engine.make("random_projection")._weights(documents).T).toarray()
+        exact = (counts @ engine.make("random_projection")._term_weights(documents).T).toarray()
     errors = []
     for k in (32, 512, 8192):
         stage = engine.make("random_projection", dimension=k, weighting=weighting)
