@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.data.codes import Codes, cached_codes, codes_of
+from engine.data.codes import Codes, compute_codes, load_cached_codes
 from engine.errors import DataError
 
 T = TypeVar("T")
@@ -121,8 +121,8 @@ class Matrix:
         On the CPU; of rows that lie in a file they lie in one too.
         """
         if self.file is None or not self.vectors.is_cpu:
-            return codes_of(self.on_cpu)
-        return cached_codes(self.file, self.vectors, self.lengths)
+            return compute_codes(self.on_cpu)
+        return load_cached_codes(self.file, self.vectors, self.lengths)
 
     @cached_property
     def spectral_norm_squared(self) -> float:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from engine.data.readers import MOST_LACKING
-from engine.data.tables import as_id, json_rows
-from engine.data.textfiles import SHORT, lines
+from engine.data.readers import MAX_MISSING_SHARE
+from engine.data.tables import parse_id, read_json_rows
+from engine.data.textfiles import MAX_SHORT_LINE_BYTES, read_lines
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.evaluation.aspects import Aspects
@@ -157,7 +157,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
         *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange),
     ]
     listed_here = [row.document in known for row in rows if row.query in asked]
-    if (lacking := listed_here.count(False)) > MOST_LACKING * len(listed_here):
+    if (lacking := listed_here.count(False)) > MAX_MISSING_SHARE * len(listed_here):
         first = ", ".join(map(repr, list(strange)[:3]))
         raise DataError(
             f"{path}: {percent(lacking / len(listed_here))} of what it lists for the queries asked ({lacking:,} of "
@@ -201,7 +201,7 @@ def _oddities(
 
 
 def _trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    for number, text in lines(path, longest=SHORT):
+    for number, text in read_lines(path, max_bytes=MAX_SHORT_LINE_BYTES):
         fields = text.split()
         if not fields:
             continue
@@ -214,14 +214,14 @@ def _trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
 
 
 def _json(path: Path) -> Iterator[RunLine]:
-    for number, record in json_rows(path):
+    for number, record in read_json_rows(path):
         place = f"{path} line {number}"
         ids = []
         for what, keys in KEYS.items():
             key = next((key for key in keys if key in record), None)
             if key is None:
                 raise DataError(f"{place}: no {what!r}; found {', '.join(map(repr, record)) or 'nothing'}")
-            ids.append(as_id(record[key], place, key))
+            ids.append(parse_id(record[key], place, key))
         values = [
             None if record.get(what) is None else _number(record[what], what, place) for what in ("rank", "score")
         ]

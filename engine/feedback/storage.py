@@ -13,8 +13,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from engine.data.cache import explained
-from engine.data.event_log import EventLog, Rows, exists, open_log, read_jsonl, write_jsonl
+from engine.data.cache import translate_write_errors
+from engine.data.event_log import EventLog, LogRows, log_exists, open_log, read_jsonl, write_jsonl
 from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.dynamic_corpus import change
@@ -245,7 +245,7 @@ def place(space: Space) -> Path:
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
     """Begin a log with a session, unless there is one; returns whether it did."""
-    ready = None if exists(path) else make_session()
+    ready = None if log_exists(path) else make_session()
     # A file that is there may still be in the making, so its writer is waited for.
     with open_log(path, KIND, write=True, create=True) as rows:
         is_new = not rows.id
@@ -266,14 +266,14 @@ def move_aside(path: Path) -> Path:
     """Rename a log that cannot be used, and all that belongs to it; returns its new name."""
     tag = uuid.uuid4().hex[:6]
     moved = []
-    with explained(path):
+    with translate_write_errors(path):
         for part in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
             if part.exists():
                 moved.append(part.rename(part.with_name(f"{path.stem}.{tag}.aside{part.name[len(path.stem) :]}")))
     return moved[0]
 
 
-def _back_up(rows: Rows) -> Path:
+def _back_up(rows: LogRows) -> Path:
     """Export a log beside itself as `<stem>.<random>.jsonl`."""
     copy = rows.path.with_name(f"{rows.path.stem}.{uuid.uuid4().hex[:12]}{EXPORT_SUFFIX}")
     return write_jsonl(copy, rows.header(), rows.read())

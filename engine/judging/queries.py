@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 
-from engine.data.tables import ID_NAMES, Columns, preview, read_documents
-from engine.data.textfiles import lines
+from engine.data.tables import ID_NAMES, Columns, preview_table, read_documents
+from engine.data.textfiles import read_lines
 from engine.errors import DataError
 from engine.values import Notice, Queries, digest_of
 
@@ -39,10 +39,10 @@ def read_queries(path: str | Path, column: str | None = None, known: Queries | N
     """
     path = Path(path)
     if path.suffix.lower() in (".txt", ".log", ""):
-        return asked((text for _, text in lines(path)), known, place=str(path))
-    seen = preview(path)
+        return asked((text for _, text in read_lines(path)), known, place=str(path))
+    seen = preview_table(path)
     names = {name.strip().lower(): name for name in reversed(seen.columns)}
-    text = column or next((names[name] for name in NAMES if name in names), seen.guess.text)
+    text = column or next((names[name] for name in NAMES if name in names), seen.guessed_columns.text)
     if text not in seen.columns:
         raise DataError(f"{path} has no column {text!r}; it has {', '.join(map(repr, seen.columns))}")
     doc = next((names[name] for name in (*ID_NAMES, "query_id", "query-id", "qid") if name in names), None)

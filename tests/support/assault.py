@@ -267,7 +267,7 @@ def _clear_again(folder: Path, say: Callable[..., None]) -> str:
     while True:
         cache.clear()
         with suppress(FrontierError):  # a store is in use
-            inventory.remove(inventory.items())
+            inventory.remove_items(inventory.list_items())
         time.sleep(0.02)
 
 

