@@ -1,7 +1,7 @@
 """Answer strings of queries, from answers.tsv in a BEIR folder, and the documents that contain them.
 
-What an answer of a language model would show cannot be measured without one; whether what it needs stands in the texts
-that it gets can. Answers are never embedded, and no query or document holds them.
+The answers of a language model cannot be measured without one; whether the retrieved texts contain what it needs can.
+Answers are never embedded, and no query or document holds them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,15 @@ from engine.errors import DataError
 from engine.values import Corpus
 
 ANSWERS_FILE = "answers.tsv"
-"""A line an answer or key point: query-id, a tab, the text. A first line of these two names is a header."""
+"""Each line is an answer or key point: query-id, a tab, the text. The first line may be ANSWERS_HEADER."""
 ANSWERS_HEADER = ("query-id", "answer")
 
 
 def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
-    """query → its answers, in the file's order, each once. Raises DataError for a line that is no pair, and no file."""
+    """Read query → distinct answers, in the file's order.
+
+    Raises DataError for a line that is not a pair, and for a missing file.
+    """
     answers_path = Path(folder) / ANSWERS_FILE
     if not answers_path.is_file():
         raise DataError(
@@ -41,9 +44,10 @@ def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
 
 
 def containing_documents(corpus: Corpus, answers: Mapping[str, Sequence[str]]) -> dict[str, dict[str, frozenset[str]]]:
-    """query → answer → the documents that contain its words one after the other, ignoring case and punctuation.
+    """Return query → answer → the documents that contain its words consecutively.
 
-    An answer that no document contains has an empty set: nothing can cover it, and it counts.
+    Case and punctuation are ignored. An answer that no document contains has an empty set: nothing can cover it, and it
+    counts.
     """
     distinct = list(dict.fromkeys(answer_text for query_answers in answers.values() for answer_text in query_answers))
     containing_rows = find_containing_rows(corpus.passages, distinct)

@@ -1,4 +1,4 @@
-"""A data set as a BEIR folder: what every command and the dashboard read."""
+"""Writing of a data set as a BEIR folder, which every command and the dashboard read."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ FORBIDDEN_CHARACTERS = "\t\n\r"
 
 
 def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> Path:
-    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each whole; returns the folder, made where none is.
+    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each atomically; return the folder.
 
-    corpus: whether corpus.jsonl is written. Aspects, vectors and notices are not. Raises DataError for a folder that
-    holds something, one that cannot be written, and for judged ids that a table of columns cannot hold.
+    corpus: whether corpus.jsonl is written. Aspects, vectors and notices are not. Raises DataError for a folder that is
+    not empty or cannot be written, and for judged ids that a table of columns cannot hold.
     """
     target = Path(folder)
     judgement_rows = {
@@ -63,7 +63,7 @@ def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> 
 
 
 def _write_json_lines(file_path: Path, json_objects: Iterable[Mapping[str, Any]]) -> None:
-    # Escaped, because JSON may hold lone surrogates and UTF-8 may not.
+    # Non-ASCII characters are escaped, because JSON may hold lone surrogates and UTF-8 may not.
     write(
         file_path,
         lambda binary_file: binary_file.writelines(

@@ -104,7 +104,7 @@ def containing_passages(
     Examples
     --------
     >>> import engine
-    >>> corpus = engine.Corpus.of(["one two three four five six", "seven eight nine ten eleven twelve"])
+    >>> corpus = engine.Corpus(("a", "b"), ("one two three four five six", "seven eight nine ten eleven twelve"))
     >>> len(engine.containing_passages(corpus, distractors=0).queries)
     2
     """

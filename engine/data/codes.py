@@ -1,10 +1,10 @@
-"""8-bit codes of vectors, and how those of a file are kept: made in one pass, read as pages of a file ever after.
+"""8-bit codes of vectors; those of files are computed in one pass and cached as mapped pages.
 
-An entry lies in the cache and not beside the vectors: their folder may be read-only, shared or versioned, and a second
-.npy in it would be read as somebody's vectors. It is named by the path, and says what it is of: the file's size and
-time, the shape, the length of every row, which is known anyway, and the bytes of some rows, so that neither a file
-that was touched nor one that was changed behind its time is taken for the other. A checksum over all of it, at the pace
-of memory, finds damage. What does not fit is made anew. The bounds of nnn rest on the codes.
+An entry is in the cache and not in the vectors' folder, which may be read-only, shared or versioned, and where a second
+.npy would be read as somebody's vectors. It is named by the path, and identified by the file's size and time, the
+shape, the length of every row, which is known anyway, and the bytes of some rows, so that neither a file that was
+touched nor one that changed without a new time is mistaken for the other. A checksum over all of it, at the pace of
+memory, finds damage. An entry that does not match is computed again. The bounds of nnn rest on the codes.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ from engine.values import digest_of
 
 CODES_SECTION = "codes"
 CODE_BLOCK_NUMBERS = 1 << 17
-"""Numbers converted at a time: 1 MiB of float64, which stays in the cache of the CPU."""
+"""Numbers converted at a time: 1 MiB of float64, which fits the cache of the CPU."""
 CHECKSUM_BLOCK_WORDS = 1 << 16
 """64-bit words summed at a time: half a MiB."""
 N_SAMPLED_ROWS = 64
-"""Rows whose bytes are part of the identity."""
+"""Number of rows whose bytes are part of the identity."""
 _WORD_BYTES = 8
 
 Codes = tuple[Tensor, Tensor, Tensor]
@@ -35,7 +35,7 @@ Codes = tuple[Tensor, Tensor, Tensor]
 
 
 def compute_codes(vectors: Tensor) -> Codes:
-    """The codes of (n, d) rows on the CPU, in memory."""
+    """Compute the codes of (n, d) rows on the CPU, in memory."""
     codes = np.empty(vectors.shape, np.int8)
     step_sizes, slack_lengths = np.empty(len(vectors)), np.empty(len(vectors))
     for row_slice, block_codes, block_steps, block_slacks in _quantize_blocks(vectors):
@@ -44,9 +44,9 @@ def compute_codes(vectors: Tensor) -> Codes:
 
 
 def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> Codes:
-    """The codes of (n, d) rows on the CPU that are those of a file, mapped from the cache; made where it has none.
+    """Load the codes of a file's (n, d) rows on the CPU, mapped from the cache; compute them if absent.
 
-    row_lengths: (n,) of the rows. In memory where the cache cannot be written.
+    row_lengths: (n,) of the rows. The codes are in memory if the cache cannot be written.
     """
     try:
         identity, entry_path = (
@@ -70,12 +70,12 @@ def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) 
 
 
 def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Blocks of rows with their codes, steps and slacks; the codes are overwritten by the next block's."""
+    """Yield blocks of rows with codes, step sizes and slacks; the next block overwrites the codes."""
     all_rows, (n, d) = vectors.numpy(), vectors.shape
     block_rows = min(n, max(1, CODE_BLOCK_NUMBERS // d))
     exact_buffer, rounded_buffer = np.empty((2, block_rows, d))
     code_buffer = np.empty((block_rows, d), np.int8)
-    # NumPy keeps to one thread: pieces as small as these wait for one another longer than they take.
+    # NumPy uses one thread: for pieces as small as these, threads would wait longer than they compute.
     for start_row in range(0, n, block_rows):
         n_rows = min(block_rows, n - start_row)
         exact_block, rounded_block, block_codes = exact_buffer[:n_rows], rounded_buffer[:n_rows], code_buffer[:n_rows]
@@ -84,7 +84,7 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
         np.rint(np.divide(exact_block, block_steps[:, None], out=rounded_block), out=rounded_block)
         block_codes[:] = rounded_block
         np.subtract(exact_block, np.multiply(rounded_block, block_steps[:, None], out=rounded_block), out=exact_block)
-        # One part in a million more than the rounding of these few operations.
+        # The factor, one part in a million, exceeds the rounding errors of these few operations.
         yield (
             slice(start_row, start_row + n_rows),
             block_codes,
@@ -94,7 +94,7 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
 
 
 def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> bytes:
-    """32 bytes. Raises OSError where the file is gone."""
+    """Return the 32 bytes that identify a file's vectors. Raises OSError if the file was deleted."""
     file_stat = vectors_path.stat()
     sampled_rows = vectors[torch.linspace(0, len(vectors) - 1, N_SAMPLED_ROWS).long()]
     identity_text = (
@@ -104,26 +104,26 @@ def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) 
 
 
 class _WordChecksum:
-    """A checksum of 64-bit words: linear with odd factors modulo 2⁶⁴, so any one word that changed changes it."""
+    """Checksum of 64-bit words: linear with odd factors modulo 2⁶⁴, so one changed word changes it."""
 
     def __init__(self) -> None:
         factors = np.random.default_rng(0).integers(0, 2**63, CHECKSUM_BLOCK_WORDS, dtype=np.uint64)
         self.factors, self.checksum = factors * np.uint64(2) + np.uint64(1), 0
 
     def add_words(self, whole_words: np.ndarray) -> None:
-        """Take in whole words, (W,) uint64, in pieces of WORDS but for the last."""
+        """Add (W,) uint64 words, in pieces of CHECKSUM_BLOCK_WORDS but for the last."""
         for start_word in range(0, len(whole_words), CHECKSUM_BLOCK_WORDS):
             word_block = whole_words[start_word : start_word + CHECKSUM_BLOCK_WORDS]
             partial_sum = int(np.dot(word_block, self.factors[: len(word_block)]))
             self.checksum = (self.checksum * 0x9E3779B97F4A7C15 + partial_sum) % 2**64
 
     def to_bytes(self) -> bytes:
-        """The sum in one word."""
+        """Return the checksum as one word."""
         return self.checksum.to_bytes(_WORD_BYTES, "little")
 
 
 def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None:
-    """Codes, filled up to whole words, then steps, slacks, the identity and the checksum of all that."""
+    """Write codes, padded to full words, then steps, slacks, the identity and the checksum of all that."""
     n, d = vectors.shape
     step_sizes, slack_lengths, checksum, pending_bytes = np.empty(n), np.empty(n), _WordChecksum(), b""
     for row_slice, block_codes, block_steps, block_slacks in _quantize_blocks(vectors):
@@ -142,7 +142,7 @@ def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None
 
 
 def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> Codes | None:
-    """What an entry holds, as pages of it; None where it is absent, damaged or of something else."""
+    """Map an entry of the cache; None if it is absent, damaged or of other vectors."""
     n, d = matrix_shape
     floats_offset = n * d + -n * d % _WORD_BYTES
     if (
@@ -150,7 +150,7 @@ def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> C
         or entry_path.stat().st_size != floats_offset + 2 * n * _WORD_BYTES + len(identity) + _WORD_BYTES
     ):
         return None
-    # "c" is writeable, as torch wants it, and never reaches the file.
+    # Mode "c" is writeable, which torch requires, and changes never reach the file.
     mapped_bytes = np.memmap(entry_path, np.uint8, mode="c")
     if bytes(mapped_bytes[-len(identity) - _WORD_BYTES : -_WORD_BYTES]) != identity:
         return None

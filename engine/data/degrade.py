@@ -1,4 +1,4 @@
-"""Worse documentation on purpose: documents cut to their first words (Online-Optimized RAG, Fig. 1a)."""
+"""Deliberately worse documentation: truncated documents (Online-Optimized RAG, Fig. 1a)."""
 
 import re
 
@@ -19,7 +19,7 @@ _WORD_PATTERN = re.compile(r"\S+")
 
 
 def shorten_documents(corpus: Corpus, words: int | None) -> Corpus:
-    """The corpus with every document cut to its first words, the title's first; None: whole. Raises ParamError."""
+    """Cut every document to its first words, the title's first; None: unchanged. Raises ParamError."""
     words = SHORTENED_WORDS.check(words)
     if words is None:
         return corpus

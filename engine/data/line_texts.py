@@ -1,4 +1,4 @@
-"""Texts of a large JSON Lines file that stay there: a line is read by its offset when somebody looks at it."""
+"""Texts of a large JSON Lines file that stay on the disk: a line is read by its offset on demand."""
 
 import json
 import os
@@ -14,21 +14,21 @@ from engine.errors import DataError
 from engine.values import TextSource, digest_of
 
 LARGE_FILE_BYTES = 256 << 20
-"""Bytes of a file above which its texts stay there; those of a smaller one are read into memory."""
+"""Texts of larger files stay on the disk; those of smaller ones are read into memory."""
 
 
 def file_facts(file_path: Path) -> str:
-    """A digest of a file's size and time of writing. Raises DataError where there is none."""
+    """Return a digest of a file's size and modification time. Raises DataError if it does not exist."""
     with translate_read_errors(file_path):
         return _digest_stat(os.stat(file_path))
 
 
 class LineTexts(TextSource):
-    """One field of some lines of a JSON Lines file; null and a missing field are "", whole numbers are in decimal.
+    """Field of some lines of a JSON Lines file; null and a missing field are "", numbers are in decimal.
 
     spans: (n, 2) int64, offsets of the first byte of each line and of the one after its last; facts: of `file_facts`
-    before it was read. Pickled, it is the path, the facts and the spans. Reading raises DataError where the file has
-    changed or is gone.
+    before it was read. Pickled, it is the path, the facts and the spans. Reading raises DataError if the file has
+    changed or was deleted.
     """
 
     def __init__(self, file_path: Path, field_name: str, spans: np.ndarray, facts: str) -> None:
@@ -47,7 +47,7 @@ class LineTexts(TextSource):
             open_file.close()
 
     def many(self, row_ids: Sequence[int]) -> list[str]:
-        # The open file, found to be the one that was read: it is looked at every time.
+        # Every read checks that the open file is still the one whose offsets are stored.
         with self._lock:
             if self._file is None:
                 self._file = open_regular(self.path)
@@ -70,11 +70,11 @@ class LineTexts(TextSource):
         return texts
 
     def take(self, row_ids: Sequence[int]) -> "LineTexts":
-        """The texts of some rows, which stay where they are too."""
+        """Return the texts of some rows, which stay on the disk too."""
         return LineTexts(self.path, self.field, self.spans[np.asarray(row_ids, np.int64)], self.facts)
 
     def select_field(self, field_name: str) -> "LineTexts":
-        """Another field of the same lines."""
+        """Return another field of the same lines."""
         return LineTexts(self.path, field_name, self.spans, self.facts)
 
     def _read(self, file_descriptor: int, start_byte: int, n_bytes: int) -> bytes:

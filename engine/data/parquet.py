@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, decoded by a process of its own that may have only so much memory."""
+"""Rows of a Parquet file, decoded by a separate process with limited memory."""
 
 import json
 import os
@@ -18,18 +18,19 @@ from engine.progress import Progress
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, RecordBatchStreamReader
 
-_MAX_ERROR_CHARS = 500  # characters of an error
-_ROW_BYTES = 256  # bytes of a row with nothing in it: its places in lists, an id, and what finds a row by that
+_MAX_ERROR_CHARS = 500
+# Memory of an empty row: its entries in lists, an id, and the entry in the index of ids.
+_ROW_BYTES = 256
 _CONVERSION_ERRORS = (ValueError, ArithmeticError, TypeError, LookupError, RuntimeError)
 _GROWTH_FIX = "write it without compression and dictionaries, or as JSON Lines"
 
 
 class ParquetTable:
-    """A file's columns and rows; a process decodes it until `close`, or until the last row was read.
+    """Columns and rows of a file; a process decodes it until `close`, or until the last row was read.
 
-    columns: those to read, None for all; rows: the first ones alone. names: of all columns; total: rows that the file
-    says it has. Raises DataError, also while rows are read; before any row where the file says that it would take far
-    more memory than it has bytes.
+    columns: those to read, None for all; rows: the first ones alone. names: of all columns; total: declared number of
+    rows. Raises DataError, also while rows are read; before any row if the file declares far more memory than
+    its size.
     """
 
     def __init__(self, file_path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
@@ -54,14 +55,14 @@ class ParquetTable:
         self.close()
 
     def close(self) -> None:
-        """End the process; what was not read is lost."""
+        """End the process; rows that were not read are lost."""
         if (process := getattr(self, "_process", None)) is not None:
             process.kill()
             with process:
                 pass
 
     def rows(self, progress: Progress = SILENT_PROGRESS) -> Generator[tuple[int, Mapping[str, Any]]]:
-        """(number from 1, values by column) of each row."""
+        """Yield (number from 1, values by column) for each row."""
         n_done, used_memory, progress_label = 0, 0, f"reading {self.path.name}"
         try:
             for record_batch in self._batches():
@@ -84,7 +85,7 @@ class ParquetTable:
     def _batches(self) -> "Iterator[RecordBatch]":
         import pyarrow as pa
 
-        # What breaks off between two batches looks like an end, so that only the decoder knows whether it is one.
+        # A stream that breaks off between two batches looks complete; only the decoder's status shows the difference.
         with suppress(pa.ArrowException, OSError):
             yield from self._stream
         status, cause = self._end()
@@ -92,7 +93,7 @@ class ParquetTable:
             raise DataError(f"{self.path.name} is not readable to its end: {cause}")
 
     def _end(self) -> tuple[int, str]:
-        """The status of the decoder, which is told that nobody reads on, and what it said last."""
+        """Stop reading; return the decoder's status and its last message."""
         output_stream, error_stream = self._process.stdout, self._process.stderr
         if output_stream:
             output_stream.close()
@@ -112,7 +113,7 @@ class ParquetTable:
 
 
 def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subprocess.Popen[bytes]:
-    """A decoder: on one thread, with the packages of this process; only malloc takes no memory in advance."""
+    """Start a decoder on one thread with this process's packages; malloc reserves no memory in advance."""
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "PYTHONSAFEPATH": "1",

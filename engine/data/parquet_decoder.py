@@ -1,8 +1,8 @@
-"""Decoder of one Parquet file, run as a process of its own: the file on stdin, its rows on stdout as an Arrow stream.
+"""Decoder of one Parquet file as a separate process: the file on stdin, an Arrow stream on stdout.
 
-A process, because Parquet can hide how large it is: a page of 16 kB, of which the footer says that it unpacks to 100
-bytes, was half a gigabyte, and Arrow has no limit to set. So this one may have only so much memory. It imports nothing
-of the engine, whose start would take longer than most files.
+It is a process because Parquet can hide its size: a page of 16 kB, declared by the footer as 100 bytes, took half a
+gigabyte, and Arrow has no limit to set; a process can be limited. It imports nothing of the engine, whose start would
+take longer than most files.
 """
 
 import json
@@ -15,17 +15,17 @@ import pyarrow as pa
 from pyarrow.parquet import FileMetaData, ParquetFile
 
 MAX_MEMORY_BYTES = 256 << 20
-"""Bytes that decoding may take: some pages, and the rows of a batch."""
+"""Memory for decoding: some pages, and the rows of a batch."""
 BATCH_ROWS = 128
-"""Rows decoded at a time: they fit, were each the only text in a dictionary of the usual megabyte."""
+"""Rows decoded at a time: they fit even if each is the only text in a dictionary of the usual megabyte."""
 MAX_PIECE_BYTES = 8 << 20
-"""Bytes of rows that are sent at a time, but for one row that is longer."""
+"""Bytes of rows that are sent at a time; only a single row may be longer."""
 MAX_NESTED_VALUES = 1 << 19
 """Values of lists and structs in one piece: each becomes an object of Python."""
 
 
 def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
-    """Send the schema, with what the file says of its size, and then the rows.
+    """Send the schema with the file's declared size, and then the rows.
 
     columns: None is all of them; rows: the first ones, None is all; longest: bytes of a row. Ends with status 1 and
     the cause on stderr.
@@ -59,7 +59,8 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
                 rows = rows and rows - len(record_batch)
                 if rows is not None and rows <= 0:
                     break
-    except BrokenPipeError:  # whoever asked has read enough
+    # The reader has read enough and closed the pipe.
+    except BrokenPipeError:
         os._exit(0)
     except MemoryError:
         sys.exit(
@@ -71,7 +72,7 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
 
 
 def _limit_memory(extra_bytes: int) -> None:
-    """Let this process have so many bytes more; only Linux knows how many it has."""
+    """Limit the further memory of this process; only Linux reports its present use."""
     if sys.platform == "linux":
         import resource
 
@@ -83,7 +84,7 @@ def _limit_memory(extra_bytes: int) -> None:
 
 
 def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int:
-    """Bytes that some columns unpack to, as the footer has it."""
+    """Return the uncompressed size of some columns, as declared in the footer."""
     row_groups = map(metadata.row_group, range(metadata.num_row_groups))
     column_chunks = (
         row_group.column(column_index) for row_group in row_groups for column_index in range(row_group.num_columns)
@@ -96,14 +97,15 @@ def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int
 
 
 def _decode_categories(arrow_field: pa.Field) -> pa.Field:
-    """A column as it is sent: values in place of the categories of a data frame."""
+    """Return the type of a sent column: values instead of a data frame's categories."""
     return (
         arrow_field.with_type(arrow_field.type.value_type) if pa.types.is_dictionary(arrow_field.type) else arrow_field
     )
 
 
 def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.RecordBatch:
-    if len(record_batch.columns) > len(sent_schema):  # to Parquet, "a.b" is also the field b of a column a
+    # Parquet also reads the name "a.b" as the field b of a column a.
+    if len(record_batch.columns) > len(sent_schema):
         record_batch = record_batch.select(sent_schema.names)
     plain_columns = [
         arrow_column.dictionary_decode() if pa.types.is_dictionary(arrow_column.type) else arrow_column
@@ -113,7 +115,7 @@ def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.Reco
 
 
 def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.RecordBatch]:
-    """The rows in parts of which none is large."""
+    """Yield the rows in parts of limited size."""
     n_bytes, n_nested = record_batch.nbytes, sum(map(_count_nested_values, record_batch.columns))
     if n_bytes <= MAX_PIECE_BYTES and n_nested <= MAX_NESTED_VALUES:
         yield record_batch
@@ -131,7 +133,7 @@ def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.Reco
 
 
 def _count_nested_values(arrow_column: pa.Array) -> int:
-    """How many values stand in the lists and structs of a column."""
+    """Count the values in the lists and structs of a column."""
     arrow_type = arrow_column.type
     if isinstance(arrow_column, pa.ExtensionArray):
         return _count_nested_values(arrow_column.storage)

@@ -1,4 +1,4 @@
-"""Documents cut into overlapping windows of words, so that length can be varied on any corpus."""
+"""Cutting of documents into overlapping windows of words, so that length can be varied on any corpus."""
 
 import re
 from dataclasses import dataclass
@@ -24,16 +24,22 @@ PART_SEPARATOR = "#"
 NUMBER_PATTERN = re.compile("0|[1-9][0-9]{0,17}")
 """A part's number as `part_id` writes it; no document has as many parts as would need more digits."""
 MAX_QUOTED_CHARS = 80
-"""So many characters of a wrong id are quoted."""
+"""An error quotes at most this much of a wrong id."""
 
 
 def part_id(document: str, part_number: int) -> str:
-    """The id of a document's part, counted from 0: "id#3"; the last "#" separates, as a document's id may hold one."""
+    """Return the id of a document's part, counted from 0, as in "id#3".
+
+    The last "#" separates, because a document's id may contain one.
+    """
     return f"{document}{PART_SEPARATOR}{part_number}"
 
 
 def split_id(part: str) -> tuple[str, int]:
-    """The document and the number that `part_id` made an id of. Raises DataError for an id that it cannot have made."""
+    """Return the document and the number of a part's id.
+
+    Raises DataError for an id that `part_id` cannot have made.
+    """
     document, separator, number_text = part.rpartition(PART_SEPARATOR)
     if not separator or not NUMBER_PATTERN.fullmatch(number_text):
         quoted_id = part if len(part) <= MAX_QUOTED_CHARS else f"{part[:MAX_QUOTED_CHARS]}…"
@@ -45,7 +51,7 @@ def split_id(part: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class Passages:
-    """A corpus of passages and where each comes from.
+    """Corpus of passages, with the document of each.
 
     corpus: the passages, document by document, ids as `part_id` makes them ("id#3" is the fourth passage of "id");
     documents: (p,) int64, the row of each one's document in the corpus that was cut.
@@ -61,10 +67,10 @@ class Passages:
 def cut_passages(
     corpus: Corpus, words: int = PASSAGE_WORDS.default, overlap: float = PASSAGE_OVERLAP.default
 ) -> Passages:
-    """Every document as windows of `words` words, each of which repeats the share `overlap` of the one before.
+    """Cut documents into windows of `words` words; each repeats the share `overlap` of the one before.
 
-    A word is what stands between white space. A passage keeps its document's title, and the text between its first and
-    its last word as it was; a document of at most `words` words stays whole. The last window may be shorter. Raises
+    Words are separated by white space. A passage has its document's title, and the unchanged text between its first
+    and its last word; a document of at most `words` words is one passage. The last window may be shorter. Raises
     ParamError, and DataError for a corpus without documents.
     """
     words, overlap = PASSAGE_WORDS.check(words), PASSAGE_OVERLAP.check(overlap)
@@ -84,7 +90,7 @@ def cut_passages(
 
 
 def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
-    """How many passages `cut` makes."""
+    """Return the number of passages that `cut_passages` makes."""
     step_words = max(1, round(words * (1 - overlap)))
     return sum(1 + max(0, -(-(len(text.split()) - words) // step_words)) for text in corpus.texts)
 
@@ -93,7 +99,7 @@ def _split_windows(document_text: str, words: int, step_words: int) -> list[str]
     word_spans = [word_match.span() for word_match in re.finditer(r"\S+", document_text)]
     if len(word_spans) <= words:
         return [document_text]
-    # One that ended where the text ends is the last: another would only repeat.
+    # A window that reaches the end of the text is the last: a further one would only repeat.
     start_words = range(0, len(word_spans) - words + step_words, step_words)
     return [
         document_text[word_spans[start_word][0] : word_spans[min(start_word + words, len(word_spans)) - 1][1]]

@@ -1,8 +1,8 @@
-"""Plans of questions: their steps as queries of their own, in the template of Online-Optimized RAG (appendix C.1).
+"""Plans of questions: steps become queries in the template of Online-Optimized RAG (appendix C.1).
 
 A line of queries.jsonl may hold `metadata.plan`, a list of {"step": text, "tool": document}. The tool is the answer: it
-becomes the step's judgement and is never part of a text. Steps whose tool is no document of the corpus are no hops, nor
-are those that name their own tool.
+becomes the step's judgement and is never part of a text. Steps whose tool is not a document of the corpus are no hops,
+nor are those that name their own tool.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ HOP_TEMPLATE = (
 )
 QUESTIONS_FILE = "queries.jsonl"
 MAX_INSPECTED_QUESTIONS = 100
-"""Questions that are looked at for a plan."""
+"""Number of questions in which `has_plans` looks for a plan."""
 
 
 @dataclass(frozen=True)
 class PlannedDataset:
-    """A data set whose queries are the hops of another's questions.
+    """Data set whose queries are the hops of another's questions.
 
     dataset: the hops as queries, each judged in the splits of its question.
     hops: question → its hops by id, in order.
@@ -37,7 +37,7 @@ class PlannedDataset:
 
 
 def has_plans(beir_folder: str | Path) -> bool:
-    """Whether any of the first questions of a BEIR folder has a plan."""
+    """Return True if any of the first questions of a BEIR folder has a plan."""
     try:
         return any(
             _read_steps(question_line)
@@ -50,7 +50,10 @@ def has_plans(beir_folder: str | Path) -> bool:
 
 
 def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
-    """A data set's questions by the hops of their plans; beir_folder: its BEIR folder. Raises DataError."""
+    """Replace a data set's questions by the hops of their plans. Raises DataError.
+
+    beir_folder: the folder of the data set.
+    """
     questions_path = Path(beir_folder) / QUESTIONS_FILE
     if not questions_path.is_file():
         raise DataError(
@@ -91,11 +94,11 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
 
 
 def _read_steps(question_line: Mapping[str, Any], line_number: int = 0) -> list[tuple[str, str]]:
-    """(step, tool) of a line's plan. Raises DataError."""
+    """Return (step, tool) for each step of a line's plan. Raises DataError."""
     metadata = question_line.get("metadata")
     plan_steps = metadata.get("plan", []) if isinstance(metadata, dict) else []
     try:
-        # A tool stands with what it is called with: file_write(path='a').
+        # A tool is written with its arguments: file_write(path='a').
         return [(str(plan_step["step"]), str(plan_step["tool"]).split("(")[0].strip()) for plan_step in plan_steps]
     except (TypeError, KeyError):
         raise DataError(

@@ -1,6 +1,6 @@
-"""Embeddings of the demo's texts by the bundled encoder, which come with Frontier as float16.
+"""Embeddings of the demo's texts by the bundled encoder, shipped with Frontier as float16.
 
-Texts are named by a digest, so that whatever NumPy is installed finds those that it has.
+Texts are named by a digest, so that any installed NumPy matches the texts that it has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,26 +15,26 @@ from engine.data import demo
 from engine.values import digest_of
 
 SHIPPED_ARITHMETIC = "float32"
-"""What they were computed in, before they were rounded."""
+"""Arithmetic in which they were computed, before they were rounded."""
 DIGESTS_TENSOR, VECTORS_TENSOR, WEIGHTS_FIELD = "digests", "vectors", "weights"
-"""Tensors of the file, and what its metadata calls the digest of the encoder's files."""
+"""Tensors of the file, and the field of its metadata with the digest of the encoder's files."""
 _DIGEST_BYTES = 8
 
 
 def shipped_file() -> Path:
-    """The file that holds them, there or not."""
+    """Return the path of the shipped vectors, existing or not."""
     return demo.demo_folder() / "numpy-api" / "vectors.safetensors"
 
 
 def text_digest(role: str, prompt: str, text: str) -> bytes:
-    """The name of a text as it is given to the encoder."""
+    """Return the digest that names a text as the encoder receives it."""
     return bytes.fromhex(digest_of([role, prompt, text]))[:_DIGEST_BYTES]
 
 
 def shipped_vectors(weights: str, role: str, prompt: str, texts: Sequence[str]) -> tuple[Tensor, Tensor] | None:
-    """Whether a vector came for each text, (n,), and those unit rows, (n, d) float32, zero for the others.
+    """Return a mask of the texts with a vector, (n,), and unit rows, (n, d) float32, zero for the others.
 
-    None where the encoder's weights are others, or fewer than half of the texts have one.
+    None if the encoder's weights differ, or fewer than half of the texts have a vector.
     """
     row_of_digest = _index_rows(shipped_file(), weights)
     if not row_of_digest:
@@ -46,14 +46,14 @@ def shipped_vectors(weights: str, role: str, prompt: str, texts: Sequence[str]) 
     with safe_open(shipped_file(), "pt") as tensors:
         rounded_rows = tensors.get_tensor(VECTORS_TENSOR)
     unit_rows = torch.zeros(len(texts), rounded_rows.shape[1])
-    # Rounding to float16 has left them a little off unit length.
+    # Rounding to float16 leaves rows slightly off unit length.
     unit_rows[has_vector] = torch.nn.functional.normalize(rounded_rows[row_indices[has_vector]].float(), dim=1)
     return has_vector, unit_rows
 
 
 @cache
 def _index_rows(vectors_path: Path, weights: str) -> dict[bytes, int]:
-    """The row of each text's vector by its digest; empty for other weights, and where there is no such file."""
+    """Return the row of each text's vector by its digest; empty for other weights or without the file."""
     try:
         with safe_open(vectors_path, "pt") as tensors:
             if (tensors.metadata() or {}).get(WEIGHTS_FIELD) != weights:
@@ -67,6 +67,6 @@ def _index_rows(vectors_path: Path, weights: str) -> dict[bytes, int]:
 
 
 def pack_vectors(digests: Iterable[bytes], vectors: Tensor) -> dict[str, Tensor]:
-    """The tensors of the file."""
+    """Return the tensors of the file."""
     digest_rows = torch.tensor([list(digest) for digest in digests], dtype=torch.uint8)
     return {DIGESTS_TENSOR: digest_rows, VECTORS_TENSOR: vectors.half()}

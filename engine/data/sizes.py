@@ -1,4 +1,4 @@
-"""How much a data set holds: documents, queries, and relevant documents a query (NNN paper, Table 3)."""
+"""Size of a data set: documents, queries, and relevant documents per query (NNN paper, Table 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from engine.values import Dataset
 
 @dataclass(frozen=True)
 class Spread:
-    """Some whole numbers."""
+    """Range, median and mean of whole numbers."""
 
     least: int
     median: float
@@ -19,7 +19,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> "Spread | None":
-        """None of no numbers."""
+        """Summarize numbers; None if there are none."""
         if not numbers:
             return None
         return cls(min(numbers), float(np.median(numbers)), float(np.mean(numbers)), max(numbers))
@@ -27,7 +27,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSizes:
-    """The judged queries of one split."""
+    """Numbers of the judged queries of one split."""
 
     split: str
     queries: int  # number judged
@@ -40,7 +40,7 @@ class SplitSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSizes:
-    """A data set in numbers."""
+    """Numbers of a data set."""
 
     documents: int
     queries: int
@@ -51,9 +51,9 @@ class DataSizes:
 
 
 def measure_sizes(dataset: Dataset) -> DataSizes:
-    """Documents, queries and their lengths, and by split how many documents are relevant to a query.
+    """Count documents, queries, their words, and for each split the relevant documents per query.
 
-    shared: where a query of one split has the relevant set of another's, what was learnt from the one is asked again.
+    Shared relevant sets are counted because a model trained on one split has then seen the answer of another.
     """
     relevant_sets = {
         split: {query_id: qrels.relevant(query_id) for query_id in qrels.grades}

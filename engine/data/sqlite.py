@@ -1,6 +1,6 @@
-"""SQLite files that several processes write at once: their tables made in one transaction, changes written ahead.
+"""SQLite files that several processes write: tables created in one transaction, write-ahead logs.
 
-Where nothing can be written they are read, as they stand: all that is in them, or nothing.
+Files that cannot be written are read as they are, completely or not at all.
 """
 
 import os
@@ -15,9 +15,9 @@ from engine.errors import DataError
 from engine.paths import file_mode, is_own
 
 BUSY_TIMEOUT_SECONDS = 60.0
-"""Seconds that a writer waits for another one."""
+"""A writer waits this long for another one."""
 READ_ONLY_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
-"""Codes of a file, or a folder around it, that cannot be written."""
+"""Error codes for a file, or its folder, that cannot be written."""
 
 _COMPUTED_OBJECTS_QUERY = """
 SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR rootpage = 0
@@ -26,10 +26,10 @@ UNION ALL SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE
 
 
 def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connection:
-    """A connection that begins no transaction by itself; with "rwc" the file is made where there is none.
+    """Open a connection without implicit transactions; with "rwc" a missing file is created.
 
-    A file that cannot be written, or lies where nothing can, can be read. Raises DataError where it cannot be read
-    either, as changes to it are in a file beside it, and where it holds more than plain tables.
+    A file that cannot be written can be read. Raises DataError if it cannot be read either, because changes to it are
+    in a second file, and if it holds more than plain tables.
     """
     if mode == "rwc" and is_own(database_path) and not database_path.exists():
         with suppress(OSError):  # SQLite says what is in the way
@@ -41,7 +41,7 @@ def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") ->
         if primary_code(error) not in READ_ONLY_CODES or not database_path.is_file():
             raise
     try:
-        # With what is written ahead, where somebody has it open: only then are all files there that this takes.
+        # This includes the write-ahead log, and succeeds only while another process has the file open.
         return _open_connection(database_path, "ro")
     except sqlite3.OperationalError:
         journal_files = [database_path.with_name(f"{database_path.name}{ending}") for ending in ("-wal", "-journal")]
@@ -53,7 +53,7 @@ def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") ->
                 f"{database_path} lies where nothing can be written, and changes that belong to it are in "
                 f"{pending_file.name}, which could not be read there; copy both files to a folder that you can write to"
             ) from None
-        # SQLite takes such a file as it stands: it holds everything, and nobody is writing to it.
+        # Without pending changes the file is complete and no process is writing, so it is safe to call it immutable.
         return _open_connection(database_path, "ro&immutable=1")
 
 
@@ -74,11 +74,11 @@ def _open_connection(database_path: Path, mode: str) -> sqlite3.Connection:
 def make_tables(
     connection: sqlite3.Connection, has_tables: Callable[[], bool], tables: Mapping[str, str], **pragmas: int
 ) -> None:
-    """Make the tables of a file that has none, in one transaction.
+    """Create the tables of a file that has none, in one transaction.
 
-    has_tables: looked at again within, as another process may be making the same file
-    tables: name → the statement that makes it
-    pragmas: what the header is to say of the file, such as its version
+    has_tables: called again within the transaction, because another process may be creating the same file
+    tables: name → the statement that creates it
+    pragmas: values for the file's header, such as its version
     """
     connection.execute("BEGIN IMMEDIATE")
     if not has_tables():
@@ -90,7 +90,7 @@ def make_tables(
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:
-    """Have changes written ahead: a reader never waits, and a process that dies leaves whole transactions only.
+    """Switch to a write-ahead log: readers never wait, and a killed process leaves only full transactions.
 
     A file that can only be read stays as it is.
     """
@@ -101,12 +101,12 @@ def write_ahead(connection: sqlite3.Connection) -> None:
         except sqlite3.OperationalError as error:
             if primary_code(error) in READ_ONLY_CODES:
                 return
-            # While others use the file this fails at once, however long the time to wait.
+            # While others use the file this fails at once, whatever the connection's timeout.
             if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, 0 where Python's module complains."""
+    """Return SQLite's primary result code, 0 for errors of Python's module."""
     return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -18,9 +18,9 @@ from support.read_only import VIEW, needed_view
 READ = """
 import sys
 from pathlib import Path
-from engine.data.sqlite import connect
+from engine.data.sqlite import connect_database
 try:
-    print(connect(Path(sys.argv[1]), sys.argv[2]).execute("SELECT count(*) FROM t").fetchone()[0])
+    print(connect_database(Path(sys.argv[1]), sys.argv[2]).execute("SELECT count(*) FROM t").fetchone()[0])
 except ValueError as error:
     print(error)
 """
