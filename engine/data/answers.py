@@ -49,6 +49,7 @@ def containing_documents(corpus: Corpus, answers: Mapping[str, Sequence[str]]) -
     Case and punctuation are ignored. An answer that no document contains has an empty set: nothing can cover it, and it
     counts.
     """
+    # Answers of several queries are searched once: each search passes over the full corpus.
     distinct = list(dict.fromkeys(answer_text for query_answers in answers.values() for answer_text in query_answers))
     containing_rows = find_containing_rows(corpus.passages, distinct)
     documents = {

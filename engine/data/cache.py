@@ -145,14 +145,14 @@ def put_array(section_name: str, entry_key: str, stored_array: np.ndarray) -> No
     put(section_name, entry_key, stream.getvalue())
 
 
-def write(file_path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
+def write(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file and its folders atomically and durably: readers see the old content or the new.
 
     data: the content, or a function that writes it to an open binary file. Of several writers the last one wins.
     Raises FrontierError that names the path and the fix.
     """
-    with translate_write_errors(file_path):
-        _write_with_retries(file_path, file_content)
+    with translate_write_errors(path):
+        _write_with_retries(path, file_content)
 
 
 def clear(section_name: str | None = None) -> int:
@@ -170,32 +170,32 @@ def clear(section_name: str | None = None) -> int:
     return freed_bytes
 
 
-def delete(file_path: Path) -> int:
+def delete(path: Path) -> int:
     """Delete a file and return the bytes freed. Raises FrontierError.
 
     A temporary file stays while it is being written, and for an hour after its last change, because not every file
     system has locks.
     """
-    with translate_write_errors(file_path):
+    with translate_write_errors(path):
         try:
-            file_stat = file_path.lstat()
+            file_stat = path.lstat()
             # Times in the future come from a clock that was set back since.
-            if _is_temporary(file_path) and (
-                abs(time.time() - file_stat.st_mtime) < TEMPORARY_LIFETIME_SECONDS or _in_flight(file_path)
+            if _is_temporary(path) and (
+                abs(time.time() - file_stat.st_mtime) < TEMPORARY_LIFETIME_SECONDS or _in_flight(path)
             ):
                 return 0
         except FileNotFoundError:
             return 0  # gone since it was listed
-        file_path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     return file_stat.st_size
 
 
-def _write_with_retries(file_path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
+def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file as `write` does. Raises OSError."""
     for _ in range(_MAX_WRITE_ATTEMPTS - 1):
         with suppress(FileNotFoundError):  # another process cleared the cache between two of our steps
-            return _write_once(file_path, file_content)
-    _write_once(file_path, file_content)
+            return _write_once(path, file_content)
+    _write_once(path, file_content)
 
 
 def _delete_remains(folder: Path) -> None:
@@ -210,12 +210,12 @@ def _delete_remains(folder: Path) -> None:
             delete(folder_entry)
 
 
-def _write_once(file_path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
-    make_folder(file_path.parent)
-    _delete_remains(file_path.parent)
-    permission_bits = file_mode(file_path)
+def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
+    make_folder(path.parent)
+    _delete_remains(path.parent)
+    permission_bits = file_mode(path)
     # The temporary file is in the same folder, because only a rename within one file system is atomic.
-    temporary = file_path.parent / f".{file_path.name}.{uuid.uuid4().hex}.tmp"
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
         with open(
             temporary, "xb", opener=lambda section_name, flags: os.open(section_name, flags, permission_bits)
@@ -232,34 +232,34 @@ def _write_once(file_path: Path, file_content: bytes | Callable[[BinaryIO], obje
             file.flush()
             os.fsync(file.fileno())
             if os.name == "posix":
-                os.replace(temporary, file_path)  # still locked
+                os.replace(temporary, path)  # still locked
         if os.name != "posix":
-            os.replace(temporary, file_path)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if os.name == "posix":
         # The rename is an entry of the folder, which must reach the disk too.
-        folder = os.open(file_path.parent, os.O_RDONLY)
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
 
 
-def _in_flight(file_path: Path) -> bool:
+def _in_flight(path: Path) -> bool:
     """Return True if a live process holds the temporary."""
     from filelock import lock_descriptor
 
     try:
-        with open(file_path, "rb") as file:
+        with open(path, "rb") as file:
             return not lock_descriptor(file.fileno(), blocking=False)
     except OSError:
         return False  # gone since it was listed, or a file system without locks
 
 
-def _is_temporary(file_path: Path) -> bool:
-    return file_path.name.startswith(".") and file_path.name.endswith(".tmp")
+def _is_temporary(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
 def check_name(entry_name: str) -> str:
@@ -304,14 +304,14 @@ def list_files(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def translate_write_errors(file_path: Path) -> Iterator[None]:
+def translate_write_errors(path: Path) -> Iterator[None]:
     """Translate an OSError in the block into a FrontierError that names the path and the fix."""
     try:
         yield
     except OSError as error:
-        suggested_fix = "set FRONTIER_HOME to" if file_path.is_relative_to(home()) else "choose"
+        suggested_fix = "set FRONTIER_HOME to" if path.is_relative_to(home()) else "choose"
         raise FrontierError(
-            f"cannot write {file_path}: {error.strerror or error}; free some room, or {suggested_fix} a folder that "
+            f"cannot write {path}: {error.strerror or error}; free some room, or {suggested_fix} a folder that "
             "you can write to"
         ) from error
 

@@ -24,6 +24,7 @@ def shorten_documents(corpus: Corpus, words: int | None) -> Corpus:
     if words is None:
         return corpus
     cut_titles = [_cut_text(document_title, words) for document_title in corpus.titles]
+    # The words of the title count, so a text gets those that its title leaves.
     cut_texts = [
         _cut_text(document_text, words - len(_WORD_PATTERN.findall(document_title)))
         for document_title, document_text in zip(cut_titles, corpus.texts, strict=True)

@@ -120,11 +120,11 @@ def embed(
     arithmetic = precision.choose(model_source, device, dtype, cache, lambda: embedding_run.report(PROBING))
     prompt, encoder_reference = model_source.prompt(role), EncoderRef(encoder, model_source.digest, arithmetic)
     is_typed, missing_spans, chunk_keys = _is_typed(what, role, texts), [], []
-    for text_span, chunk_key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
-        chunk_keys.append(chunk_key)
-        cached_rows = _read_chunk(chunk_key, is_typed) if cache else None
+    for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
+        chunk_keys.append(key)
+        cached_rows = _read_chunk(key, is_typed) if cache else None
         if cached_rows is None:
-            missing_spans.append((text_span, chunk_key))
+            missing_spans.append((text_span, key))
         else:
             embedding_run.add_rows(text_span.start, torch.from_numpy(cached_rows), READING)
     if cache:
@@ -136,8 +136,7 @@ def embed(
         else _allocate_empty_rows(len(texts))
     )
     missing_indices = {
-        text_span: [text_index for text_index in text_span if not has_vector[text_index]]
-        for text_span, _ in missing_spans
+        text_span: [index for index in text_span if not has_vector[index]] for text_span, _ in missing_spans
     }
     encode_missing = None
     if any(missing_indices.values()):
@@ -147,12 +146,12 @@ def embed(
         encode_missing = partial(
             _encode_texts, encoder_model_, role=role, prompt=prompt, batch_size=batch_size, embedding_run=embedding_run
         )
-    for text_span, chunk_key in missing_spans:
+    for text_span, key in missing_spans:
         vectors = _complete_span(
             text_span, shipped_matrix, missing_indices[text_span], texts, encode_missing, embedding_run
         )
         if cache:
-            _store_chunk(chunk_key, vectors.numpy(), is_typed)
+            _store_chunk(key, vectors.numpy(), is_typed)
         embedding_run.add_rows(text_span.start, vectors)
     return embedding_run.build_embeddings(ids, texts, encoder_reference, role)
 
@@ -162,16 +161,16 @@ def _is_typed(text_source: object, role: Role, texts: Sequence[str]) -> bool:
     return role == "query" and not isinstance(text_source, Corpus | Queries) and len(texts) < _MIN_CHUNK_TEXTS
 
 
-def _read_chunk(chunk_key: str, is_typed: bool) -> np.ndarray | None:
+def _read_chunk(key: str, is_typed: bool) -> np.ndarray | None:
     """Return the cached vectors of a chunk; those of typed texts from memory first."""
-    typed_rows = _TYPED_VECTORS.get(chunk_key) if is_typed else None
-    return store.get_array(EMBEDDING_SECTION, chunk_key) if typed_rows is None else typed_rows.copy()
+    typed_rows = _TYPED_VECTORS.get(key) if is_typed else None
+    return store.get_array(EMBEDDING_SECTION, key) if typed_rows is None else typed_rows.copy()
 
 
-def _store_chunk(chunk_key: str, vectors: np.ndarray, is_typed: bool) -> None:
+def _store_chunk(key: str, vectors: np.ndarray, is_typed: bool) -> None:
     if not is_typed:
-        return store.put_array(EMBEDDING_SECTION, chunk_key, vectors)
-    _TYPED_VECTORS[chunk_key] = vectors.copy()
+        return store.put_array(EMBEDDING_SECTION, key, vectors)
+    _TYPED_VECTORS[key] = vectors.copy()
     for oldest_key in list(_TYPED_VECTORS)[:-_MAX_TYPED_TEXTS]:
         _TYPED_VECTORS.pop(oldest_key, None)
 
@@ -214,10 +213,10 @@ def _complete_span(
         embedding_run.report(READING, len(text_span) - len(missing_indices))
     if not missing_indices or encode_missing is None:
         return span_vectors
-    encoded_rows = encode_missing([texts[text_index] for text_index in missing_indices])
+    encoded_rows = encode_missing([texts[index] for index in missing_indices])
     if len(missing_indices) == len(text_span):
         return encoded_rows
-    span_vectors[[text_index - text_span.start for text_index in missing_indices]] = encoded_rows
+    span_vectors[[index - text_span.start for index in missing_indices]] = encoded_rows
     return span_vectors
 
 
@@ -237,8 +236,8 @@ def read_embedded_texts(
         else precision.choose(model_source, encoder_model.device_of(None), dtype)
     )
     embedding_run = _EmbeddingRun(len(texts), None, None, on_disk=True)
-    for text_span, chunk_key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
-        cached_rows = store.get_array(EMBEDDING_SECTION, chunk_key)
+    for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
+        cached_rows = store.get_array(EMBEDDING_SECTION, key)
         if cached_rows is None:
             return None
         embedding_run.add_rows(text_span.start, torch.from_numpy(cached_rows))
@@ -253,12 +252,8 @@ def _find_shipped_vectors(
     The demo thus needs no check of the precision, and cached vectors are never replaced.
     """
     prompt, rounded_arithmetic = model_source.prompt(role), "bfloat16"
-    chunk_keys = (
-        chunk_key for _text_span, chunk_key in _key_chunks(texts, model_source.digest, rounded_arithmetic, role, prompt)
-    )
-    if dtype == rounded_arithmetic or any(
-        store.get(EMBEDDING_SECTION, chunk_key) is not None for chunk_key in chunk_keys
-    ):
+    chunk_keys = (key for _text_span, key in _key_chunks(texts, model_source.digest, rounded_arithmetic, role, prompt))
+    if dtype == rounded_arithmetic or any(store.get(EMBEDDING_SECTION, key) is not None for key in chunk_keys):
         return None
     return shipped.shipped_vectors(model_source.digest, role, prompt, texts)
 
@@ -299,14 +294,14 @@ def split_chunks(texts: Sequence[str]) -> Iterator[range]:
     A chunk ends at a text whose checksum says so, or when it is full.
     """
     start_index = n_tokens = 0
-    for text_index, text in enumerate(texts):
+    for index, text in enumerate(texts):
         raw_text = text.encode("utf-8", "surrogatepass")
         n_tokens += _estimate_tokens(raw_text)
-        n_texts = text_index + 1 - start_index
+        n_texts = index + 1 - start_index
         is_boundary = n_texts >= _MIN_CHUNK_TEXTS and zlib.crc32(raw_text) % _MEAN_CHUNK_TEXTS == 0
         if is_boundary or n_texts == _MAX_CHUNK_TEXTS or n_tokens >= _MAX_CHUNK_TOKENS:
-            yield range(start_index, text_index + 1)
-            start_index, n_tokens = text_index + 1, 0
+            yield range(start_index, index + 1)
+            start_index, n_tokens = index + 1, 0
     if start_index < len(texts):
         yield range(start_index, len(texts))
 
@@ -368,7 +363,7 @@ def _encode_texts(
     """Encode the texts of one chunk, independently of the rest of the corpus: (len(texts), d)."""
     encoded_rows = torch.empty(0, 0)
     for batch_indices in _split_batches(texts, batch_size, model.device):
-        batch_vectors = model.encode([texts[text_index] for text_index in batch_indices], role, prompt)
+        batch_vectors = model.encode([texts[index] for index in batch_indices], role, prompt)
         encoded_rows = encoded_rows if len(encoded_rows) else torch.empty(len(texts), batch_vectors.shape[1])
         encoded_rows[batch_indices] = batch_vectors
         embedding_run.report(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch_indices))
@@ -378,7 +373,7 @@ def _encode_texts(
 def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[list[int]]:
     """Yield positions in batches of similar length, the longest first, to compute little padding."""
     token_counts = [_estimate_tokens(text.encode("utf-8", "replace")) for text in texts]
-    remaining = sorted(range(len(texts)), key=lambda text_index: -token_counts[text_index])
+    remaining = sorted(range(len(texts)), key=lambda index: -token_counts[index])
     while remaining:
         max_texts = min(batch_size, _MAX_BATCH_TOKENS // token_counts[remaining[0]]) if device == "cpu" else batch_size
         batch_indices, remaining = remaining[: max(1, max_texts)], remaining[max(1, max_texts) :]
@@ -437,6 +432,6 @@ def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, 
 def _check_texts(texts: Sequence[object]) -> None:
     if not texts:
         raise DataError("there is nothing to embed: no texts")
-    for text_index, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise DataError(f"text {text_index} (counting from 0) is {type(text).__name__}, not a string: {text!r:.60}")
+            raise DataError(f"text {index} (counting from 0) is {type(text).__name__}, not a string: {text!r:.60}")

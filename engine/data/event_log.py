@@ -57,14 +57,14 @@ class EventLog:
 
     kind: ClassVar[str]
 
-    def __init__(self, log_path: str | Path) -> None:
-        self.path = Path(log_path)
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
         self._mutex = threading.Lock()
         self._position = NO_POSITION
         self._stamp: tuple[Any, ...] | None = None
 
-    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], event_number: int) -> None:
-        """Process the events after the first `event_number`; header: of the log, if read from its start."""
+    def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], number: int) -> None:
+        """Process the events after the first `number`; header: of the log, if read from its start."""
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -104,13 +104,13 @@ class EventLog:
         self._position = position
 
     def _take_in(self, log_rows: "LogRows") -> None:
-        log_id, event_number, checksum = self._position
-        is_continued = log_id != "" and log_id == log_rows.id and log_rows.checksum(event_number) == checksum
+        log_id, number, checksum = self._position
+        is_continued = log_id != "" and log_id == log_rows.id and log_rows.checksum(number) == checksum
         self._position = NO_POSITION
         if not is_continued:
             log_rows.check()
-            event_number = 0
-        self._fold(None if is_continued else log_rows.header(), log_rows.read(event_number), event_number)
+            number = 0
+        self._fold(None if is_continued else log_rows.header(), log_rows.read(number), number)
         self._position = log_rows.position()
 
     def _file_times(self) -> tuple[Any, ...] | None:
@@ -125,11 +125,11 @@ class EventLog:
 class LogRows:
     """Rows of a log within a transaction; `id` is empty in a new log."""
 
-    def __init__(self, log_path: Path, kind: str, connection: sqlite3.Connection) -> None:
-        self.path, self._kind, self._db = log_path, kind, connection
+    def __init__(self, path: Path, kind: str, connection: sqlite3.Connection) -> None:
+        self.path, self._kind, self._db = path, kind, connection
         meta_rows = connection.execute("SELECT kind, id FROM meta").fetchall()
         if len(meta_rows) > 1 or (meta_rows and meta_rows[0][0] != kind):
-            raise DataError(f"{log_path} is a log of {meta_rows[0][0]}, not of {kind}; choose another file")
+            raise DataError(f"{path} is a log of {meta_rows[0][0]}, not of {kind}; choose another file")
         self.id = str(meta_rows[0][1]) if meta_rows else ""
         (self.count,) = connection.execute("SELECT IFNULL(MAX(number), 0) FROM events").fetchone()
 
@@ -147,21 +147,21 @@ class LogRows:
         if verdict != "ok":
             raise DataError(f"{self.path} is damaged ({verdict}); {RESTORE_ADVICE}")
 
-    def checksum(self, event_number: int) -> str:
+    def checksum(self, number: int) -> str:
         """Return the checksum of an event, "" if there is none."""
-        checksum_row = self._db.execute("SELECT checksum FROM events WHERE number = ?", (event_number,)).fetchone()
+        checksum_row = self._db.execute("SELECT checksum FROM events WHERE number = ?", (number,)).fetchone()
         return str(checksum_row[0]) if checksum_row else ""
 
     def position(self) -> Position:
         """Return the position of the last event."""
         return self.id, self.count, self.checksum(self.count)
 
-    def read(self, event_number: int = 0) -> list[dict[str, Any]]:
-        """Return the events after the first `event_number`. Raises DataError that names the first damaged one."""
+    def read(self, number: int = 0) -> list[dict[str, Any]]:
+        """Return the events after the first `number`. Raises DataError that names the first damaged one."""
         events: list[dict[str, Any]] = []
         select_query = "SELECT number, body, checksum FROM events WHERE number > ? ORDER BY number"
-        for row_number, event_body, checksum in self._db.execute(select_query, (event_number,)):
-            expected = event_number + len(events) + 1
+        for row_number, event_body, checksum in self._db.execute(select_query, (number,)):
+            expected = number + len(events) + 1
             if row_number != expected or checksum != _checksum(expected, event_body):
                 delete_command = f'sqlite3 {self.path.name} "DELETE FROM events WHERE number >= {expected}"'
                 raise _damaged(f"{self.path} event {expected}", expected - 1, delete_command)
@@ -188,81 +188,78 @@ class LogRows:
 
 
 @contextmanager
-def open_log(log_path: Path, kind: str, *, write: bool = False, create: bool = False) -> Iterator[LogRows]:
+def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False) -> Iterator[LogRows]:
     """Open a log in one transaction, with `write` as its only writer: all changes are kept, or none.
 
     create: make the file if there is none. Raises DataError for a file of another kind or a damaged one, FrontierError
     if it cannot be opened or written.
     """
     if create:
-        with translate_write_errors(log_path):
-            make_folder(log_path.parent)
-    if log_exists(log_path):
-        files.check_regular(log_path, log_path.stat().st_mode)
+        with translate_write_errors(path):
+            make_folder(path.parent)
+    if log_exists(path):
+        files.check_regular(path, path.stat().st_mode)
     with (
-        _translated_errors(log_path, kind),
-        closing(connect_database(log_path, "rwc" if create else "rw")) as connection,
+        _translated_errors(path, kind),
+        closing(connect_database(path, "rwc" if create else "rw")) as connection,
     ):
         # Bytes that are not text fail the checksum, and are thus reported as damage.
         connection.text_factory = lambda raw: raw.decode("ascii", "replace")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = FULL")
-        if not _has_tables(connection, log_path, kind):
+        if not _has_tables(connection, path, kind):
             if not create:
-                raise _NoTablesError(f"{log_path} is no log of {kind}; choose another file")
+                raise _NoTablesError(f"{path} is no log of {kind}; choose another file")
             make_tables(
-                connection, lambda: _has_tables(connection, log_path, kind), LOG_TABLES, application_id=APPLICATION_ID
+                connection, lambda: _has_tables(connection, path, kind), LOG_TABLES, application_id=APPLICATION_ID
             )
             write_ahead(connection)
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        yield LogRows(log_path, kind, connection)
+        yield LogRows(path, kind, connection)
         # After an error nothing is committed, and closing the file rolls the transaction back.
         connection.execute("COMMIT")
 
 
-def log_exists(log_path: Path) -> bool:
+def log_exists(path: Path) -> bool:
     """Return True if the path exists and is not an empty file."""
     try:
-        file_stat = os.stat(log_path)
+        file_stat = os.stat(path)
     except OSError:
         return False
     return not S_ISREG(file_stat.st_mode) or file_stat.st_size > 0
 
 
-def write_jsonl(log_path: Path, header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Path:
+def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Path:
     """Write a log as lines of JSON, atomically: its header, its events, and their number."""
     texts = map(_format_json, (header, *events))
     log_lines = [
-        f'{LINE_START}{_checksum(event_number, event_text)}",{event_text[1:]}'
-        for event_number, event_text in enumerate(texts)
+        f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}' for number, event_text in enumerate(texts)
     ]
-    write(log_path, "".join(f"{log_line}\n" for log_line in (*log_lines, _end_line(len(events)))).encode("ascii"))
-    return log_path
+    write(path, "".join(f"{log_line}\n" for log_line in (*log_lines, _end_line(len(events)))).encode("ascii"))
+    return path
 
 
-def read_jsonl(log_path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read header and events of an exported log.
 
     Raises DataError for a file that is not a log, for a changed line, and for a file that was cut off.
     """
-    with files.translate_read_errors(log_path), files.open_regular(log_path) as log_file:
+    with files.translate_read_errors(path), files.open_regular(path) as log_file:
         log_lines = log_file.read().decode("ascii", "replace").removesuffix("\n").split("\n")
     bodies: list[dict[str, Any]] = []
-    for event_number, log_line in enumerate(log_lines):
-        if log_line == _end_line(event_number - 1) and event_number == len(log_lines) - 1 > 0:
+    for number, log_line in enumerate(log_lines):
+        if log_line == _end_line(number - 1) and number == len(log_lines) - 1 > 0:
             return bodies[0], bodies[1:]
         event_text = "{" + log_line[CHECKSUM_END + 2 :]
-        if log_line[:CHECKSUM_END] != f"{LINE_START}{_checksum(event_number, event_text)}":
-            if not event_number:
-                raise DataError(f"{log_path} is no log of {kind}, or its first line is damaged; choose another file")
-            keep_command = (
-                f"(head -n {event_number} {log_path.name}; echo '{_end_line(event_number - 1)}') > kept.jsonl"
-            )
-            raise _damaged(f"{log_path} line {event_number + 1}", event_number, keep_command)
+        if log_line[:CHECKSUM_END] != f"{LINE_START}{_checksum(number, event_text)}":
+            if not number:
+                raise DataError(f"{path} is no log of {kind}, or its first line is damaged; choose another file")
+            keep_command = f"(head -n {number} {path.name}; echo '{_end_line(number - 1)}') > kept.jsonl"
+            raise _damaged(f"{path} line {number + 1}", number, keep_command)
         bodies.append(json.loads(event_text))
     raise DataError(
-        f"{log_path} was cut off: it does not say after {len(bodies) - 1:,} events that these are all. Export it "
-        f"again, or go on with what is left: echo '{_end_line(len(bodies) - 1)}' >> {log_path.name}"
+        f"{path} was cut off: it does not say after {len(bodies) - 1:,} events that these are all. Export it "
+        f"again, or go on with what is left: echo '{_end_line(len(bodies) - 1)}' >> {path.name}"
     )
 
 
@@ -288,39 +285,37 @@ def _checksum(*parts: object) -> str:
     return blake2b("\n".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _read_stat(log_path: Path) -> tuple[int, int, int] | None:
+def _read_stat(path: Path) -> tuple[int, int, int] | None:
     """Return inode, size and modification time of a file, None if it does not exist."""
     try:
-        file_stat = os.stat(log_path)
+        file_stat = os.stat(path)
     except OSError:
         return None
     return file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns
 
 
-def _has_tables(connection: sqlite3.Connection, log_path: Path, kind: str) -> bool:
+def _has_tables(connection: sqlite3.Connection, path: Path, kind: str) -> bool:
     """Return True for the tables of a log, False for none; raise DataError for any others."""
     table_schema = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if not table_schema and not application:
         return False
     if application != APPLICATION_ID or table_schema != LOG_TABLES:
-        raise DataError(
-            f"{log_path} is a database, but no log of {kind} of this version of Frontier; choose another file"
-        )
+        raise DataError(f"{path} is a database, but no log of {kind} of this version of Frontier; choose another file")
     return True
 
 
 @contextmanager
-def _translated_errors(log_path: Path, kind: str) -> Iterator[None]:
+def _translated_errors(path: Path, kind: str) -> Iterator[None]:
     """Translate SQLite's errors into those of the package."""
     try:
         yield
     except UnicodeDecodeError:  # of SQLite's message about damage
-        raise DataError(f"{log_path} is damaged; {RESTORE_ADVICE}") from None
+        raise DataError(f"{path} is damaged; {RESTORE_ADVICE}") from None
     except sqlite3.DatabaseError as error:
         if primary_code(error) == sqlite3.SQLITE_NOTADB:
-            raise DataError(f"{log_path} is no log of {kind}; choose another file") from None
+            raise DataError(f"{path} is no log of {kind}; choose another file") from None
         if primary_code(error) not in UNUSABLE_CODES:
-            raise DataError(f"{log_path} is damaged ({error}); {RESTORE_ADVICE}") from None
-        with translate_write_errors(log_path):
+            raise DataError(f"{path} is damaged ({error}); {RESTORE_ADVICE}") from None
+        with translate_write_errors(path):
             raise OSError(primary_code(error), str(error)) from None

@@ -24,7 +24,7 @@ _IRREGULAR_KINDS = (
 
 
 @contextmanager
-def translate_read_errors(file_path: "str | Path | HeldFile") -> Iterator[None]:
+def translate_read_errors(path: "str | Path | HeldFile") -> Iterator[None]:
     """Translate an OSError in the block into a DataError that names the file; also a decorator."""
     try:
         yield
@@ -32,65 +32,65 @@ def translate_read_errors(file_path: "str | Path | HeldFile") -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        error_path = error.filename if isinstance(error.filename, str) else file_path
+        error_path = error.filename if isinstance(error.filename, str) else path
         raise DataError(f"cannot read {error_path}: {error.strerror or error}") from None
 
 
 class HeldFile:
     """Content of a regular file, read once; table readers accept it instead of a path. Raises DataError."""
 
-    def __init__(self, file_path: Path) -> None:
-        self.path = file_path
-        self.name, self.stem, self.suffix = file_path.name, file_path.stem, file_path.suffix
-        with open_regular(file_path) as file, translate_read_errors(file_path):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name, self.stem, self.suffix = path.name, path.stem, path.suffix
+        with open_regular(path) as file, translate_read_errors(path):
             self.content = file.read()
 
     def __str__(self) -> str:
         return str(self.path)
 
 
-def open_regular(file_path: str | Path | HeldFile) -> BinaryIO:
+def open_regular(path: str | Path | HeldFile) -> BinaryIO:
     """Open a regular file for reading; links are followed.
 
     Raises DataError for anything else: opening a FIFO can wait for ever, and a device need not end.
     """
-    if isinstance(file_path, HeldFile):
-        return io.BytesIO(file_path.content)
-    with translate_read_errors(file_path):
+    if isinstance(path, HeldFile):
+        return io.BytesIO(path.content)
+    with translate_read_errors(path):
         # Checked before opening, which may wait or act on a device, and again afterwards, in case it was replaced.
-        check_regular(file_path, os.stat(file_path).st_mode)
+        check_regular(path, os.stat(path).st_mode)
         nonblocking_flag = getattr(os, "O_NONBLOCK", 0)
-        opened_file = open(file_path, "rb", opener=lambda name, flags: os.open(name, flags | nonblocking_flag))  # noqa: SIM115
+        opened_file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | nonblocking_flag))  # noqa: SIM115
         try:
-            check_regular(file_path, os.fstat(opened_file.fileno()).st_mode)
+            check_regular(path, os.fstat(opened_file.fileno()).st_mode)
         except DataError:
             opened_file.close()
             raise
         return opened_file
 
 
-def is_present(file_path: str | Path) -> bool:
+def is_present(path: str | Path) -> bool:
     """Return True if the path exists, even as a broken link. Raises DataError if that cannot be known."""
-    with translate_read_errors(file_path):
+    with translate_read_errors(path):
         try:
-            os.lstat(file_path)
+            os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 
 
-def check_growth(file_path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
+def check_growth(path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
     """Raise DataError, ending with `suggested_fix`, for a file far larger in memory than on the disk."""
     if memory_bytes > max(FREE_GROWTH_BYTES, MAX_GROWTH_RATIO * disk_bytes):
         raise DataError(
-            f"{file_path.name} has {disk_bytes:,} bytes and would take {memory_bytes >> 20:,} MB of memory or more; "
+            f"{path.name} has {disk_bytes:,} bytes and would take {memory_bytes >> 20:,} MB of memory or more; "
             f"at most {FREE_GROWTH_BYTES >> 20} MB, or {MAX_GROWTH_RATIO} times a file's size, are read; "
             f"{suggested_fix}"
         )
 
 
-def check_regular(file_path: str | Path, stat_mode: int) -> None:
+def check_regular(path: str | Path, stat_mode: int) -> None:
     """Raise DataError unless `stat_mode`, from the file's stat, is that of a regular file."""
     if not stat.S_ISREG(stat_mode):
         kind_name = next(irregular_name for is_kind, irregular_name in _IRREGULAR_KINDS if is_kind(stat_mode))
-        raise DataError(f"cannot read {file_path}: it is {kind_name}; expected a regular file, or a link to one")
+        raise DataError(f"cannot read {path}: it is {kind_name}; expected a regular file, or a link to one")

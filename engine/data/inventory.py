@@ -60,10 +60,7 @@ class Item:
     def is_recent(self) -> bool:
         """True for a database that changed less than a minute ago."""
         # Times in the future come from a clock that was set back since.
-        return (
-            self.is_database
-            and abs(time.time() - max(_read_stat(file_path)[1] for file_path in self.files)) < QUIET_SECONDS
-        )
+        return self.is_database and abs(time.time() - max(_read_stat(path)[1] for path in self.files)) < QUIET_SECONDS
 
 
 def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str], facts: Facts) -> None:
@@ -86,9 +83,9 @@ def list_items() -> list[Item]:
         section_folder for section_folder in cache.list_sections() if section_folder.name != LABEL_SECTION
     ]
     section_items = [
-        cached_item
+        item
         for section_folder in section_folders
-        for cached_item in _list_section_items(
+        for item in _list_section_items(
             section_folder, [section_label for section_label in labels if section_label.section == section_folder.name]
         )
     ]
@@ -101,24 +98,22 @@ def remove_items(chosen_items: Iterable[Item]) -> int:
     Raises FrontierError for a store in use, and if a file cannot be deleted or lies outside the cache.
     """
     chosen_items = list(chosen_items)
-    for cached_item in chosen_items:
-        if obstacle := find_obstacle(cached_item):
-            raise FrontierError(f"{cached_item.name or cached_item.section} cannot be deleted: {obstacle}")
+    for item in chosen_items:
+        if obstacle := find_obstacle(item):
+            raise FrontierError(f"{item.name or item.section} cannot be deleted: {obstacle}")
     shared_files = _collect_other_files(chosen_items, list_items())
     freed_bytes = 0
-    for cached_item in chosen_items:
-        for file_path in cached_item.files:
+    for item in chosen_items:
+        for path in item.files:
             home_folder = home().resolve()
-            if not file_path.parent.resolve().is_relative_to(home_folder):
-                raise FrontierError(f"{file_path} lies outside {home_folder}, so it is not deleted from here")
-            if file_path not in shared_files:
-                freed_bytes += cache.delete(file_path)
+            if not path.parent.resolve().is_relative_to(home_folder):
+                raise FrontierError(f"{path} lies outside {home_folder}, so it is not deleted from here")
+            if path not in shared_files:
+                freed_bytes += cache.delete(path)
         # An item's label and folders are removed once they are empty.
         with suppress(OSError):
-            (home() / LABEL_SECTION / f"{cached_item.section}.{cached_item.name}").unlink()
-        for item_folder in sorted(
-            {file_path.parent for file_path in cached_item.files}, key=lambda file_path: -len(file_path.parts)
-        ):
+            (home() / LABEL_SECTION / f"{item.section}.{item.name}").unlink()
+        for item_folder in sorted({path.parent for path in item.files}, key=lambda path: -len(path.parts)):
             while item_folder.parent != home() and item_folder != home():
                 try:
                     item_folder.rmdir()
@@ -138,31 +133,23 @@ def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item])
     shared_files = _collect_other_files(chosen_items, all_items)
     return sum(
         {
-            file_path: n_bytes
-            for cached_item in chosen_items
-            for file_path, n_bytes in cached_item.files.items()
-            if file_path not in shared_files
+            path: n_bytes for item in chosen_items for path, n_bytes in item.files.items() if path not in shared_files
         }.values()
     )
 
 
 def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Item]) -> set[Path]:
     """Collect the files of the items that are not chosen."""
-    chosen_keys = {(cached_item.section, cached_item.name) for cached_item in chosen_items}
-    return {
-        file_path
-        for cached_item in all_items
-        if (cached_item.section, cached_item.name) not in chosen_keys
-        for file_path in cached_item.files
-    }
+    chosen_keys = {(item.section, item.name) for item in chosen_items}
+    return {path for item in all_items if (item.section, item.name) not in chosen_keys for path in item.files}
 
 
-def find_obstacle(cached_item: Item) -> str | None:
+def find_obstacle(item: Item) -> str | None:
     """Return the reason why a store cannot be deleted now; None for other items and stores not in use."""
-    database_path = next(filter(_is_store, cached_item.files), None)
+    database_path = next(filter(_is_store, item.files), None)
     if database_path is None:
         return None
-    if cached_item.is_recent:
+    if item.is_recent:
         return "it changed less than a minute ago, so something is at work on it"
     try:
         with closing(
@@ -204,16 +191,16 @@ def _read_labels() -> Iterator[_Label]:
     section_folder = next(
         (section_folder for section_folder in cache.list_sections() if section_folder.name == LABEL_SECTION), None
     )
-    for file_path in sorted(cache.list_files(section_folder)) if section_folder else ():
+    for path in sorted(cache.list_files(section_folder)) if section_folder else ():
         try:
-            label_content = json.loads(cache.get(LABEL_SECTION, file_path.name) or b"")
+            label_content = json.loads(cache.get(LABEL_SECTION, path.name) or b"")
             entry_keys = tuple(map(cache.check_name, label_content["keys"]))
             yield _Label(
                 str(label_content["section"]),
                 str(label_content["name"]),
                 dict(label_content["facts"]),
                 entry_keys,
-                file_path,
+                path,
             )
         except (ValueError, KeyError, TypeError, FrontierError):
             continue  # damaged, or the remains of a killed run
@@ -221,21 +208,21 @@ def _read_labels() -> Iterator[_Label]:
 
 def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
     """List a section's labelled entries, then those without a label, by folder or database."""
-    bytes_by_path = {file_path: _read_stat(file_path)[0] for file_path in cache.list_files(section_folder)}
+    bytes_by_path = {path: _read_stat(path)[0] for path in cache.list_files(section_folder)}
     claimed_paths = {section_folder / entry_key for section_label in labels for entry_key in section_label.keys}
     section_items = []
     for section_label in labels:
         labelled_files = [
-            file_path
-            for file_path in dict.fromkeys(section_folder / entry_key for entry_key in section_label.keys)
-            if file_path in bytes_by_path
+            path
+            for path in dict.fromkeys(section_folder / entry_key for entry_key in section_label.keys)
+            if path in bytes_by_path
         ]
         if not labelled_files:
             with suppress(OSError):  # what it names was deleted
                 section_label.path.unlink()
             continue
         n_missing = len(set(section_label.keys)) - len(labelled_files)
-        item_bytes = {file_path: bytes_by_path[file_path] for file_path in labelled_files}
+        item_bytes = {path: bytes_by_path[path] for path in labelled_files}
         section_items.append(
             Item(
                 section_folder.name,
@@ -247,23 +234,23 @@ def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> lis
             )
         )
     unlabelled_files: dict[str, list[Path]] = {}
-    for file_path in bytes_by_path.keys() - claimed_paths:
-        relative_parts = file_path.relative_to(section_folder).parts
+    for path in bytes_by_path.keys() - claimed_paths:
+        relative_parts = path.relative_to(section_folder).parts
         item_name = (
             relative_parts[0]
             if len(relative_parts) > 1
-            else _database_path(file_path).name
-            if _is_store(_database_path(file_path))
+            else _database_path(path).name
+            if _is_store(_database_path(path))
             else ""
         )
-        unlabelled_files.setdefault(item_name, []).append(file_path)
+        unlabelled_files.setdefault(item_name, []).append(path)
     for item_name, labelled_files in sorted(unlabelled_files.items()):
-        file_names = sorted({file_path.name for file_path in labelled_files}) if item_name else []
+        file_names = sorted({path.name for path in labelled_files}) if item_name else []
         facts: Facts = (
             {"files": ", ".join(file_names[:4]) + (", …" if len(file_names) > 4 else "")} if file_names else {}
         )
         section_items.append(_build_item(section_folder.name, item_name, facts, labelled_files))
-    return sorted(section_items, key=lambda cached_item: (cached_item.name == "", -cached_item.used))
+    return sorted(section_items, key=lambda item: (item.name == "", -item.used))
 
 
 def _list_stores() -> list[Item]:
@@ -279,7 +266,7 @@ def _list_stores() -> list[Item]:
         store_paths = [store_path.with_name(store_path.name + name_suffix) for name_suffix in _DATABASE_SUFFIXES]
         store_files = list(filter(Path.is_file, store_paths))
         store_items.append(_build_item(STORE_SECTION, store_path.name, {"files": store_path.name}, store_files))
-    return sorted(store_items, key=lambda cached_item: -cached_item.used)
+    return sorted(store_items, key=lambda item: -item.used)
 
 
 def _list_compiled_code() -> list[Item]:
@@ -287,45 +274,41 @@ def _list_compiled_code() -> list[Item]:
     section_folder = home() / CODE_SECTION
     if section_folder.is_symlink() or not section_folder.is_dir():
         return []
-    compiled_files = [
-        file_path for file_path in cache.list_files(section_folder) if file_path.suffix in _COMPILED_SUFFIXES
-    ]
+    compiled_files = [path for path in cache.list_files(section_folder) if path.suffix in _COMPILED_SUFFIXES]
     return [_build_item(CODE_SECTION, "", {}, compiled_files)] if compiled_files else []
 
 
 def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
-    file_stats = {file_path: _read_stat(file_path) for file_path in sorted(item_files)}
+    file_stats = {path: _read_stat(path) for path in sorted(item_files)}
     return Item(
         section_name,
         item_name,
         facts,
-        {file_path: n_bytes for file_path, (n_bytes, _value) in file_stats.items()},
+        {path: n_bytes for path, (n_bytes, _value) in file_stats.items()},
         max(changed_at for _value, changed_at in file_stats.values()),
     )
 
 
-def _is_store(file_path: Path) -> bool:
-    if not file_path.suffix:
+def _is_store(path: Path) -> bool:
+    if not path.suffix:
         return False  # an entry named by its digest
     try:
-        with open(file_path, "rb") as opened_file:
+        with open(path, "rb") as opened_file:
             return opened_file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
     except OSError:
         return False
 
 
-def _database_path(file_path: Path) -> Path:
+def _database_path(path: Path) -> Path:
     """Return the database that a file belongs to."""
-    name_suffix = next(
-        (name_suffix for name_suffix in _DATABASE_SUFFIXES[1:] if file_path.name.endswith(name_suffix)), ""
-    )
-    return file_path.with_name(file_path.name.removesuffix(name_suffix))
+    name_suffix = next((name_suffix for name_suffix in _DATABASE_SUFFIXES[1:] if path.name.endswith(name_suffix)), "")
+    return path.with_name(path.name.removesuffix(name_suffix))
 
 
-def _read_stat(file_path: Path) -> tuple[int, float]:
+def _read_stat(path: Path) -> tuple[int, float]:
     """Return size in bytes and time of the last change; zeros for a file that was deleted."""
     try:
-        file_stat = file_path.lstat()
+        file_stat = path.lstat()
     except OSError:
         return 0, 0.0  # gone since it was listed
     return file_stat.st_size, file_stat.st_mtime

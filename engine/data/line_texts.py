@@ -17,10 +17,10 @@ LARGE_FILE_BYTES = 256 << 20
 """Texts of larger files stay on the disk; those of smaller ones are read into memory."""
 
 
-def file_facts(file_path: Path) -> str:
+def file_facts(path: Path) -> str:
     """Return a digest of a file's size and modification time. Raises DataError if it does not exist."""
-    with translate_read_errors(file_path):
-        return _digest_stat(os.stat(file_path))
+    with translate_read_errors(path):
+        return _digest_stat(os.stat(path))
 
 
 class LineTexts(TextSource):
@@ -31,8 +31,8 @@ class LineTexts(TextSource):
     changed or was deleted.
     """
 
-    def __init__(self, file_path: Path, field_name: str, spans: np.ndarray, facts: str) -> None:
-        self.path, self.field, self.spans, self.facts = file_path.absolute(), field_name, spans, facts
+    def __init__(self, path: Path, field_name: str, spans: np.ndarray, facts: str) -> None:
+        self.path, self.field, self.spans, self.facts = path.absolute(), field_name, spans, facts
         self._file: BinaryIO | None = None
         self._lock = threading.Lock()
 

@@ -33,9 +33,9 @@ class ParquetTable:
     its size.
     """
 
-    def __init__(self, file_path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
-        self.path, self._first = file_path, max_rows
-        with open_regular(file_path) as parquet_file:
+    def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
+        self.path, self._first = path, max_rows
+        with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size
             decoder_options = {"columns": column_names, "rows": max_rows, "longest": MAX_LINE_BYTES}
             self._process = _start_decoder("parquet_decoder.py", json.dumps(decoder_options), parquet_file.fileno())

@@ -76,6 +76,7 @@ def cut_passages(
     words, overlap = PASSAGE_WORDS.check(words), PASSAGE_OVERLAP.check(overlap)
     if not len(corpus):
         raise DataError("there is nothing to cut: the corpus has no documents")
+    # Windows advance by at least one word, whatever the overlap.
     step_words = max(1, round(words * (1 - overlap)))
     passages = [
         (part_id(doc_id, part_number), window_text, doc_title, row_index)

@@ -83,6 +83,7 @@ def measure_sizes(dataset: Dataset) -> DataSizes:
                 ),
             )
         )
+    # Queries without aspects are left out: they would lower the mean.
     aspect_counts = [len(split_sets) for split_sets in (dataset.aspects or {}).values() if split_sets]
     return DataSizes(
         documents=len(dataset.corpus), queries=len(dataset.queries),

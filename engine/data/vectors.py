@@ -88,16 +88,16 @@ def load_vectors(
 
 
 def read_vectors(
-    file_path: str | Path,
+    path: str | Path,
     ids: Sequence[str] | str | Path | None = None,
     normalize: bool = False,
     progress: Progress = SILENT_PROGRESS,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
     """Load vectors as `load_vectors` does, with a notice if no ids came with them."""
-    file_path = Path(file_path)
-    raw_matrix, archived_ids = _open_arrays(file_path)
+    path = Path(path)
+    raw_matrix, archived_ids = _open_arrays(path)
     if ids is None:
-        ids_candidates = (file_path.with_name(f"{file_path.stem}.ids.txt"), file_path.with_name("ids.txt"))
+        ids_candidates = (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt"))
         ids = archived_ids if archived_ids is not None else next(filter(is_present, ids_candidates), None)
     notices: tuple[Notice, ...] = ()
     if ids is None:
@@ -114,22 +114,20 @@ def read_vectors(
             for line_number, id_text in islice(numbered_texts, len(raw_matrix))
         )
         if next(numbered_texts, None):
-            raise DataError(_describe_mismatch(file_path, len(raw_matrix), f"more than {len(raw_matrix)}"))
+            raise DataError(_describe_mismatch(path, len(raw_matrix), f"more than {len(raw_matrix)}"))
     else:
-        doc_ids = tuple(
-            parse_id(id_value, f"{file_path.name} row {row_index}") for row_index, id_value in enumerate(ids)
-        )
+        doc_ids = tuple(parse_id(id_value, f"{path.name} row {row_index}") for row_index, id_value in enumerate(ids))
     if len(doc_ids) != len(raw_matrix):
-        raise DataError(_describe_mismatch(file_path, len(raw_matrix), str(len(doc_ids))))
+        raise DataError(_describe_mismatch(path, len(raw_matrix), str(len(doc_ids))))
     if len(set(doc_ids)) < len(doc_ids):
         repeated_ids = [doc_id for doc_id, n_occurrences in Counter(doc_ids).items() if n_occurrences > 1]
-        raise DataError(f"{file_path.name}: {_format_ids('occur more than once', repeated_ids)}")
-    matrix_rows = _convert_to_float32(file_path, raw_matrix, doc_ids, normalize, progress)
-    mapped_path = file_path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
+        raise DataError(f"{path.name}: {_format_ids('occur more than once', repeated_ids)}")
+    matrix_rows = _convert_to_float32(path, raw_matrix, doc_ids, normalize, progress)
+    mapped_path = path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
     return Embeddings(doc_ids, torch.from_numpy(matrix_rows)).lying_in(mapped_path), notices
 
 
-def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], file_path: Path) -> Embeddings:
+def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
     """Reorder rows to the order of `ids`. Raises DataError if both do not name the same documents."""
     if embeddings.ids == ids:
         return embeddings
@@ -138,7 +136,7 @@ def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], file_path: Path)
     extra_ids = sorted(position.keys() - set(ids), key=position.__getitem__)
     if missing_ids or extra_ids:
         raise DataError(
-            f"{file_path.name} and the corpus name different documents: "
+            f"{path.name} and the corpus name different documents: "
             f"{_format_ids('without a vector', missing_ids)}, {_format_ids('not in the corpus', extra_ids)}"
         )
     return Embeddings(ids, embeddings.vectors[[position[doc_id] for doc_id in ids]], embeddings.encoder)
@@ -165,19 +163,19 @@ class _ArrayHeader:
         return numbers.reshape(self.shape[::-1]).T if self.is_column_major else numbers.reshape(self.shape)
 
 
-def _open_arrays(file_path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
+def _open_arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
     """Return the matrix, mapped from the disk if possible, and the ids in the file."""
-    if not is_present(file_path):
-        raise DataError(f"{file_path} does not exist; expected a .npy or .npz file of vectors")
+    if not is_present(path):
+        raise DataError(f"{path} does not exist; expected a .npy or .npz file of vectors")
     try:
-        with open_regular(file_path) as vectors_file, translate_read_errors(file_path):
+        with open_regular(path) as vectors_file, translate_read_errors(path):
             on_disk = os.fstat(vectors_file.fileno()).st_size
             magic_bytes = vectors_file.read(4)
             vectors_file.seek(0)
             if magic_bytes.startswith(b"PK"):
                 with zipfile.ZipFile(_BoundedFile(vectors_file)) as archive:
-                    return _unpack_archive(file_path, archive, on_disk)
-            header = _check_matrix_header(file_path, _read_header(file_path, vectors_file, file_path.name), on_disk)
+                    return _unpack_archive(path, archive, on_disk)
+            header = _check_matrix_header(path, _read_header(path, vectors_file, path.name), on_disk)
             # A mapped matrix is in memory once if it must be converted, else only as pages of the file. Mode "c" is
             # writeable, which torch requires, but changes stay in memory and never reach the file.
             memory_order = "F" if header.is_column_major else "C"
@@ -185,9 +183,7 @@ def _open_arrays(file_path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
     except DataError:
         raise
     except _READ_ERRORS as error:
-        raise DataError(
-            f"{file_path.name} is not a readable NumPy file: {str(error) or type(error).__name__}"
-        ) from None
+        raise DataError(f"{path.name} is not a readable NumPy file: {str(error) or type(error).__name__}") from None
 
 
 class _BoundedFile(io.RawIOBase):
@@ -216,17 +212,17 @@ class _BoundedFile(io.RawIOBase):
         return read_part
 
 
-def _read_header(file_path: Path, array_file: IO[bytes], description: str) -> _ArrayHeader:
+def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayHeader:
     """Read the header of an array.
 
     Raises DataError for arrays without plain values, and the errors in `_READ_ERRORS`.
     """
     magic_bytes = array_file.read(8)
     if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in b"\x02\x03\x04\x05":
-        raise DataError(f"{file_path.name} {_PICKLE_REFUSAL}")
+        raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
     if magic_bytes[:6] != b"\x93NUMPY":
         raise DataError(
-            f"{file_path.name} is not a readable NumPy file: {description} begins with {magic_bytes!r} and not with "
+            f"{path.name} is not a readable NumPy file: {description} begins with {magic_bytes!r} and not with "
             "b'\\x93NUMPY'; np.save and np.savez write such files"
         )
     is_version_2 = magic_bytes[6:7] == b"\x02"
@@ -234,7 +230,7 @@ def _read_header(file_path: Path, array_file: IO[bytes], description: str) -> _A
     header_bytes = int.from_bytes(length_field, "little")
     if magic_bytes[6:] not in (b"\x01\x00", b"\x02\x00") or header_bytes > _MAX_HEADER_BYTES:
         raise DataError(
-            f"{file_path.name} is not a readable NumPy file: a header {magic_bytes[6:]!r} of {header_bytes:,} bytes in "
+            f"{path.name} is not a readable NumPy file: a header {magic_bytes[6:]!r} of {header_bytes:,} bytes in "
             f"{description}"
         )
     parse_header = np.lib.format.read_array_header_2_0 if is_version_2 else np.lib.format.read_array_header_1_0
@@ -243,40 +239,40 @@ def _read_header(file_path: Path, array_file: IO[bytes], description: str) -> _A
         io.BytesIO(length_field + array_file.read(header_bytes)), max_header_size=_MAX_HEADER_BYTES
     )
     if dtype.hasobject:
-        raise DataError(f"{file_path.name} {_PICKLE_REFUSAL}")
+        raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
     if min(array_shape, default=0) < 0:
-        raise DataError(f"{file_path.name} is not a readable NumPy file: {description} has the shape {array_shape}")
+        raise DataError(f"{path.name} is not a readable NumPy file: {description} has the shape {array_shape}")
     return _ArrayHeader(array_shape, dtype, is_column_major, len(magic_bytes) + len(length_field) + header_bytes)
 
 
-def _check_matrix_header(file_path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
+def _check_matrix_header(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
     """Return the header if it is a numeric matrix of the stated size. Raises DataError."""
     if len(header.shape) != 2 or 0 in header.shape:
         raise DataError(
-            f"{file_path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
+            f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
         )
     if header.dtype.kind not in "fiu":
-        raise DataError(f"{file_path.name}: expected numbers, for example float32; found dtype {header.dtype}")
-    return _check_size(file_path, header, available_bytes)
+        raise DataError(f"{path.name}: expected numbers, for example float32; found dtype {header.dtype}")
+    return _check_size(path, header, available_bytes)
 
 
-def _check_size(file_path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
+def _check_size(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
     if difference := available_bytes - header.data_offset - header.n_bytes:
         description = f"{difference:,} bytes behind" if difference > 0 else f"{-difference:,} bytes less than"
         raise DataError(
-            f"{file_path.name} has {description} the {header.dtype} numbers of shape {header.shape} that it names; "
+            f"{path.name} has {description} the {header.dtype} numbers of shape {header.shape} that it names; "
             "save it anew"
         )
     return header
 
 
-def _unpack_archive(file_path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
+def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
     """Return matrix and ids of a .npz file; sizes are checked before anything is unpacked."""
     members: dict[str, zipfile.ZipInfo] = {}
     for member_info in archive.infolist():
         if member_info.filename in members or len(members) == _MAX_ARRAYS:
             raise DataError(
-                f"{file_path.name} has {member_info.filename!r} twice, or more than {_MAX_ARRAYS} arrays; save it anew"
+                f"{path.name} has {member_info.filename!r} twice, or more than {_MAX_ARRAYS} arrays; save it anew"
             )
         members[member_info.filename] = member_info
     array_members = {
@@ -285,23 +281,20 @@ def _unpack_archive(file_path: Path, archive: zipfile.ZipFile, on_disk: int) -> 
         if array_name.endswith(".npy")
     }
     array_headers = {
-        array_name: _read_member_header(file_path, archive, member_info)
-        for array_name, member_info in array_members.items()
+        array_name: _read_member_header(path, archive, member_info) for array_name, member_info in array_members.items()
     }
-    array_name = _find_matrix_name(
-        file_path, {array_name: header.shape for array_name, header in array_headers.items()}
-    )
-    matrix_header = _check_matrix_header(file_path, array_headers[array_name], array_members[array_name].file_size)
+    array_name = _find_matrix_name(path, {array_name: header.shape for array_name, header in array_headers.items()})
+    matrix_header = _check_matrix_header(path, array_headers[array_name], array_members[array_name].file_size)
     needed_bytes = matrix_header.n_bytes + (0 if matrix_header.dtype == np.float32 else 4 * matrix_header.n_numbers)
     if (ids_header := array_headers.get("ids")) is not None:
         if len(ids_header.shape) != 1 or ids_header.dtype.kind not in "USiu":
             raise DataError(
-                f"{file_path.name}: 'ids' must be a 1-D array of strings; found shape {ids_header.shape}, dtype "
+                f"{path.name}: 'ids' must be a 1-D array of strings; found shape {ids_header.shape}, dtype "
                 f"{ids_header.dtype}"
             )
-        _check_size(file_path, ids_header, array_members["ids"].file_size)
+        _check_size(path, ids_header, array_members["ids"].file_size)
         needed_bytes += 2 * ids_header.n_bytes + 64 * ids_header.n_numbers
-    check_growth(file_path, on_disk, needed_bytes, "save it unpacked, with np.save or np.savez")
+    check_growth(path, on_disk, needed_bytes, "save it unpacked, with np.save or np.savez")
     numbers = _read_array(archive, array_members[array_name], matrix_header)
     if ids_header is None:
         return numbers, None
@@ -310,16 +303,14 @@ def _unpack_archive(file_path: Path, archive: zipfile.ZipFile, on_disk: int) -> 
     return numbers, [raw_id.decode() for raw_id in raw_ids] if ids_header.dtype.kind == "S" else raw_ids
 
 
-def _read_member_header(file_path: Path, archive: zipfile.ZipFile, member_info: zipfile.ZipInfo) -> _ArrayHeader:
+def _read_member_header(path: Path, archive: zipfile.ZipFile, member_info: zipfile.ZipInfo) -> _ArrayHeader:
     if member_info.compress_type not in _ZIP_METHODS:
-        raise DataError(
-            f"{file_path.name}: {member_info.filename} is packed as np.savez does not; save it with np.savez"
-        )
+        raise DataError(f"{path.name}: {member_info.filename} is packed as np.savez does not; save it with np.savez")
     with archive.open(member_info) as member_file:
-        return _read_header(file_path, member_file, member_info.filename)
+        return _read_header(path, member_file, member_info.filename)
 
 
-def _find_matrix_name(file_path: Path, array_shapes: dict[str, tuple[int, ...]]) -> str:
+def _find_matrix_name(path: Path, array_shapes: dict[str, tuple[int, ...]]) -> str:
     if "vectors" in array_shapes:
         return "vectors"
     matrix_names = [
@@ -332,9 +323,7 @@ def _find_matrix_name(file_path: Path, array_shapes: dict[str, tuple[int, ...]])
             )
             or "no arrays"
         )
-        raise DataError(
-            f"{file_path.name}: expected an array called 'vectors' or a single 2-D array; found {listed_arrays}"
-        )
+        raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {listed_arrays}")
     return matrix_names[0]
 
 
@@ -356,7 +345,7 @@ def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: 
 
 
 def _convert_to_float32(
-    file_path: Path, raw_matrix: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress
+    path: Path, raw_matrix: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress
 ) -> np.ndarray:
     """Return (n, d) contiguous float32 rows, checked block by block; a suitable mapped file is not copied."""
     n_rows = len(raw_matrix)
@@ -373,7 +362,7 @@ def _convert_to_float32(
     no_length: list[int] = []
     block_rows = max(1, _BLOCK_NUMBERS // raw_matrix.shape[1])
     for start_row in range(0, n_rows, block_rows):
-        progress(start_row, n_rows, f"reading {file_path.name}")
+        progress(start_row, n_rows, f"reading {path.name}")
         block, target_block = (
             raw_matrix[start_row : start_row + block_rows],
             converted[start_row : start_row + block_rows],
@@ -393,7 +382,7 @@ def _convert_to_float32(
             row_lengths = np.linalg.norm(target_block.astype(np.float64), axis=1, keepdims=True)
             no_length += (start_row + np.flatnonzero(row_lengths == 0)).tolist()
             np.divide(target_block, row_lengths, out=target_block, where=row_lengths > 0, casting="same_kind")
-    progress(n_rows, n_rows, f"reading {file_path.name}")
+    progress(n_rows, n_rows, f"reading {path.name}")
     for row_indices, description in (
         (not_finite, "hold NaN or infinity"),
         (too_large, "hold values beyond float32 (3.4e38)"),
@@ -402,13 +391,13 @@ def _convert_to_float32(
         if row_indices:
             listed_rows = ", ".join(f"row {row_index} (id {ids[row_index]!r})" for row_index in row_indices[:5])
             raise DataError(
-                f"{file_path.name}: {len(row_indices)} rows {description}; counted from 0, the first are {listed_rows}"
+                f"{path.name}: {len(row_indices)} rows {description}; counted from 0, the first are {listed_rows}"
             )
     return converted
 
 
-def _describe_mismatch(file_path: Path, n_rows: int, n_ids: str) -> str:
-    return f"{file_path.name} has {n_rows} rows but {n_ids} ids; one id is needed for each row"
+def _describe_mismatch(path: Path, n_rows: int, n_ids: str) -> str:
+    return f"{path.name} has {n_rows} rows but {n_ids} ids; one id is needed for each row"
 
 
 def _format_ids(description: str, ids: Sequence[str]) -> str:

@@ -191,7 +191,7 @@ def test_an_error_in_mid_file_names_the_file(tmp_path, monkeypatch, name):
     monkeypatch.setattr(textfiles, "open_regular", lambda path: Failing(open_regular(path), 200))
     for read in (load_dataset, preview_table):
         with pytest.raises(DataError, match=rf"cannot read .*{name}: Input/output error"):
-            read(path) if read is load_dataset else read(path, rows=1000)
+            read(path) if read is load_dataset else read(path, max_rows=1000)
 
 
 @pytest.mark.threat("a file grows or shrinks while it is read", "a DataError that names the file")

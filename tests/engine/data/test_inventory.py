@@ -134,7 +134,7 @@ def store(home):
 
 def test_a_store_is_listed_and_deleted(store):
     (item,) = of(inventory.STORE_SECTION)
-    assert item.name == "sweeps.db" and item.store and not item.fresh and item.bytes == store.stat().st_size
+    assert item.name == "sweeps.db" and item.is_database and not item.is_recent and item.bytes == store.stat().st_size
     assert inventory.find_obstacle(item) is None
     assert inventory.remove_items([item]) > 0 and not store.exists()
 
@@ -160,7 +160,7 @@ def test_a_store_inside_a_section_is_an_item_of_its_own(store):
     inner.write_bytes(store.read_bytes())
     age(inner)
     (item,) = of("sweeps")
-    assert item.name == "old.db" and item.store
+    assert item.name == "old.db" and item.is_database
 
 
 def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
