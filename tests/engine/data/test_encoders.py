@@ -232,7 +232,9 @@ os.write(1, json.dumps([digest, [m for m in ("sentence_transformers", "transform
 def test_a_killed_run_loses_at_most_one_chunk(home, encoded, monkeypatch):
     texts = sentences(500)
     monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 100)
-    code = f"from engine.data import encoders\nencoders._MAX_CHUNK_TEXTS = 100\nencoders.embed({texts!r}, dtype='float32')"
+    code = (
+        f"from engine.data import encoders\nencoders._MAX_CHUNK_TEXTS = 100\nencoders.embed({texts!r}, dtype='float32')"
+    )
     run = python(code, home)
     until(lambda: len(entries()) > 1 or run.poll() is not None)
     run.send_signal(signal.SIGKILL)
