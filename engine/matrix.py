@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.data.codes import Codes, cached_codes, codes_of
+from engine.data.codes import Codes, compute_codes, load_cached_codes
 from engine.errors import DataError
 
 DerivedValue = TypeVar("DerivedValue")
@@ -124,8 +124,8 @@ class Matrix:
         Row j is step[j] · codes[j] up to a vector of length slack[j]. For rows mapped from a file the codes are, too.
         """
         if self.file is None or not self.vectors.is_cpu:
-            return codes_of(self.on_cpu)
-        return cached_codes(self.file, self.vectors, self.lengths)
+            return compute_codes(self.on_cpu)
+        return load_cached_codes(self.file, self.vectors, self.lengths)
 
     @cached_property
     def spectral_norm_squared(self) -> float:

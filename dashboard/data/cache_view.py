@@ -22,15 +22,15 @@ TITLES = {
     "codes": "8-bit codes of vectors in files",
     "probes": "Precision tests",
     TRAINED: "Trained embeddings",
-    inventory.STORES: "Sweeps and stores",
-    inventory.CODE: "Compiled code",
+    inventory.STORE_SECTION: "Sweeps and stores",
+    inventory.CODE_SECTION: "Compiled code",
 }
 ANEW = "are recomputed when needed"
 AGAIN = {
     "uploads": "have to be uploaded again",
     TRAINED: "have to be trained again, and links to them stop working",
-    inventory.STORES: "are lost: sweeps are measured again",
-    inventory.CODE: "is compiled again once, in about a minute",
+    inventory.STORE_SECTION: "are lost: sweeps are measured again",
+    inventory.CODE_SECTION: "is compiled again once, in about a minute",
 }
 MOST_ROWS = 10
 MINUTE, DAY = 60, 86_400
@@ -39,9 +39,9 @@ PICKED, SAID = "data.cache.picked", "data.cache.said"
 
 def show() -> None:
     """Draw sections with their bytes, their items, and the buttons that delete."""
-    items = inventory.items()
-    free = inventory.free()
-    taken = size(inventory.weight(items))
+    items = inventory.list_items()
+    free = inventory.count_free_bytes()
+    taken = size(inventory.count_bytes(items))
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Cache")
@@ -78,7 +78,7 @@ def _sections(items: Sequence[Item]) -> None:
     table = {
         "Section": [_title(name) for name in names],
         "Files": [len({path for item in own for path in item.files}) for own in by_section],
-        "Size": [size(inventory.weight(own)) for own in by_section],
+        "Size": [size(inventory.count_bytes(own)) for own in by_section],
     }
     draw_table(table, most=len(names))
 
@@ -128,7 +128,7 @@ def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
     locked = [item for item in chosen if _is_locked(item)]
     going = [item for item in chosen if item not in locked]
     used = sum(_in_use(item) for item in going)
-    st.text(f"{counted(len(going), 'entry', 'entries')}, {size(inventory.frees(going, items))}")
+    st.text(f"{counted(len(going), 'entry', 'entries')}, {size(inventory.count_freed_bytes(going, items))}")
     for section in dict.fromkeys(item.section for item in going):
         st.text(f"{_title(section)} {AGAIN.get(section, ANEW)}.")
     if used:
@@ -142,7 +142,7 @@ def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
 
 def _remove(items: Sequence[Item]) -> None:
     try:
-        st.session_state[SAID] = f"{size(inventory.remove(items))} freed"
+        st.session_state[SAID] = f"{size(inventory.remove_items(items))} freed"
     except FrontierError as error:
         st.session_state[SAID] = f"Some entries were not deleted: {error}"
     # A new table: the ticks of the old one would stand beside other rows.
@@ -156,7 +156,7 @@ def _is_locked(item: Item) -> bool:
     if item.section == TRAINED:
         return training_runs.under_way(item.name) is not None
     at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
-    return item.store and (item.fresh or bool(at_work))
+    return item.is_database and (item.is_recent or bool(at_work))
 
 
 def _in_use(item: Item) -> bool:

@@ -15,7 +15,7 @@ from dashboard.widgets.choices import choose, select
 from dashboard.widgets.common import as_label, notices
 from dashboard.widgets.tables import draw_table
 from engine.data.stores.config import EXAMPLE, collections, config_path
-from engine.data.tables import SEPARATORS, SUFFIXES, Preview, guess_separator, preview
+from engine.data.tables import CSV_SEPARATORS, TABLE_SUFFIXES, Preview, guess_separator, preview_table
 from engine.errors import FrontierError, RepeatedIdError
 from engine.progress import counted
 
@@ -127,21 +127,21 @@ def _mapped(path: Path) -> Source | None:
     """The source with its columns, after a look at the first rows."""
     if path.is_dir():
         return _folder(path)
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in TABLE_SUFFIXES:
         return _embedding(Source(str(path)))
     separator, guess, file = None, "", corpora.inspect(Source(str(path))).file
     if path.suffix.lower() == ".csv":
         guess = guess_separator(file)
         key = f"data.separator.{path}"
-        separator = select("Separator", SEPARATORS, key, default=guess, format_func=MARKS.__getitem__)
-    head = preview(file, PREVIEW_ROWS, separator)
+        separator = select("Separator", CSV_SEPARATORS, key, default=guess, format_func=MARKS.__getitem__)
+    head = preview_table(file, PREVIEW_ROWS, separator)
     _preview(head)
     names = list(dict.fromkeys(head.columns))
     optional = [NO_COLUMN, *names]
     guesses = {
-        "text": ("Text column", names, head.guess.text),
-        "id": ("Id column", optional, head.guess.id or NO_COLUMN),
-        "title": ("Title column", optional, head.guess.title or NO_COLUMN),
+        "text": ("Text column", names, head.guessed_columns.text),
+        "id": ("Id column", optional, head.guessed_columns.id or NO_COLUMN),
+        "title": ("Title column", optional, head.guessed_columns.title or NO_COLUMN),
     }
     chosen = {}
     for place, (name, (label, options, column)) in zip(st.columns(3), guesses.items(), strict=True):
@@ -167,10 +167,10 @@ def _folder(path: Path) -> Source | None:
     table, source = path / "corpus.jsonl", Source(str(path), qrels=qrels)
     if not table.exists():
         return _embedding(source)
-    head = preview(table, PREVIEW_ROWS)
+    head = preview_table(table, PREVIEW_ROWS)
     _preview(head)
-    fixed = ("_id", "text", "title", *(["metadata"] if head.nested else []))
-    kept = _kept(path, [name for name in dict.fromkeys((*head.columns, *head.nested)) if name not in fixed])
+    fixed = ("_id", "text", "title", *(["metadata"] if head.nested_keys else []))
+    kept = _kept(path, [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed])
     return _embedding(_checked(replace(source, metadata=kept)))
 
 
@@ -229,8 +229,8 @@ def _kept(path: Path, names: list[str]) -> tuple[str, ...]:
 
 
 def _preview(head: Preview) -> None:
-    st.caption("First rows" + (f" of {head.total:,}" if head.total else ""))
-    frame = pd.DataFrame(head.rows, columns=list(dict.fromkeys(head.columns)))
+    st.caption("First rows" + (f" of {head.total_rows:,}" if head.total_rows else ""))
+    frame = pd.DataFrame(head.first_rows, columns=list(dict.fromkeys(head.columns)))
     draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)
 
 

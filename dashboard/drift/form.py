@@ -12,7 +12,7 @@ from dashboard.session import decoders
 from dashboard.session.query import corpus_key, first_split, judged_splits, largest_k
 from dashboard.widgets.choices import select
 from dashboard.widgets.parameters import control
-from engine.data.degrade import WORDS
+from engine.data.degrade import SHORTENED_WORDS
 from engine.data.plans import has_plans
 from engine.decoder import SET_SIZE, Decoder
 from engine.feedback.presets import NOTES, PRESETS, Preset
@@ -78,7 +78,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
     stream = {param.name: param for param in params_of(Stream)}
     asked = dict(zip(("order", "rounds", "flips", "adversary", "popularity"), (*places[2:], *below), strict=False))
     streamed = {name: _control(stream[name], place) for name, place in asked.items()}
-    words = _control(WORDS, below[3]) if splits else None
+    words = _control(SHORTENED_WORDS, below[3]) if splits else None
     preset = _preset()
     with st.expander("Reranker, new documents, hops"):
         variant = _variant(loaded, bool(learn))

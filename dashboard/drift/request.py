@@ -12,8 +12,8 @@ from dashboard.services.query_vectors import query_vectors
 from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.data import cache
-from engine.data.degrade import shortened
-from engine.data.plans import planned
+from engine.data.degrade import shorten_documents
+from engine.data.plans import expand_plans
 from engine.decoder import Decoder
 from engine.feedback.presets import Preset
 from engine.simulation.feedback_model import Stream
@@ -62,7 +62,7 @@ class SimulationRequest(JobRequest):
         """The corpus with the queries that come, and the hops of each question. Raises DataError."""
         if not self.by_hops:
             return loaded, None
-        found = planned(loaded.dataset, loaded.source.path)
+        found = expand_plans(loaded.dataset, loaded.source.path)
         return replace(loaded, dataset=found.dataset, queries=None), found.hops
 
     def forecast(self, loaded: Loaded) -> Forecast:
@@ -83,7 +83,7 @@ class SimulationRequest(JobRequest):
 
     def file(self, loaded: Loaded) -> Path:
         """Where it is kept while it is stopped."""
-        return cache.section(SECTION) / f"{self.digest(loaded)}.npz"
+        return cache.open_section(SECTION) / f"{self.digest(loaded)}.npz"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,7 +149,7 @@ def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
     ref = loaded.space.encoder
     if words is None or ref is None:
         return loaded
-    corpus = shortened(loaded.dataset.corpus, words)
+    corpus = shorten_documents(loaded.dataset.corpus, words)
     embeddings = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
     space = loaded.space.with_documents(corpus, embeddings)
     return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)

@@ -296,7 +296,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     report = _freezing(job, 1)
     report(0, 0, "reading the corpus")
     import engine
-    from engine.data.encoders import shipped_notices, truncated_count
+    from engine.data.encoders import count_truncated, shipped_notices
     from engine.values import Notice
 
     roots.check_model(chosen.encoder)
@@ -306,7 +306,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
     queries = None
     if embeddings.encoder is not None:
-        if cut := truncated_count(dataset.corpus, chosen.encoder):
+        if cut := count_truncated(dataset.corpus, chosen.encoder):
             notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         came = shipped_notices(dataset.corpus, embeddings)

@@ -63,7 +63,7 @@ def person() -> str:
 def path(loaded: Loaded) -> Path:
     """The file of the corpus's log, there or not."""
     first, of_state = _paths(loaded)
-    return of_state if event_log.exists(of_state) else first
+    return of_state if event_log.log_exists(of_state) else first
 
 
 def _paths(loaded: Loaded) -> tuple[Path, Path]:
@@ -101,7 +101,7 @@ def prepare(loaded: Loaded) -> None:
     first = loaded.origin
     key = first.space.embeddings.digest
     with _LOCK:
-        if key in _BLANK or key in _PREPARED or event_log.exists(path(first)):
+        if key in _BLANK or key in _PREPARED or event_log.log_exists(path(first)):
             return
         _PREPARED.add(key)
     Job("prepare for feedback", lambda job: _blank(first))
@@ -170,7 +170,7 @@ def _opened(loaded: Loaded) -> orag.Log | None:
     """The log of a corpus, None where none was begun."""
     space, file = loaded.origin.space, path(loaded)
     key = _key(loaded, file)
-    if not event_log.exists(file):
+    if not event_log.log_exists(file):
         # Somebody deleted it: what it held is no longer said of this corpus.
         _LOGS.forget(key)
         return None

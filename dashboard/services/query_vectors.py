@@ -6,7 +6,7 @@ import engine
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded
-from engine.data.encoders import embedded
+from engine.data.encoders import read_embedded_texts
 from engine.values import Embeddings, Queries
 
 _VECTORS: Memo[Any, Embeddings] = Memo(4)
@@ -20,7 +20,7 @@ def known_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
     key = space.embeddings.encoder, queries.digest
     vectors = _VECTORS.get(key)
     if vectors is None:
-        stored = embedded(queries, space.encoder.name, dtype=space.encoder.dtype)
+        stored = read_embedded_texts(queries, space.encoder.name, dtype=space.encoder.dtype)
         if stored is not None:
             vectors = _VECTORS[key] = space.fitted(stored)
     return vectors

@@ -31,7 +31,7 @@ def keep(trained: Trained, stage: str, corpus: str) -> str:
     path = _path(name)
     if not _readable(path):
         replace(trained, facts={**trained.facts, STAGE: stage}).save(path)
-    inventory.describe(SECTION, name, [path.name], {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"})
+    inventory.label_entries(SECTION, name, [path.name], {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"})
     return name
 
 
@@ -121,4 +121,4 @@ def warn(loaded: Loaded, queries: Queries) -> None:
 
 
 def _path(name: str) -> Path:
-    return cache.place(SECTION, f"{name}.safetensors")
+    return cache.entry_path(SECTION, f"{name}.safetensors")

@@ -39,7 +39,7 @@ class TrainingJob:
 
 def folder(digest: str) -> Path:
     """The folder of a training's checkpoints."""
-    return cache.place(SECTION, cache.checked(digest))
+    return cache.entry_path(SECTION, cache.check_name(digest))
 
 
 def start(loaded: Loaded, request: TrainingRequest) -> str:
@@ -163,6 +163,6 @@ def forget(digest: str) -> None:
     if under_way(digest) is not None:
         return
     place = folder(digest)
-    with cache.explained(place):
+    with cache.translate_write_errors(place):
         if place.is_dir():
             shutil.rmtree(place)

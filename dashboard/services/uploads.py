@@ -79,7 +79,7 @@ def _keep(files: list[tuple[str, bytes]]) -> Path:
     digest = hashlib.sha256()
     for name, data in sorted(files):
         digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
-    folder = cache.place(SECTION, digest.hexdigest()[:16])
+    folder = cache.entry_path(SECTION, digest.hexdigest()[:16])
     for name, data in files:
         target = folder / places[name]
         if not target.exists():

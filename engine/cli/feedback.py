@@ -13,7 +13,7 @@ from engine.cli.group import Meter, stop_on_interrupt, use_threads
 from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
 from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
 from engine.cli.simulation import StreamOptions, declared_values
-from engine.data.event_log import exists
+from engine.data.event_log import log_exists
 from engine.decoder import Decoder
 from engine.drift.history import beginning, history, moments
 from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, adapted, called
@@ -103,7 +103,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
     if bool(events) == (last is not None):
         raise click.UsageError("give events by their id, or --last N")
-    if not exists(Path(log)):
+    if not log_exists(Path(log)):
         raise click.UsageError(f"no such log: {log!r}")
     _, space = _load_space(source)
     opened = None if Path(log).suffix == EXPORT_SUFFIX else core.log(log, space)
@@ -190,7 +190,7 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 
 def _read_log(log: str, space: Space) -> Session:
-    if not exists(Path(log)):
+    if not log_exists(Path(log)):
         raise click.UsageError(f"no such log: {log!r}; `frontier orag simulate --log {log}` makes one")
     session, notices = core.load(log, space)
     echo_notices(notices)

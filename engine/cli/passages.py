@@ -11,8 +11,8 @@ from engine.cli.options import declared_flags, flag_values
 from engine.cli.output import aligned, echo, echo_json, echo_notices
 from engine.data.beir import write_beir
 from engine.data.cloze import LENGTH, PARAMS, SPLIT
-from engine.data.passages import counted
-from engine.data.sizes import Spread, sizes_of
+from engine.data.passages import count_passages
+from engine.data.sizes import Spread, measure_sizes
 
 
 def task_flags() -> list[click.Option]:
@@ -27,7 +27,7 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
         folder = write_beir(task, out)
     echo_notices(task.notices)
     length = values.get(LENGTH.name)
-    documents = len(dataset.corpus) if length is None else counted(dataset.corpus, length, 0.0)
+    documents = len(dataset.corpus) if length is None else count_passages(dataset.corpus, length, 0.0)
     distractors = len(task.corpus) - documents
     echo(
         f"{len(task.queries):,} queries and {len(task.corpus):,} documents in {folder}, of which {distractors:,} are "
@@ -42,7 +42,7 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
 def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
-    found = sizes_of(dataset)
+    found = measure_sizes(dataset)
     if as_json:
         return echo_json(asdict(found))
     echo_notices(dataset.notices)

@@ -12,8 +12,8 @@ from engine.cli.group import Meter, stop_on_interrupt, use_threads
 from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
 from engine.cli.options import declared_flags, flag_values
 from engine.cli.output import echo_json, echo_lines
-from engine.data.degrade import WORDS, shortened
-from engine.data.plans import FILE, planned
+from engine.data.degrade import SHORTENED_WORDS, shorten_documents
+from engine.data.plans import QUESTIONS_FILE, expand_plans
 from engine.feedback import Preset
 from engine.params import Param, params_of
 from engine.progress import counted
@@ -40,7 +40,12 @@ def parse_reranker(_ctx: click.Context, _parameter: click.Parameter, text: str |
 
 def _declared() -> dict[str, Sequence[Param]]:
     """The declared parameters of a simulation, by what they are of."""
-    return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": (WORDS,)}
+    return {
+        "preset": params_of(Preset),
+        "stream": params_of(Stream),
+        "plan": params_of(Plan),
+        "corpus": (SHORTENED_WORDS,),
+    }
 
 
 def simulation_flags() -> list[click.Option]:
@@ -108,10 +113,10 @@ class StreamOptions(CorpusOptions):
         check_splits(dataset.qrels, (split, self.test))
         hops = None
         if self.hops:
-            found = planned(dataset, self.qrels if (Path(self.qrels) / FILE).is_file() else self.corpus)
+            found = expand_plans(dataset, self.qrels if (Path(self.qrels) / QUESTIONS_FILE).is_file() else self.corpus)
             dataset, hops = found.dataset, found.hops
         if words is not None:
-            dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
+            dataset = replace(dataset, corpus=shorten_documents(dataset.corpus, words), vectors=None)
         report: dict[str, Any] = {"progress": meter, "stop": stop}
         space = embed_corpus(dataset, self, **report)
         names = {query for name in (split, self.test) if name for query in dataset.qrels[name].grades}

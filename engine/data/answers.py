@@ -1,48 +1,62 @@
 """Answer strings of queries, from answers.tsv in a BEIR folder, and the documents that contain them.
 
-What an answer of a language model would show cannot be measured without one; whether what it needs stands in the texts
-that it gets can. Answers are never embedded, and no query or document holds them.
+The answers of a language model cannot be measured without one; whether the retrieved texts contain what it needs can.
+Answers are never embedded, and no query or document holds them.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from engine.data.cloze import containing
-from engine.data.textfiles import lines
+from engine.data.cloze import find_containing_rows
+from engine.data.textfiles import read_lines
 from engine.errors import DataError
 from engine.values import Corpus
 
-FILE = "answers.tsv"
-"""A line an answer or key point: query-id, a tab, the text. A first line of these two names is a header."""
-HEADER = ("query-id", "answer")
+ANSWERS_FILE = "answers.tsv"
+"""Each line is an answer or key point: query-id, a tab, the text. The first line may be ANSWERS_HEADER."""
+ANSWERS_HEADER = ("query-id", "answer")
 
 
 def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
-    """query → its answers, in the file's order, each once. Raises DataError for a line that is no pair, and no file."""
-    path = Path(folder) / FILE
-    if not path.is_file():
+    """Read query → distinct answers, in the file's order.
+
+    Raises DataError for a line that is not a pair, and for a missing file.
+    """
+    answers_path = Path(folder) / ANSWERS_FILE
+    if not answers_path.is_file():
         raise DataError(
-            f"{folder} has no {FILE}: a line an answer, query-id, a tab, and the text to be found in documents"
+            f"{folder} has no {ANSWERS_FILE}: a line an answer, query-id, a tab, and the text to be found in documents"
         )
     answers: dict[str, dict[str, None]] = {}
-    for number, line in lines(path):
-        query, tab, text = line.rstrip("\r\n").partition("\t")
-        if not line.strip() or (number == 1 and (query, text.strip()) == HEADER):
+    for line_number, answer_line in read_lines(answers_path):
+        query_id, separator, answer_text = answer_line.rstrip("\r\n").partition("\t")
+        if not answer_line.strip() or (line_number == 1 and (query_id, answer_text.strip()) == ANSWERS_HEADER):
             continue
-        if not tab or not query or not any(character.isalnum() for character in text):
-            raise DataError(f"{FILE} line {number}: expected query-id, a tab and an answer; found {line.rstrip()!r}")
-        answers.setdefault(query, {})[text.strip()] = None
+        if not separator or not query_id or not any(character.isalnum() for character in answer_text):
+            raise DataError(
+                f"{ANSWERS_FILE} line {line_number}: expected query-id, a tab and an answer; found "
+                f"{answer_line.rstrip()!r}"
+            )
+        answers.setdefault(query_id, {})[answer_text.strip()] = None
     if not answers:
-        raise DataError(f"{path} holds no answer")
-    return {query: tuple(own) for query, own in answers.items()}
+        raise DataError(f"{answers_path} holds no answer")
+    return {query_id: tuple(query_answers) for query_id, query_answers in answers.items()}
 
 
 def containing_documents(corpus: Corpus, answers: Mapping[str, Sequence[str]]) -> dict[str, dict[str, frozenset[str]]]:
-    """query → answer → the documents that contain its words one after the other, ignoring case and punctuation.
+    """Return query → answer → the documents that contain its words consecutively.
 
-    An answer that no document contains has an empty set: nothing can cover it, and it counts.
+    Case and punctuation are ignored. An answer that no document contains has an empty set: nothing can cover it, and it
+    counts.
     """
-    distinct = list(dict.fromkeys(text for own in answers.values() for text in own))
-    rows = containing(corpus.passages, distinct)
-    documents = {text: frozenset(corpus.ids[row] for row in found) for text, found in zip(distinct, rows, strict=True)}
-    return {query: {text: documents[text] for text in own} for query, own in answers.items()}
+    # Answers of several queries are searched once: each search passes over the full corpus.
+    distinct = list(dict.fromkeys(answer_text for query_answers in answers.values() for answer_text in query_answers))
+    containing_rows = find_containing_rows(corpus.passages, distinct)
+    documents = {
+        answer_text: frozenset(corpus.ids[row_index] for row_index in row_indices)
+        for answer_text, row_indices in zip(distinct, containing_rows, strict=True)
+    }
+    return {
+        query_id: {answer_text: documents[answer_text] for answer_text in query_answers}
+        for query_id, query_answers in answers.items()
+    }

@@ -1,10 +1,10 @@
-"""The cache on disk: entries named by a digest, written atomically, checked on every read, never unpickled.
+"""Cache on disk: entries named by digests, written atomically, checked when read, never unpickled.
 
 An entry is its payload followed by a SHA-256 of its name and the payload: a truncated, damaged or renamed file is a
-miss. A file is written under a temporary name and an advisory lock, and renamed, so that `delete` can tell a write in
-flight from the remains of a killed run.
+miss. A file is written under a temporary name and an advisory lock, and renamed, so that `delete` can distinguish a
+write in progress from the remains of a killed run.
 
-What is only kept to spare work is left out where the home cannot be written, and that is said once.
+Entries that only save time are skipped, with one warning, if the home folder cannot be written.
 """
 
 import errno
@@ -32,87 +32,101 @@ from engine.paths import (
     process_folder,
 )
 
-_SEAL = hashlib.sha256().digest_size
-_TAG = "CACHEDIR.TAG"
+_SEAL_BYTES = hashlib.sha256().digest_size
+_TAG_NAME = "CACHEDIR.TAG"
 # The signature of bford.info/cachedir: backup tools skip such folders, and `clear` touches no others.
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Frontier: safe to delete at any time.\n"
-_SIGN = b"A cache of Frontier"
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
-_TRIES = 10
-"""Attempts at a write whose folder or temporary another process deletes before it can be locked."""
-LEFT = 3600.0
-"""Seconds without a change after which the temporary of a writer that is gone is deleted."""
-_swept: set[Path] = set()
-"""Folders whose remains of killed runs this process has deleted."""
+_TAG_SIGNATURE = b"A cache of Frontier"
+_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_TEMPORARY_PATTERN = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+_MAX_WRITE_ATTEMPTS = 10
+"""Attempts at a write whose folder or temporary file another process deletes before it can be locked."""
+TEMPORARY_LIFETIME_SECONDS = 3600.0
+"""An unlocked temporary file is deleted once it has not changed for this long."""
+_swept_folders: set[Path] = set()
+"""Folders in which this process has already deleted the remains of killed runs."""
 
 
-def section(name: str) -> Path:
-    """The folder of a section, created and tagged as a cache; for stores that need more than get and put.
+def open_section(section_name: str) -> Path:
+    """Return the folder of a section, created and tagged as a cache.
 
-    Where nothing can be written to it, a folder that ends with the process, which is said once. Raises FrontierError
-    when it holds files of other programs, which `clear` would delete.
+    For stores that need more than get and put. Falls back to a temporary folder of this process, with one warning, if
+    the cache is not writable. Raises FrontierError if the folder holds files of other programs, which `clear` would
+    delete.
     """
     try:
-        folder = _tagged(name)
+        folder = _tag_section(section_name)
         if not is_writable(folder):
             raise OSError(errno.EROFS, "it is read-only, or its disk is full")
         return folder
     except OSError as error:
         note_storage_result(error.strerror or str(error))
-    folder = process_folder() / checked(name)
+    folder = process_folder() / check_name(section_name)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
-def place(section_name: str, name: str) -> Path:
-    """The path of a file or folder of a section, there or not; raises as `section`.
+def entry_path(section_name: str, entry_name: str) -> Path:
+    """Return the path of an entry, existing or not; raises as `open_section`.
 
-    One that is there is found also where nothing can be written to the section.
+    An existing entry is returned even if its section cannot be written.
     """
-    there = home() / checked(section_name) / name
-    return there if there.exists() else section(section_name) / name
+    existing_path = home() / check_name(section_name) / entry_name
+    return existing_path if existing_path.exists() else open_section(section_name) / entry_name
 
 
-def _tagged(name: str) -> Path:
-    """The folder of a section, created and tagged. Raises OSError, and FrontierError as `section`."""
-    folder = home() / checked(name)
+def _tag_section(section_name: str) -> Path:
+    """Return the folder of a section, created and tagged.
+
+    Raises OSError, or FrontierError as `open_section`.
+    """
+    folder = home() / check_name(section_name)
     make_folder(folder)
-    if _ours(folder):
+    if _is_tagged(folder):
         return folder
-    foreign = [entry.name for entry in folder.iterdir() if entry.name != _TAG and not _is_temporary(entry)]
-    if foreign and not _ours(folder):  # another process may have tagged it in the meantime
+    foreign_names = [
+        folder_entry.name
+        for folder_entry in folder.iterdir()
+        if folder_entry.name != _TAG_NAME and not _is_temporary(folder_entry)
+    ]
+    # Another process may have tagged the folder in the meantime.
+    if foreign_names and not _is_tagged(folder):
         raise FrontierError(
-            f"{folder} holds files that Frontier did not write ({foreign[0]!r}, …), so it cannot be used as a cache; "
-            "set FRONTIER_HOME to a folder of its own"
+            f"{folder} holds files that Frontier did not write ({foreign_names[0]!r}, …), so it cannot be used as a "
+            "cache; set FRONTIER_HOME to a folder of its own"
         )
-    _write(folder / _TAG, _TAG_TEXT)
+    _write_with_retries(folder / _TAG_NAME, _TAG_TEXT)
     return folder
 
 
-def get(section_name: str, key: str) -> bytes | None:
-    """The payload stored under a key; None if absent or damaged."""
+def get(section_name: str, entry_key: str) -> bytes | None:
+    """Return the payload stored under a key; None if absent or damaged."""
     try:
-        raw = (home() / checked(section_name) / checked(key)).read_bytes()
+        raw_entry = (home() / check_name(section_name) / check_name(entry_key)).read_bytes()
     except OSError:
         return None
-    payload = memoryview(raw)[:-_SEAL]
-    return bytes(payload) if len(raw) >= _SEAL and raw[-_SEAL:] == _seal(section_name, key, payload) else None
+    entry_payload = memoryview(raw_entry)[:-_SEAL_BYTES]
+    return (
+        bytes(entry_payload)
+        if len(raw_entry) >= _SEAL_BYTES
+        and raw_entry[-_SEAL_BYTES:] == _compute_seal(section_name, entry_key, entry_payload)
+        else None
+    )
 
 
-def put(section_name: str, key: str, payload: bytes) -> None:
-    """Store a payload under a key, where the cache can be written; said once where it cannot."""
-    keep(section_name, key, payload + _seal(section_name, key, payload))
+def put(section_name: str, entry_key: str, entry_payload: bytes) -> None:
+    """Store a payload under a key; warn once if the cache cannot be written."""
+    try_write(section_name, entry_key, entry_payload + _compute_seal(section_name, entry_key, entry_payload))
 
 
-def keep(section_name: str, key: str, data: bytes | Callable[[BinaryIO], object]) -> bool:
-    """Write a file of a section that spares work, as `write` does; False, and said once, where that cannot be.
+def try_write(section_name: str, entry_key: str, file_content: bytes | Callable[[BinaryIO], object]) -> bool:
+    """Write an entry that only saves time; return False, with one warning, if it cannot be written.
 
-    Raises FrontierError when the section holds files of other programs.
+    Raises FrontierError if the section holds files of other programs.
     """
-    checked(key)
+    check_name(entry_key)
     try:
-        _write(_tagged(section_name) / key, data)
+        _write_with_retries(_tag_section(section_name) / entry_key, file_content)
     except OSError as error:
         note_storage_result(error.strerror or str(error))
         return False
@@ -120,102 +134,109 @@ def keep(section_name: str, key: str, data: bytes | Callable[[BinaryIO], object]
     return True
 
 
-def get_array(section_name: str, key: str) -> np.ndarray | None:
-    """The array stored under a key, writable; None if absent or damaged."""
-    payload = get(section_name, key)
-    if payload is None:
+def get_array(section_name: str, entry_key: str) -> np.ndarray | None:
+    """Return the array stored under a key, writable; None if absent or damaged."""
+    entry_payload = get(section_name, entry_key)
+    if entry_payload is None:
         return None
     try:
-        array: np.ndarray = np.load(io.BytesIO(payload), allow_pickle=False)
-        return array
+        stored_array: np.ndarray = np.load(io.BytesIO(entry_payload), allow_pickle=False)
+        return stored_array
     except (ValueError, EOFError):
         return None
 
 
-def put_array(section_name: str, key: str, array: np.ndarray) -> None:
+def put_array(section_name: str, entry_key: str, stored_array: np.ndarray) -> None:
     """Store an array of any shape and numeric type under a key, as `put`."""
     stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    put(section_name, key, stream.getvalue())
+    np.save(stream, stored_array, allow_pickle=False)
+    put(section_name, entry_key, stream.getvalue())
 
 
-def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a file, and its folders, atomically and durably: readers see the old content or the new.
+def write(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file and its folders atomically and durably: readers see the old content or the new.
 
     data: the content, or a function that writes it to an open binary file. Of several writers the last one wins.
     Raises FrontierError that names the path and the fix.
     """
-    with explained(path):
-        _write(path, data)
+    with translate_write_errors(path):
+        _write_with_retries(path, file_content)
 
 
-def clear(section: str | None = None) -> int:
-    """Delete one section or all of them, remains of killed runs included; returns the bytes freed.
+def clear(section_name: str | None = None) -> int:
+    """Delete one section or all of them, with the remains of killed runs; return the bytes freed.
 
-    Folders without Frontier's tag, tags and temporaries that `delete` leaves alone stay. Raises FrontierError.
+    Folders without Frontier's tag, tags, and temporary files that `delete` refuses stay. Raises FrontierError.
     """
-    freed = 0
-    for folder in (folder for folder in sections() if section in (None, folder.name)):
-        freed += sum(map(delete, list(files_of(folder))))
-        for inner, _, _ in os.walk(folder, topdown=False):
-            if Path(inner) != folder:
+    freed_bytes = 0
+    for folder in (folder for folder in list_sections() if section_name in (None, folder.name)):
+        freed_bytes += sum(map(delete, list(list_files(folder))))
+        for inner_folder, _entries, _entries in os.walk(folder, topdown=False):
+            if Path(inner_folder) != folder:
                 with suppress(OSError):  # another process has just written into it
-                    os.rmdir(inner)
-    return freed
+                    os.rmdir(inner_folder)
+    return freed_bytes
 
 
 def delete(path: Path) -> int:
-    """Delete a file; the bytes freed. Raises FrontierError.
+    """Delete a file and return the bytes freed. Raises FrontierError.
 
-    A temporary stays while it is written, and for an hour after its last change: not every file system has locks.
+    A temporary file stays while it is being written, and for an hour after its last change, because not every file
+    system has locks.
     """
-    with explained(path):
+    with translate_write_errors(path):
         try:
-            stat = path.lstat()
-            # A date ahead is of a clock that was set back since.
-            if _is_temporary(path) and (abs(time.time() - stat.st_mtime) < LEFT or _in_flight(path)):
+            file_stat = path.lstat()
+            # Times in the future come from a clock that was set back since.
+            if _is_temporary(path) and (
+                abs(time.time() - file_stat.st_mtime) < TEMPORARY_LIFETIME_SECONDS or _in_flight(path)
+            ):
                 return 0
         except FileNotFoundError:
             return 0  # gone since it was listed
         path.unlink(missing_ok=True)
-    return stat.st_size
+    return file_stat.st_size
 
 
-def _write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
+def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file as `write` does. Raises OSError."""
-    for _ in range(_TRIES - 1):
+    for _ in range(_MAX_WRITE_ATTEMPTS - 1):
         with suppress(FileNotFoundError):  # another process cleared the cache between two of our steps
-            return _write_once(path, data)
-    _write_once(path, data)
+            return _write_once(path, file_content)
+    _write_once(path, file_content)
 
 
-def _sweep(folder: Path) -> None:
-    """Delete, once a process, what killed writers left in a folder of Frontier's own."""
-    if folder in _swept or not is_frontier_path(folder):
+def _delete_remains(folder: Path) -> None:
+    """Delete the remains of killed writers in a folder of Frontier's own, once per process."""
+    if folder in _swept_folders or not is_frontier_path(folder):
         return
-    _swept.add(folder)
-    for entry in [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]:
+    _swept_folders.add(folder)
+    for folder_entry in [
+        folder_entry for folder_entry in folder.iterdir() if _TEMPORARY_PATTERN.fullmatch(folder_entry.name)
+    ]:
         with suppress(FrontierError):
-            delete(entry)
+            delete(folder_entry)
 
 
-def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
+def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     make_folder(path.parent)
-    _sweep(path.parent)
-    mode = file_mode(path)
-    # In the same folder, as only a rename within one file system is atomic.
+    _delete_remains(path.parent)
+    permission_bits = file_mode(path)
+    # The temporary file is in the same folder, because only a rename within one file system is atomic.
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            # Locked while it is written; a process that dies lets go of it.
+        with open(
+            temporary, "xb", opener=lambda section_name, flags: os.open(section_name, flags, permission_bits)
+        ) as file:
+            # The lock marks a write in progress; the system releases it when the process dies.
             from filelock import lock_descriptor
 
             with suppress(OSError):  # a file system without locks
                 lock_descriptor(file.fileno(), blocking=False)
-            if callable(data):
-                data(file)
+            if callable(file_content):
+                file_content(file)
             else:
-                file.write(data)
+                file.write(file_content)
             file.flush()
             os.fsync(file.fileno())
             if os.name == "posix":
@@ -226,7 +247,7 @@ def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
         temporary.unlink(missing_ok=True)
         raise
     if os.name == "posix":
-        # The rename itself lives in the folder, which has to reach the disk too.
+        # The rename is an entry of the folder, which must reach the disk too.
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -249,56 +270,62 @@ def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
-def checked(name: str) -> str:
-    """The name of a section or an entry; a FrontierError where it could lead out of the cache."""
-    if not _NAME.fullmatch(name):
-        raise FrontierError(f"a cache section or key is lower-case letters, digits, '.', '_' and '-'; got {name!r}")
-    return name
+def check_name(entry_name: str) -> str:
+    """Return the name of a section or an entry.
+
+    Raises FrontierError if the name could lead out of the cache.
+    """
+    if not _NAME_PATTERN.fullmatch(entry_name):
+        raise FrontierError(
+            f"a cache section or key is lower-case letters, digits, '.', '_' and '-'; got {entry_name!r}"
+        )
+    return entry_name
 
 
-def _seal(section_name: str, key: str, payload: bytes | memoryview) -> bytes:
-    h = hashlib.sha256(f"{section_name}/{key}\n".encode())
-    h.update(payload)
-    return h.digest()
+def _compute_seal(section_name: str, entry_key: str, entry_payload: bytes | memoryview) -> bytes:
+    seal_hash = hashlib.sha256(f"{section_name}/{entry_key}\n".encode())
+    seal_hash.update(entry_payload)
+    return seal_hash.digest()
 
 
-def sections() -> list[Path]:
-    """The folders of all existing sections."""
+def list_sections() -> list[Path]:
+    """List the folders of all existing sections."""
     try:
-        # What a link leads to lies outside, and other programs tag their caches too.
-        return sorted(folder for folder in home().iterdir() if not folder.is_symlink() and _ours(folder))
+        # Links lead outside the cache, and other programs tag their caches too.
+        return sorted(folder for folder in home().iterdir() if not folder.is_symlink() and _is_tagged(folder))
     except OSError:
         return []
 
 
-def _ours(folder: Path) -> bool:
-    """Whether Frontier tagged the folder."""
+def _is_tagged(folder: Path) -> bool:
+    """Return True if Frontier tagged the folder."""
     try:
-        return _SIGN in (folder / _TAG).read_bytes()
+        return _TAG_SIGNATURE in (folder / _TAG_NAME).read_bytes()
     except OSError:
         return False
 
 
-def files_of(folder: Path) -> Iterator[Path]:
-    """Every file of a section except its tag."""
-    for inner, _, names in os.walk(folder):
-        yield from (Path(inner) / name for name in names if name != _TAG)
+def list_files(folder: Path) -> Iterator[Path]:
+    """Yield every file of a section except its tag."""
+    for inner_folder, _folders, file_names in os.walk(folder):
+        yield from (Path(inner_folder) / file_name for file_name in file_names if file_name != _TAG_NAME)
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """An OSError inside becomes a FrontierError that names the path and the fix."""
+def translate_write_errors(path: Path) -> Iterator[None]:
+    """Translate an OSError in the block into a FrontierError that names the path and the fix."""
     try:
         yield
     except OSError as error:
-        fix = "set FRONTIER_HOME to" if path.is_relative_to(home()) else "choose"
+        suggested_fix = "set FRONTIER_HOME to" if path.is_relative_to(home()) else "choose"
         raise FrontierError(
-            f"cannot write {path}: {error.strerror or error}; free some room, or {fix} a folder that you can write to"
+            f"cannot write {path}: {error.strerror or error}; free some room, or {suggested_fix} a folder that "
+            "you can write to"
         ) from error
 
 
-def check_new(folder: Path, name: str) -> None:
-    """Raise a DataError that names an argument where its folder is neither new nor empty."""
-    with explained(folder):
+def check_new(folder: Path, argument_name: str) -> None:
+    """Raise a DataError that names an argument if its folder is neither new nor empty."""
+    with translate_write_errors(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise DataError(f"{name} must be a new or an empty folder; there is something in {folder}")
+            raise DataError(f"{argument_name} must be a new or an empty folder; there is something in {folder}")

@@ -1,24 +1,25 @@
 """Inverse cloze task: judged queries from an unlabelled corpus (sparse-dense paper, §5).
 
-Spans of the corpus's documents are the queries; copies of these documents with a word or two of the span replaced are
-distractors.
+The queries are spans of the corpus's documents; the distractors are copies of these documents with some words of the
+span replaced.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain, starmap
 from random import Random
 from typing import TypeVar
 
-from engine.data.passages import cut
-from engine.data.textfiles import STOPPED
+from engine.data.passages import cut_passages
+from engine.data.textfiles import STOPPED_MESSAGE
 from engine.errors import DataError, ParamError
 from engine.params import Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Corpus, Dataset, Notice, Qrels, Queries, digest_of
 
-WORD = re.compile(r"\w+")
+WORD_PATTERN = re.compile(r"\w+")
 COUNT = Whole(200, "count", 1, name="count", help="How many queries at most, one a document.")
 SHORTEST = Whole(5, "shortest", 1, name="shortest", help="Words of a query, at least.")
 LONGEST = Whole(25, "longest", 1, name="longest", help="Words of a query, at most.")
@@ -37,12 +38,12 @@ LENGTH = Whole(
 )
 PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED, LENGTH)
 SPLIT = "test"
-STRIDE = 256
-"""Documents between two progress reports."""
-TRIES = 20
-"""Draws of another word, or place, before a distractor is given up."""
-T = TypeVar("T")
-Place = tuple[int, int]
+REPORT_INTERVAL = 256
+"""Number of documents between two progress reports."""
+MAX_DRAWS = 20
+"""Attempts to draw another word or position before a distractor is given up."""
+ItemT = TypeVar("ItemT")
+WordSpan = tuple[int, int]
 """Start and end of a word in its text."""
 
 
@@ -59,16 +60,53 @@ def containing_passages(
     stop: Stop | None = None,
     length: int | None = LENGTH.default,
 ) -> Dataset:
-    """A judged data set from a corpus alone: queries are passages of documents, to be retrieved by them.
+    """Make a judged data set from a corpus: queries are passages, to be retrieved are their documents.
 
-    count: most queries, one per document; shortest, longest: range of their words, uniformly drawn; distractors: number
-    of copies of a query's document in which words of the passage are replaced by others of the corpus, one in the first
-    copy, two in the second, and so on up to `changed`, then again from one; length: l of the paper, 50 to 400: passages
-    of so many words without overlap, ids "<document>#<number>", take the documents' place. Every document that contains
-    a query word for word, ignoring case and punctuation, is relevant to it. A document's query depends on the seed, its
-    id and text only; the queries of a smaller count are a subset of those of a larger. Returns the corpus with the
-    distractors after it, ids "<document>~<number>"; queries "<document>?"; the split "test". Raises ParamError,
-    DataError when no document has `shortest` words, and Cancelled.
+    Every document that contains a query word for word, ignoring case and punctuation, is relevant to it. A document's
+    query depends only on the seed, its id and its text; a smaller `count` gives a subset of the queries.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Documents without judgements.
+    count : int, default 200
+        Largest number of queries, at most one for each document.
+    shortest, longest : int, default 5 and 25
+        Range of the number of words of a query, uniformly drawn.
+    distractors : int, default 2
+        Number of copies of a query's document in which words of the passage are replaced by other words of the corpus.
+    changed : int, default 2
+        Largest number of replaced words: one in the first copy, two in the second, and so on, then again from one.
+    seed : int, default 0
+        The same seed gives the same task.
+    progress : callable, optional
+        Called repeatedly as progress(done, total, label).
+    stop : Stop, optional
+        The work is cancelled once it is set.
+    length : int, optional
+        l of the paper, 50 to 400: passages of this many words without overlap, ids "<document>#<number>", replace the
+        documents.
+
+    Returns
+    -------
+    Dataset
+        The corpus followed by the distractors, ids "<document>~<number>"; queries "<document>?"; the split "test".
+
+    Raises
+    ------
+    ParamError
+        If a parameter is outside its range.
+    DataError
+        If no document has `shortest` words.
+    Cancelled
+        If `stop` was set.
+
+    Examples
+    --------
+    >>> import engine
+    >>> corpus = engine.Corpus(("a", "b"), ("one two three four five six", "seven eight nine ten eleven twelve"))
+    >>> len(engine.containing_passages(corpus, distractors=0).queries)
+    2
     """
     count, distractors, seed = COUNT.check(count), DISTRACTORS.check(distractors), SEED.check(seed)
     shortest, longest, changed = SHORTEST.check(shortest), LONGEST.check(longest), CHANGED.check(changed)
@@ -77,49 +115,70 @@ def containing_passages(
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
     if (length := LENGTH.check(length)) is not None:
-        corpus = cut(corpus, length, 0.0).corpus
-    watch = partial(_watched, watch=with_cancellation(progress, stop, STOPPED))
-    words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
-    rows = _sampled_rows(corpus, words, count, shortest, seed)
-    made, missing = _Made(corpus), []
-    for row in watch(rows, "choosing passages"):
-        rng = Random(f"{seed} {corpus.ids[row]}".encode(errors="surrogatepass"))
-        # Every length is as likely, then every start.
-        n_words = rng.randint(shortest, min(longest, len(words[row])))
-        start = rng.randint(0, len(words[row]) - n_words)
-        span = words[row][start : start + n_words]
-        made.add_query(row, span)
-        copies: list[str] = []
-        for number in range(distractors):
-            copy = _with_words_changed(corpus, words, row, span, min(1 + number % changed, len(span)), copies, rng)
-            if copy is None:
-                missing.append(corpus.ids[row])
+        corpus = cut_passages(corpus, length, 0.0).corpus
+    report_items = partial(_report_items, progress=with_cancellation(progress, stop, STOPPED_MESSAGE))
+    word_spans = [
+        [word_match.span() for word_match in WORD_PATTERN.finditer(document_text)]
+        for document_text in report_items(corpus.texts, "reading words")
+    ]
+    query_rows = _sample_rows(corpus, word_spans, count, shortest, seed)
+    builder, missing_ids = _JudgedCorpusBuilder(corpus), []
+    for row_index in report_items(query_rows, "choosing passages"):
+        generator = Random(f"{seed} {corpus.ids[row_index]}".encode(errors="surrogatepass"))
+        # Lengths are equally likely, and so are the starts of a passage of that length.
+        n_words = generator.randint(shortest, min(longest, len(word_spans[row_index])))
+        start_word = generator.randint(0, len(word_spans[row_index]) - n_words)
+        query_span = word_spans[row_index][start_word : start_word + n_words]
+        builder.add_query(row_index, query_span)
+        changed_copies: list[str] = []
+        for copy_number in range(distractors):
+            changed_copy = _replace_words(
+                corpus,
+                word_spans,
+                row_index,
+                query_span,
+                min(1 + copy_number % changed, len(query_span)),
+                changed_copies,
+                generator,
+            )
+            if changed_copy is None:
+                missing_ids.append(corpus.ids[row_index])
             else:
-                copies.append(copy)
-                made.add_distractor(row, number, copy)
-    documents = made.documents()
-    relevant = containing(watch(documents.texts, "looking for passages"), made.spans)
-    grades = {
-        query: {documents.ids[row]: 1 for row in rows} for query, rows in zip(made.queries, relevant, strict=True)
+                changed_copies.append(changed_copy)
+                builder.add_distractor(row_index, copy_number, changed_copy)
+    documents = builder.documents()
+    containing_rows = find_containing_rows(report_items(documents.texts, "looking for passages"), builder.spans)
+    query_grades = {
+        query_id: {documents.ids[row_index]: 1 for row_index in query_rows}
+        for query_id, query_rows in zip(builder.queries, containing_rows, strict=True)
     }
-    short = [name for name, places in zip(corpus.ids, words, strict=True) if len(places) < shortest]
-    several = [query for query, docs in grades.items() if len(docs) > 1]
-    queries = Queries(tuple(made.queries), tuple(made.spans))
-    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=_remarks(shortest, short, several, missing))
+    short_ids = [
+        doc_id for doc_id, document_spans in zip(corpus.ids, word_spans, strict=True) if len(document_spans) < shortest
+    ]
+    repeated_queries = [query_id for query_id, relevant_ids in query_grades.items() if len(relevant_ids) > 1]
+    queries = Queries(tuple(builder.queries), tuple(builder.spans))
+    return Dataset(
+        documents,
+        queries,
+        {SPLIT: Qrels(query_grades)},
+        notices=_build_notices(shortest, short_ids, repeated_queries, missing_ids),
+    )
 
 
-def _remarks(shortest: int, short: list[str], several: list[str], missing: list[str]) -> tuple[Notice, ...]:
-    """What is said of documents without a query, of queries with several documents, of distractors that are missing."""
+def _build_notices(
+    shortest: int, short_ids: list[str], repeated_queries: list[str], missing_ids: list[str]
+) -> tuple[Notice, ...]:
+    """Return notices of documents without a query, ambiguous queries and missing distractors."""
     notices = {
-        f"documents have fewer than {shortest} words and gave no query": short,
-        "passages occur in several documents, all of which are relevant": several,
-        "distractors could not be made: no other words, or the passage occurs again and again": missing,
+        f"documents have fewer than {shortest} words and gave no query": short_ids,
+        "passages occur in several documents, all of which are relevant": repeated_queries,
+        "distractors could not be made: no other words, or the passage occurs again and again": missing_ids,
     }
-    return tuple(notice for what, ids in notices.items() for notice in Notice.for_ids(what, ids))
+    return tuple(chain.from_iterable(starmap(Notice.for_ids, notices.items())))
 
 
-class _Made:
-    """Queries and distractors made of a corpus's documents, in order."""
+class _JudgedCorpusBuilder:
+    """Queries and distractors made from a corpus's documents, in order."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus, self._ids = corpus, set(corpus.ids)
@@ -127,95 +186,106 @@ class _Made:
         self.spans: list[str] = []
         self._distractors: list[tuple[str, str, str]] = []
 
-    def add_query(self, row: int, span: list[Place]) -> None:
-        self.queries.append(f"{self._corpus.ids[row]}?")
-        self.spans.append(" ".join(self._corpus.texts[row][span[0][0] : span[-1][1]].split()))
+    def add_query(self, row_index: int, query_span: list[WordSpan]) -> None:
+        self.queries.append(f"{self._corpus.ids[row_index]}?")
+        self.spans.append(" ".join(self._corpus.texts[row_index][query_span[0][0] : query_span[-1][1]].split()))
 
-    def add_distractor(self, row: int, number: int, text: str) -> None:
-        name = f"{self._corpus.ids[row]}~{number + 1}"
-        while name in self._ids:
-            name += "~"
-        self._ids.add(name)
-        self._distractors.append((name, text, self._corpus.titles[row]))
+    def add_distractor(self, row_index: int, copy_number: int, document_text: str) -> None:
+        distractor_id = f"{self._corpus.ids[row_index]}~{copy_number + 1}"
+        while distractor_id in self._ids:
+            distractor_id += "~"
+        self._ids.add(distractor_id)
+        self._distractors.append((distractor_id, document_text, self._corpus.titles[row_index]))
 
     def documents(self) -> Corpus:
-        """The corpus with the distractors after it."""
+        """Return the corpus followed by the distractors."""
         corpus = self._corpus
         ids, texts, titles = zip(*self._distractors, strict=True) if self._distractors else ((), (), ())
-        name = f"{corpus.name}: containing passage"
-        return Corpus((*corpus.ids, *ids), (*corpus.texts, *texts), (*corpus.titles, *titles), name)
+        corpus_name = f"{corpus.name}: containing passage"
+        return Corpus((*corpus.ids, *ids), (*corpus.texts, *texts), (*corpus.titles, *titles), corpus_name)
 
 
-def _sampled_rows(corpus: Corpus, words: list[list[Place]], count: int, shortest: int, seed: int) -> list[int]:
-    """At most `count` documents of `shortest` words or more, at random, in the corpus's order."""
-    rows = [row for row, places in enumerate(words) if len(places) >= shortest]
-    if not rows:
+def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, shortest: int, seed: int) -> list[int]:
+    """Draw at most `count` documents of `shortest` words or more; return them in the corpus's order."""
+    eligible_rows = [
+        row_index for row_index, document_spans in enumerate(word_spans) if len(document_spans) >= shortest
+    ]
+    if not eligible_rows:
         raise DataError(
             f"no document has a passage of {shortest} words (shortest); the longest of {len(corpus):,} has "
-            f"{max(map(len, words), default=0)}; lower shortest"
+            f"{max(map(len, word_spans), default=0)}; lower shortest"
         )
-    return sorted(sorted(rows, key=lambda row: digest_of([str(seed), corpus.ids[row]]))[:count])
+    return sorted(sorted(eligible_rows, key=lambda row_index: digest_of([str(seed), corpus.ids[row_index]]))[:count])
 
 
-def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
-    """For each span the rows of the texts that contain its words consecutively; case and punctuation are ignored."""
-    plain = [_plain(text) for text in texts]
-    rows_of: defaultdict[str, set[int]] = defaultdict(set)
-    for row, text in enumerate(plain):
-        for word in text.split():
-            rows_of[word].add(row)
-    results = []
-    for span in map(_plain, spans):
-        candidates = min((rows_of[word] for word in span.split()), key=len, default=set())
-        results.append(sorted(row for row in candidates if span in plain[row]))
-    return results
+def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
+    """Return for each span the rows of the texts that contain its words consecutively.
+
+    Case and punctuation are ignored.
+    """
+    normalized_texts = [_normalize_words(document_text) for document_text in texts]
+    rows_by_word: defaultdict[str, set[int]] = defaultdict(set)
+    for row_index, document_text in enumerate(normalized_texts):
+        for span_word in document_text.split():
+            rows_by_word[span_word].add(row_index)
+    matching_rows = []
+    for query_span in map(_normalize_words, spans):
+        candidates = min((rows_by_word[span_word] for span_word in query_span.split()), key=len, default=set())
+        matching_rows.append(sorted(row_index for row_index in candidates if query_span in normalized_texts[row_index]))
+    return matching_rows
 
 
-def _watched(items: Sequence[T], label: str, watch: Progress) -> Iterator[T]:
-    """The items, with progress reported and stop polled every STRIDE of them."""
-    for done, item in enumerate(items):
-        if done % STRIDE == 0:
-            watch(done, len(items), label)
+def _report_items(items: Sequence[ItemT], progress_label: str, progress: Progress) -> Iterator[ItemT]:
+    """Yield the items, reporting progress and polling stop every REPORT_INTERVAL of them."""
+    for n_done, item in enumerate(items):
+        if n_done % REPORT_INTERVAL == 0:
+            progress(n_done, len(items), progress_label)
         yield item
 
 
-def _plain(text: str) -> str:
-    """The words in lower case, each between spaces, so that only whole words match."""
-    return f" {' '.join(WORD.findall(text.lower()))} "
+def _normalize_words(document_text: str) -> str:
+    """Return the words in lower case between spaces, so that only full words match."""
+    return f" {' '.join(WORD_PATTERN.findall(document_text.lower()))} "
 
 
-def _with_words_changed(
+def _replace_words(
     corpus: Corpus,
-    words: list[list[Place]],
-    row: int,
-    span: list[Place],
-    number: int,
-    copies: list[str],
-    rng: Random,
+    word_spans: list[list[WordSpan]],
+    row_index: int,
+    query_span: list[WordSpan],
+    n_changed: int,
+    existing_copies: list[str],
+    generator: Random,
 ) -> str | None:
-    """The document's text with `number` words of the span replaced, unlike the copies; None after TRIES failures."""
-    text = corpus.texts[row]
-    passage = _plain(text[span[0][0] : span[-1][1]])
-    for _ in range(TRIES):
-        pieces, end = [], 0
-        replacements = {place: _other(corpus, words, text[slice(*place)], rng) for place in rng.sample(span, number)}
-        for place, word in sorted(replacements.items(), key=lambda item: item[0]):
-            if word is None:
+    """Return the document with `n_changed` words of the span replaced, unlike the existing copies.
+
+    None after MAX_DRAWS failures.
+    """
+    document_text = corpus.texts[row_index]
+    passage = _normalize_words(document_text[query_span[0][0] : query_span[-1][1]])
+    for _draw in range(MAX_DRAWS):
+        text_pieces, previous_end = [], 0
+        replacements = {
+            word_span: _draw_other_word(corpus, word_spans, document_text[slice(*word_span)], generator)
+            for word_span in generator.sample(query_span, n_changed)
+        }
+        for word_span, span_word in sorted(replacements.items(), key=lambda replacement: replacement[0]):
+            if span_word is None:
                 return None
-            pieces += [text[end : place[0]], word]
-            end = place[1]
-        copy = "".join([*pieces, text[end:]])
-        if passage not in _plain(copy) and copy not in copies:
-            return copy
+            text_pieces += [document_text[previous_end : word_span[0]], span_word]
+            previous_end = word_span[1]
+        changed_copy = "".join([*text_pieces, document_text[previous_end:]])
+        if passage not in _normalize_words(changed_copy) and changed_copy not in existing_copies:
+            return changed_copy
     return None
 
 
-def _other(corpus: Corpus, words: list[list[Place]], word: str, rng: Random) -> str | None:
-    """Another word of the corpus, frequent ones more often; None after TRIES failures."""
-    for _ in range(TRIES):
-        row = rng.randrange(len(corpus))
-        if words[row]:
-            other = corpus.texts[row][slice(*rng.choice(words[row]))]
-            if other.lower() != word.lower():
-                return other
+def _draw_other_word(corpus: Corpus, word_spans: list[list[WordSpan]], span_word: str, generator: Random) -> str | None:
+    """Draw another word of the corpus, by frequency; None after MAX_DRAWS failures."""
+    for _draw in range(MAX_DRAWS):
+        row_index = generator.randrange(len(corpus))
+        if word_spans[row_index]:
+            other_word = corpus.texts[row_index][slice(*generator.choice(word_spans[row_index]))]
+            if other_word.lower() != span_word.lower():
+                return other_word
     return None

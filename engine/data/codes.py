@@ -1,10 +1,10 @@
-"""8-bit codes of vectors, and how those of a file are kept: made in one pass, read as pages of a file ever after.
+"""8-bit codes of vectors; those of files are computed in one pass and cached as mapped pages.
 
-An entry lies in the cache and not beside the vectors: their folder may be read-only, shared or versioned, and a second
-.npy in it would be read as somebody's vectors. It is named by the path, and says what it is of: the file's size and
-time, the shape, the length of every row, which is known anyway, and the bytes of some rows, so that neither a file
-that was touched nor one that was changed behind its time is taken for the other. A checksum over all of it, at the pace
-of memory, finds damage. What does not fit is made anew. The bounds of nnn rest on the codes.
+An entry is in the cache and not in the vectors' folder, which may be read-only, shared or versioned, and where a second
+.npy would be read as somebody's vectors. It is named by the path, and identified by the file's size and time, the
+shape, the length of every row, which is known anyway, and the bytes of some rows, so that neither a file that was
+touched nor one that changed without a new time is mistaken for the other. A checksum over all of it, at the pace of
+memory, finds damage. An entry that does not match is computed again. The bounds of nnn rest on the codes.
 """
 
 import hashlib
@@ -21,126 +21,145 @@ from engine.errors import FrontierError
 from engine.paths import home
 from engine.values import digest_of
 
-SECTION = "codes"
-BLOCK = 1 << 17
-"""Numbers converted at a time: 1 MiB of float64, which stays in the cache of the CPU."""
-WORDS = 1 << 16
+CODES_SECTION = "codes"
+CODE_BLOCK_NUMBERS = 1 << 17
+"""Numbers converted at a time: 1 MiB of float64, which fits the cache of the CPU."""
+CHECKSUM_BLOCK_WORDS = 1 << 16
 """64-bit words summed at a time: half a MiB."""
-SAMPLED = 64
-"""Rows whose bytes are part of the identity."""
-_WORD = 8
+N_SAMPLED_ROWS = 64
+"""Number of rows whose bytes are part of the identity."""
+_WORD_BYTES = 8
 
 Codes = tuple[Tensor, Tensor, Tensor]
 """(n, d) int8, (n,) float64, (n,) float64: row j is step[j] · codes[j] up to a vector of length slack[j]."""
 
 
-def codes_of(vectors: Tensor) -> Codes:
-    """The codes of (n, d) rows on the CPU, in memory."""
+def compute_codes(vectors: Tensor) -> Codes:
+    """Compute the codes of (n, d) rows on the CPU, in memory."""
     codes = np.empty(vectors.shape, np.int8)
-    step, slack = np.empty(len(vectors)), np.empty(len(vectors))
-    for rows, code, unit, missed in _made(vectors):
-        codes[rows], step[rows], slack[rows] = code, unit, missed
-    return torch.from_numpy(codes), torch.from_numpy(step), torch.from_numpy(slack)
+    step_sizes, slack_lengths = np.empty(len(vectors)), np.empty(len(vectors))
+    for row_slice, block_codes, block_steps, block_slacks in _quantize_blocks(vectors):
+        codes[row_slice], step_sizes[row_slice], slack_lengths[row_slice] = block_codes, block_steps, block_slacks
+    return torch.from_numpy(codes), torch.from_numpy(step_sizes), torch.from_numpy(slack_lengths)
 
 
-def cached_codes(path: Path, vectors: Tensor, lengths: Tensor) -> Codes:
-    """The codes of (n, d) rows on the CPU that are those of a file, mapped from the cache; made where it has none.
+def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> Codes:
+    """Load the codes of a file's (n, d) rows on the CPU, mapped from the cache; compute them if absent.
 
-    lengths: (n,) of the rows. In memory where the cache cannot be written.
+    row_lengths: (n,) of the rows. The codes are in memory if the cache cannot be written.
     """
     try:
-        identity, place = _identity(path, vectors, lengths), home() / SECTION / digest_of([str(path.resolve())])
-        found = _mapped(place, identity, vectors.shape)
-        if found is None:
-            if not cache.keep(SECTION, place.name, lambda file: _write(file, identity, vectors)):
-                return codes_of(vectors)
-            facts: inventory.Facts = {"file": str(path), "rows": vectors.shape[0], "dimension": vectors.shape[1]}
-            inventory.describe(SECTION, place.name, [place.name], facts)
-            found = _mapped(place, identity, vectors.shape)
+        identity, entry_path = (
+            _compute_identity(vectors_path, vectors, row_lengths),
+            home() / CODES_SECTION / digest_of([str(vectors_path.resolve())]),
+        )
+        stored_codes = _map_codes(entry_path, identity, vectors.shape)
+        if stored_codes is None:
+            if not cache.try_write(CODES_SECTION, entry_path.name, lambda file: _write_codes(file, identity, vectors)):
+                return compute_codes(vectors)
+            entry_facts: inventory.Facts = {
+                "file": str(vectors_path),
+                "rows": vectors.shape[0],
+                "dimension": vectors.shape[1],
+            }
+            inventory.label_entries(CODES_SECTION, entry_path.name, [entry_path.name], entry_facts)
+            stored_codes = _map_codes(entry_path, identity, vectors.shape)
     except (FrontierError, OSError):
-        found = None
-    return codes_of(vectors) if found is None else found
+        stored_codes = None
+    return compute_codes(vectors) if stored_codes is None else stored_codes
 
 
-def _made(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Blocks of rows with their codes, steps and slacks; the codes are overwritten by the next block's."""
-    rows, (n, d) = vectors.numpy(), vectors.shape
-    size = min(n, max(1, BLOCK // d))
-    exact, whole = np.empty((2, size, d))
-    codes = np.empty((size, d), np.int8)
-    # NumPy keeps to one thread: pieces as small as these wait for one another longer than they take.
-    for start in range(0, n, size):
-        count = min(size, n - start)
-        block, rounded, code = exact[:count], whole[:count], codes[:count]
-        block[:] = rows[start : start + count]
-        step = np.maximum(np.maximum(block.max(1), -block.min(1)) / 127, np.finfo(np.float32).tiny)
-        np.rint(np.divide(block, step[:, None], out=rounded), out=rounded)
-        code[:] = rounded
-        np.subtract(block, np.multiply(rounded, step[:, None], out=rounded), out=block)
-        # One part in a million more than the rounding of these few operations.
-        yield slice(start, start + count), code, step, np.sqrt(np.einsum("ij,ij->i", block, block)) * (1 + 1e-6)
+def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield blocks of rows with codes, step sizes and slacks; the next block overwrites the codes."""
+    all_rows, (n, d) = vectors.numpy(), vectors.shape
+    block_rows = min(n, max(1, CODE_BLOCK_NUMBERS // d))
+    exact_buffer, rounded_buffer = np.empty((2, block_rows, d))
+    code_buffer = np.empty((block_rows, d), np.int8)
+    # NumPy uses one thread: for pieces as small as these, threads would wait longer than they compute.
+    for start_row in range(0, n, block_rows):
+        n_rows = min(block_rows, n - start_row)
+        exact_block, rounded_block, block_codes = exact_buffer[:n_rows], rounded_buffer[:n_rows], code_buffer[:n_rows]
+        exact_block[:] = all_rows[start_row : start_row + n_rows]
+        block_steps = np.maximum(np.maximum(exact_block.max(1), -exact_block.min(1)) / 127, np.finfo(np.float32).tiny)
+        np.rint(np.divide(exact_block, block_steps[:, None], out=rounded_block), out=rounded_block)
+        block_codes[:] = rounded_block
+        np.subtract(exact_block, np.multiply(rounded_block, block_steps[:, None], out=rounded_block), out=exact_block)
+        # The factor, one part in a million, exceeds the rounding errors of these few operations.
+        yield (
+            slice(start_row, start_row + n_rows),
+            block_codes,
+            block_steps,
+            np.sqrt(np.einsum("ij,ij->i", exact_block, exact_block)) * (1 + 1e-6),
+        )
 
 
-def _identity(path: Path, vectors: Tensor, lengths: Tensor) -> bytes:
-    """32 bytes. Raises OSError where the file is gone."""
-    stat = path.stat()
-    some = vectors[torch.linspace(0, len(vectors) - 1, SAMPLED).long()]
-    said = f"1\0{stat.st_size}\0{stat.st_mtime_ns}\0{tuple(vectors.shape)}\0{vectors.dtype}\n".encode()
-    return hashlib.sha256(said + lengths.numpy().tobytes() + some.numpy().tobytes()).digest()
+def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> bytes:
+    """Return the 32 bytes that identify a file's vectors. Raises OSError if the file was deleted."""
+    file_stat = vectors_path.stat()
+    sampled_rows = vectors[torch.linspace(0, len(vectors) - 1, N_SAMPLED_ROWS).long()]
+    identity_text = (
+        f"1\0{file_stat.st_size}\0{file_stat.st_mtime_ns}\0{tuple(vectors.shape)}\0{vectors.dtype}\n".encode()
+    )
+    return hashlib.sha256(identity_text + row_lengths.numpy().tobytes() + sampled_rows.numpy().tobytes()).digest()
 
 
-class _Sum:
-    """A checksum of 64-bit words: linear with odd factors modulo 2⁶⁴, so any one word that changed changes it."""
+class _WordChecksum:
+    """Checksum of 64-bit words: linear with odd factors modulo 2⁶⁴, so one changed word changes it."""
 
     def __init__(self) -> None:
-        factors = np.random.default_rng(0).integers(0, 2**63, WORDS, dtype=np.uint64)
-        self.factors, self.total = factors * np.uint64(2) + np.uint64(1), 0
+        factors = np.random.default_rng(0).integers(0, 2**63, CHECKSUM_BLOCK_WORDS, dtype=np.uint64)
+        self.factors, self.checksum = factors * np.uint64(2) + np.uint64(1), 0
 
-    def add(self, words: np.ndarray) -> None:
-        """Take in whole words, (W,) uint64, in pieces of WORDS but for the last."""
-        for start in range(0, len(words), WORDS):
-            piece = words[start : start + WORDS]
-            part = int(np.dot(piece, self.factors[: len(piece)]))
-            self.total = (self.total * 0x9E3779B97F4A7C15 + part) % 2**64
+    def add_words(self, whole_words: np.ndarray) -> None:
+        """Add (W,) uint64 words, in pieces of CHECKSUM_BLOCK_WORDS but for the last."""
+        for start_word in range(0, len(whole_words), CHECKSUM_BLOCK_WORDS):
+            word_block = whole_words[start_word : start_word + CHECKSUM_BLOCK_WORDS]
+            partial_sum = int(np.dot(word_block, self.factors[: len(word_block)]))
+            self.checksum = (self.checksum * 0x9E3779B97F4A7C15 + partial_sum) % 2**64
 
-    def sealed(self) -> bytes:
-        """The sum in one word."""
-        return self.total.to_bytes(_WORD, "little")
+    def to_bytes(self) -> bytes:
+        """Return the checksum as one word."""
+        return self.checksum.to_bytes(_WORD_BYTES, "little")
 
 
-def _write(file: BinaryIO, identity: bytes, vectors: Tensor) -> None:
-    """Codes, filled up to whole words, then steps, slacks, the identity and the checksum of all that."""
+def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None:
+    """Write codes, padded to full words, then steps, slacks, the identity and the checksum of all that."""
     n, d = vectors.shape
-    step, slack, total, left = np.empty(n), np.empty(n), _Sum(), b""
-    for rows, code, unit, missed in _made(vectors):
-        step[rows], slack[rows] = unit, missed
-        file.write(code.data)
-        left += code.tobytes()
-        whole = len(left) // (_WORD * WORDS) * _WORD * WORDS
-        total.add(np.frombuffer(left, np.uint64, whole // _WORD))
-        left = left[whole:]
-    pad = bytes(-n * d % _WORD)
-    file.write(pad)
-    end = step.tobytes() + slack.tobytes() + identity
-    file.write(end)
-    total.add(np.frombuffer(left + pad + end, np.uint64))
-    file.write(total.sealed())
+    step_sizes, slack_lengths, checksum, pending_bytes = np.empty(n), np.empty(n), _WordChecksum(), b""
+    for row_slice, block_codes, block_steps, block_slacks in _quantize_blocks(vectors):
+        step_sizes[row_slice], slack_lengths[row_slice] = block_steps, block_slacks
+        codes_file.write(block_codes.data)
+        pending_bytes += block_codes.tobytes()
+        n_whole_bytes = len(pending_bytes) // (_WORD_BYTES * CHECKSUM_BLOCK_WORDS) * _WORD_BYTES * CHECKSUM_BLOCK_WORDS
+        checksum.add_words(np.frombuffer(pending_bytes, np.uint64, n_whole_bytes // _WORD_BYTES))
+        pending_bytes = pending_bytes[n_whole_bytes:]
+    padding = bytes(-n * d % _WORD_BYTES)
+    codes_file.write(padding)
+    trailer = step_sizes.tobytes() + slack_lengths.tobytes() + identity
+    codes_file.write(trailer)
+    checksum.add_words(np.frombuffer(pending_bytes + padding + trailer, np.uint64))
+    codes_file.write(checksum.to_bytes())
 
 
-def _mapped(place: Path, identity: bytes, shape: torch.Size) -> Codes | None:
-    """What an entry holds, as pages of it; None where it is absent, damaged or of something else."""
-    n, d = shape
-    first = n * d + -n * d % _WORD
-    if not place.is_file() or place.stat().st_size != first + 2 * n * _WORD + len(identity) + _WORD:
+def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> Codes | None:
+    """Map an entry of the cache; None if it is absent, damaged or of other vectors."""
+    n, d = matrix_shape
+    floats_offset = n * d + -n * d % _WORD_BYTES
+    if (
+        not entry_path.is_file()
+        or entry_path.stat().st_size != floats_offset + 2 * n * _WORD_BYTES + len(identity) + _WORD_BYTES
+    ):
         return None
-    # "c" is writeable, as torch wants it, and never reaches the file.
-    held = np.memmap(place, np.uint8, mode="c")
-    if bytes(held[-len(identity) - _WORD : -_WORD]) != identity:
+    # Mode "c" is writeable, which torch requires, and changes never reach the file.
+    mapped_bytes = np.memmap(entry_path, np.uint8, mode="c")
+    if bytes(mapped_bytes[-len(identity) - _WORD_BYTES : -_WORD_BYTES]) != identity:
         return None
-    total = _Sum()
-    total.add(held[:-_WORD].view(np.uint64))
-    if bytes(held[-_WORD:]) != total.sealed():
+    checksum = _WordChecksum()
+    checksum.add_words(mapped_bytes[:-_WORD_BYTES].view(np.uint64))
+    if bytes(mapped_bytes[-_WORD_BYTES:]) != checksum.to_bytes():
         return None
-    step, slack = np.asarray(held[first:][: 2 * n * _WORD]).view(np.float64).reshape(2, n)
-    codes = np.asarray(held[: n * d]).view(np.int8).reshape(n, d)
-    return torch.from_numpy(codes), torch.from_numpy(step), torch.from_numpy(slack)
+    step_sizes, slack_lengths = (
+        np.asarray(mapped_bytes[floats_offset:][: 2 * n * _WORD_BYTES]).view(np.float64).reshape(2, n)
+    )
+    mapped_codes = np.asarray(mapped_bytes[: n * d]).view(np.int8).reshape(n, d)
+    return torch.from_numpy(mapped_codes), torch.from_numpy(step_sizes), torch.from_numpy(slack_lengths)

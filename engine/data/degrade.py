@@ -1,11 +1,11 @@
-"""Worse documentation on purpose: documents cut to their first words (Online-Optimized RAG, Fig. 1a)."""
+"""Deliberately worse documentation: truncated documents (Online-Optimized RAG, Fig. 1a)."""
 
 import re
 
 from engine.params import Whole
 from engine.values import Corpus
 
-WORDS = Whole(
+SHORTENED_WORDS = Whole(
     default=None,
     low=1,
     comfortable=(1, 50),
@@ -15,23 +15,27 @@ WORDS = Whole(
     help="Documents are cut to so many words, as if they were badly described.",
     source="Fig. 1a",
 )
-_WORD = re.compile(r"\S+")
+_WORD_PATTERN = re.compile(r"\S+")
 
 
-def shortened(corpus: Corpus, words: int | None) -> Corpus:
-    """The corpus with every document cut to its first words, the title's first; None: whole. Raises ParamError."""
-    words = WORDS.check(words)
+def shorten_documents(corpus: Corpus, words: int | None) -> Corpus:
+    """Cut every document to its first words, the title's first; None: unchanged. Raises ParamError."""
+    words = SHORTENED_WORDS.check(words)
     if words is None:
         return corpus
-    titles = [_cut(title, words) for title in corpus.titles]
-    texts = [_cut(text, words - len(_WORD.findall(title))) for title, text in zip(titles, corpus.texts, strict=True)]
-    return Corpus(corpus.ids, tuple(texts), tuple(titles), f"{corpus.name}, {words} words")
+    cut_titles = [_cut_text(document_title, words) for document_title in corpus.titles]
+    # The words of the title count, so a text gets those that its title leaves.
+    cut_texts = [
+        _cut_text(document_text, words - len(_WORD_PATTERN.findall(document_title)))
+        for document_title, document_text in zip(cut_titles, corpus.texts, strict=True)
+    ]
+    return Corpus(corpus.ids, tuple(cut_texts), tuple(cut_titles), f"{corpus.name}, {words} words")
 
 
-def _cut(text: str, words: int) -> str:
+def _cut_text(full_text: str, words: int) -> str:
     if words <= 0:
         return ""
-    for count, word in enumerate(_WORD.finditer(text), 1):
-        if count == words:
-            return text[: word.end()]
-    return text
+    for n_words, word_match in enumerate(_WORD_PATTERN.finditer(full_text), 1):
+        if n_words == words:
+            return full_text[: word_match.end()]
+    return full_text

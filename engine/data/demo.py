@@ -1,7 +1,7 @@
-"""The built-in corpora: the documentation of the Python packages that are installed, so that nothing is downloaded.
+"""Built-in corpora: documentation of the installed Python packages, so that nothing is downloaded.
 
-Documents are (id, title, text), one for each object: names of the same object share a document, objects that merely
-resemble each other (numpy.sum, numpy.nansum, numpy.ma.sum, numpy.ndarray.sum) keep their own.
+Documents are (id, title, text), one for each object: names of one object share a document, objects that merely
+resemble each other (numpy.sum, numpy.nansum, numpy.ma.sum, numpy.ndarray.sum) have their own.
 """
 
 import importlib
@@ -24,7 +24,7 @@ from engine.errors import DataError
 from engine.progress import Progress, Stop, with_cancellation
 
 Document = tuple[str, str, str]
-Named = tuple[str, Any]
+NamedObject = tuple[str, Any]
 """An object under one of its names."""
 
 # Classes that people call like functions; NumPy's other classes are scalar types, containers and exceptions.
@@ -41,7 +41,7 @@ _NUMPY_CLASSES = ("numpy.ndarray", "numpy.random.Generator")
 PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
 # Tests, examples, vendored or generated code, build tools, and modules that set up logging or caches when imported.
 _SKIPPED_PARTS = {"conftest", "examples", "experimental", "externals", "setup", "test", "tests", "testutils"}
-_SKIPPED = (
+_SKIPPED_PREFIXES = (
     "numpy.core", "numpy.distutils", "numpy.f2py", "numpy.matlib", "numpy.typing.mypy_plugin",
     "pandas.compat", "pandas.core", "sklearn.utils.estimator_checks",
     "torch.backends.xeon", "torch.compiler.config", "torch.contrib", "torch.distributed.flight_recorder",
@@ -50,53 +50,57 @@ _SKIPPED = (
     "torch.utils.hipify", "torch.utils.jit", "torch.utils.tensorboard",
 )  # fmt: skip
 
-_ONE_AT_A_TIME = threading.Lock()
+_import_lock = threading.Lock()
 
 
-def folder() -> Path:
-    """What comes with the demos: tasks, judgements, vectors; in a checkout it lies beside the engine."""
+def demo_folder() -> Path:
+    """Return the folder of the demos' queries, judgements and vectors, in a checkout outside the engine."""
     installed = Path(str(resources.files("engine.data") / "demo"))
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
 
 def numpy_api_documents() -> list[Document]:
-    """Public functions of the installed NumPy, about 800 documents sorted by id. Raises DataError under python -OO."""
-    _need_docstrings()
-    return _documents(_numpy_names())
+    """Document the public functions of the installed NumPy, about 800, sorted by id.
+
+    Raises DataError under python -OO.
+    """
+    _check_docstrings()
+    return _build_documents(_list_numpy_names())
 
 
 @cache
-def _numpy_ids() -> dict[str, str]:
-    return {name: names[0] for names, _ in _groups(_numpy_names()) for name in names}
+def _index_numpy_ids() -> dict[str, str]:
+    return {name: names[0] for names, _ in _group_names(_list_numpy_names()) for name in names}
 
 
-def canonical(name: str) -> str:
-    """The document id of a NumPy function by any of its public names; KeyError for one that the installed has not."""
-    return _numpy_ids()[name]
+def find_canonical_id(name: str) -> str:
+    """Return the document id of a NumPy function by any public name. Raises KeyError for unknown names."""
+    return _index_numpy_ids()[name]
 
 
 def python_api_documents(progress: Progress | None = None, stop: Stop | None = None) -> list[Document]:
-    """Public modules, functions, classes and methods of PACKAGES as installed, about 15,000 documents sorted by id.
+    """Document public modules, functions, classes and methods of PACKAGES, about 15,000, sorted by id.
 
-    What is not installed or cannot be imported is left out. Raises Cancelled when stopped, DataError under python -OO.
+    Packages that are not installed or cannot be imported are left out. Raises Cancelled when stopped, DataError under
+    python -OO.
     """
-    _need_docstrings()
-    modules = [module for package in PACKAGES for module in _module_names(package)]
-    named = list(_numpy_names()) if importlib.util.find_spec("numpy") else []
-    tell = with_cancellation(progress, stop, "reading the installed packages was stopped")
-    for done, module_name in enumerate(modules, start=1):
-        named.extend(_module_members(module_name))
-        tell(done, len(modules), "Reading modules")
-    return _documents(named)
+    _check_docstrings()
+    module_names = [module_name_ for package in PACKAGES for module_name_ in _list_module_names(package)]
+    named_objects = list(_list_numpy_names()) if importlib.util.find_spec("numpy") else []
+    report_progress = with_cancellation(progress, stop, "reading the installed packages was stopped")
+    for n_done, module_name in enumerate(module_names, start=1):
+        named_objects.extend(_list_module_members(module_name))
+        report_progress(n_done, len(module_names), "Reading modules")
+    return _build_documents(named_objects)
 
 
-def _need_docstrings() -> None:
+def _check_docstrings() -> None:
     if sys.flags.optimize > 1:
         raise DataError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
 
 
-def _numpy_names() -> Iterator[Named]:
-    """Every public function of NumPy, aliases included."""
+def _list_numpy_names() -> Iterator[NamedObject]:
+    """Yield every public function of NumPy, aliases included."""
     for module_name in _NUMPY_MODULES:
         module = importlib.import_module(module_name)
         for name in sorted(getattr(module, "__all__", _STRIDE_TRICKS)):
@@ -109,10 +113,10 @@ def _numpy_names() -> Iterator[Named]:
                 yield f"{module_name}.{name}", thing
     for class_name in _NUMPY_CLASSES:
         module_name, _, name = class_name.rpartition(".")
-        yield from _methods(class_name, getattr(importlib.import_module(module_name), name))
+        yield from _list_methods(class_name, getattr(importlib.import_module(module_name), name))
 
 
-def _methods(class_name: str, cls: type) -> Iterator[Named]:
+def _list_methods(class_name: str, cls: type) -> Iterator[NamedObject]:
     """The public methods of a class, those inherited from a class of PACKAGES included."""
     for name in sorted(set(dir(cls))):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
@@ -124,7 +128,7 @@ def _methods(class_name: str, cls: type) -> Iterator[Named]:
             yield f"{class_name}.{name}", member
 
 
-def _module_names(package: str) -> list[str]:
+def _list_module_names(package: str) -> list[str]:
     """Public modules of a package, found on disk without importing any of them."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
@@ -134,7 +138,7 @@ def _module_names(package: str) -> list[str]:
     def walk(paths: list[str], prefix: str) -> None:
         for info in sorted(pkgutil.iter_modules(paths), key=lambda info: info.name):
             name = prefix + info.name
-            if info.name.startswith("_") or info.name in _SKIPPED_PARTS or name.startswith(_SKIPPED):
+            if info.name.startswith("_") or info.name in _SKIPPED_PARTS or name.startswith(_SKIPPED_PREFIXES):
                 continue
             names.append(name)
             if info.ispkg:
@@ -144,12 +148,12 @@ def _module_names(package: str) -> list[str]:
     return names
 
 
-def _module_members(module_name: str) -> list[Named]:
-    """A module, its public functions and classes, and the public methods of those classes."""
-    members: list[Named] = []
+def _list_module_members(module_name: str) -> list[NamedObject]:
+    """List a module, its public functions and classes, and the public methods of those classes."""
+    members: list[NamedObject] = []
     silence = io.StringIO()  # a few modules remark on what they miss
-    # Both belong to the process: two threads at once would restore each other's.
-    with _ONE_AT_A_TIME, warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
+    # Warning filters and standard streams belong to the process: two threads would restore each other's.
+    with _import_lock, warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(module_name)
@@ -171,50 +175,53 @@ def _module_members(module_name: str) -> list[Named]:
                 continue
             members.append((f"{module_name}.{name}", thing))
             if inspect.isclass(thing):
-                members.extend(_methods(f"{module_name}.{name}", thing))
+                members.extend(_list_methods(f"{module_name}.{name}", thing))
     return members
 
 
-def _groups(named: Iterable[Named]) -> list[tuple[list[str], Any]]:
+def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], Any]]:
     """[(names, object)]: the names of each object, the best first: its own name, then the shortest path."""
-    things: dict[int, Any] = {}
-    names: dict[int, dict[str, None]] = {}
-    for name, thing in named:
+    objects_by_key: dict[int, Any] = {}
+    names_by_key: dict[int, dict[str, None]] = {}
+    for name, object_ in named_objects:
         # torch wraps torch.manual_seed anew when some of its modules are imported.
-        key = id(inspect.unwrap(thing) if inspect.isfunction(thing) else thing)
-        things.setdefault(key, thing)  # kept alive, so that ids stay distinct
-        names.setdefault(key, {})[name] = None
+        object_key = id(inspect.unwrap(object_) if inspect.isfunction(object_) else object_)
+        objects_by_key.setdefault(object_key, object_)  # kept alive, so that ids stay distinct
+        names_by_key.setdefault(object_key, {})[name] = None
 
-    def badness(name: str, thing: Any) -> tuple[bool, int]:  # ties keep the order in which the names were found
-        return name.rpartition(".")[2] != getattr(thing, "__name__", None), name.count(".")
+    def badness(name: str, object_: Any) -> tuple[bool, int]:  # ties keep the order in which the names were found
+        return name.rpartition(".")[2] != getattr(object_, "__name__", None), name.count(".")
 
-    return [(sorted(names[key], key=lambda name: badness(name, thing)), thing) for key, thing in things.items()]
+    return [
+        (sorted(names_by_key[object_key], key=lambda name: badness(name, object_)), object_)
+        for object_key, object_ in objects_by_key.items()
+    ]
 
 
-def _documents(named: Iterable[Named]) -> list[Document]:
+def _build_documents(named_objects: Iterable[NamedObject]) -> list[Document]:
     documents: dict[str, Document] = {}
-    for names, thing in _groups(named):
-        others = names[1:5]  # a method inherited by 200 classes would list them all
-        title = names[0] + (f" (also {', '.join(others)})" if others else "")
+    for names, thing in _group_names(named_objects):
+        aliases = names[1:5]  # a method inherited by 200 classes would list them all
+        title = names[0] + (f" (also {', '.join(aliases)})" if aliases else "")
         # torch.nn.utils.weight_norm is a function and a module; the function, met first, is what people call
-        documents.setdefault(names[0], (names[0], title, _text(names[0], thing)))
+        documents.setdefault(names[0], (names[0], title, _describe_object(names[0], thing)))
     return [documents[name] for name in sorted(documents)]
 
 
-def _text(name: str, thing: Any) -> str:
-    """Name and signature, then the first paragraph of the docstring."""
-    short = name.rpartition(".")[2]
+def _describe_object(name: str, thing: Any) -> str:
+    """Return name and signature, then the first paragraph of the docstring."""
+    short_name = name.rpartition(".")[2]
     paragraphs = re.split(r"\n\s*\n", inspect.getdoc(thing) or "")
-    written = None
-    if re.match(rf"(\w+\.)?{re.escape(short)}\s*\(", paragraphs[0].strip()):  # ufuncs and builtins open with it
-        written = " ".join(paragraphs.pop(0).split())
+    written_signature = None
+    if re.match(rf"(\w+\.)?{re.escape(short_name)}\s*\(", paragraphs[0].strip()):  # ufuncs and builtins open with it
+        written_signature = " ".join(paragraphs.pop(0).split())
     try:
-        signature = short + str(inspect.signature(thing))
+        signature = short_name + str(inspect.signature(thing))
     except Exception:  # written in C, or annotated with names that do not resolve
-        signature = written or short
-    # No help to a reader: the dozen keywords that all ufuncs share, and the placeholder for "not given". Addresses and
-    # paths of default values differ between processes and machines, and with them the digest of the corpus.
+        signature = written_signature or short_name
+    # The dozen keywords that all ufuncs share and the placeholder for missing values do not help a reader. Addresses
+    # and paths of default values differ between processes and machines, and would change the digest of the corpus.
     signature = re.sub(r", /, out=.*(casting|where)=.*\)$", ")", signature)
     summary = " ".join(paragraphs[0].split()) if paragraphs else ""
-    text = re.sub(r"=<no value>| at 0x[0-9a-fA-F]+", "", f"{signature}. {summary}".strip())
-    return re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", text)
+    description = re.sub(r"=<no value>| at 0x[0-9a-fA-F]+", "", f"{signature}. {summary}".strip())
+    return re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", description)

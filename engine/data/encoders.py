@@ -1,7 +1,7 @@
-"""Texts to vectors: chunk by chunk through the cache, so that nothing is ever embedded twice.
+"""Embedding of texts, chunk by chunk through the cache, so that no text is embedded twice.
 
-A chunk is keyed by its texts, the model's files, the prompt and the arithmetic. What somebody types is asked once and
-stays in memory: a file for each would outnumber those of corpora and query sets.
+A chunk is keyed by its texts, the model's files, the prompt and the arithmetic. Queries that a person types are cached
+in memory only: a file for each would outnumber those of corpora and query sets.
 """
 
 import os
@@ -23,24 +23,25 @@ from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Notice, Queries, digest_of, replace_surrogates
 
-SECTION = "embeddings"
-_FORMAT = "1"  # a new one whenever the same texts and model would give other vectors
+EMBEDDING_SECTION = "embeddings"
+# Changed whenever the same texts and model would give other vectors.
+_FORMAT_VERSION = "1"
 
-# A chunk is what a killed run loses: with the bundled model a second or two on one core.
-_CHUNK_TEXTS = 256
-_CHUNK_TOKENS = 8192
-_CHUNK_LEAST = 8
-_CHUNK_MEAN = 64
-# What one core of a CPU encodes well within the second in which a stop has to be heard.
-_BATCH_TOKENS = 2048
-_MOST_TOKENS = 512
+# A killed run loses one chunk: with the bundled model a second or two on one core.
+_MAX_CHUNK_TEXTS = 256
+_MAX_CHUNK_TOKENS = 8192
+_MIN_CHUNK_TEXTS = 8
+_MEAN_CHUNK_TEXTS = 64
+# One core of a CPU encodes a batch well within the second in which a stop must take effect.
+_MAX_BATCH_TOKENS = 2048
+_MAX_TEXT_TOKENS = 512
 
-MAPPED = 1 << 30
-"""Bytes of a matrix above which it is a mapped file without a name, on the disk of the cache, and not in memory."""
+MAPPED_MATRIX_BYTES = 1 << 30
+"""Larger matrices are mapped from an unnamed file on the cache's disk instead of memory."""
 
-_MOST_TYPED = 1000
-_TYPED: dict[str, np.ndarray] = {}
-"""Vectors of texts that were typed, by the key of their chunk, the oldest first."""
+_MAX_TYPED_TEXTS = 1000
+_TYPED_VECTORS: dict[str, np.ndarray] = {}
+"""Vectors of typed texts by the key of their chunk, the oldest first."""
 
 BATCH_SIZE = Whole(32, "batch", 1, name="batch_size", help="Texts that the encoder reads at once, at most.")
 LOADING, DOWNLOADING = "loading the encoder", "downloading the encoder"
@@ -61,297 +62,376 @@ def embed(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Embeddings:
-    """Unit vectors of a corpus (as documents) or of queries (as queries): (n, d) float32, on the CPU.
+    """Embed a corpus (as documents) or queries (as queries) as unit vectors.
 
-    encoder: "bundled", a model folder, or a sentence-transformers name. dtype: "auto" (bfloat16 where it is fast and
-    faithful), "float32" or "bfloat16": the arithmetic, not the result. device: None for a GPU if there is one. role:
-    "document" or "query", which prompt to use, if not the usual one. batch_size: an upper limit; it is no part of the
-    cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk; a few
-    plain texts, as queries, stay in memory. label: what the list of cached things calls these, by default a corpus by
-    its name. progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked
-    between batches; loading the encoder cannot be interrupted. A matrix above MAPPED bytes is a mapped file if cache.
-    Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
-    FrontierError for an encoder that cannot be had, options that make no sense, or a cache that cannot be written.
+    A matrix above MAPPED_MATRIX_BYTES is a mapped file if `cache` is set.
+
+    Parameters
+    ----------
+    what : Corpus, Queries, sequence of str or str
+        Texts to embed.
+    encoder : str, default "bundled"
+        "bundled", a model folder, or a sentence-transformers name.
+    dtype : {"auto", "float32", "bfloat16"}, default "auto"
+        Arithmetic of the encoder, not the type of the result; "auto" is bfloat16 where it is fast and accurate.
+    device : str, optional
+        None for a GPU if there is one.
+    role : {"document", "query"}, optional
+        Which prompt to use, if not the usual one.
+    batch_size : int, default 32
+        Largest batch. It is no part of the cache key, though the last bits of a vector depend on it.
+    cache : bool, default True
+        If False, the disk is neither read nor written. A few plain texts, as queries, are cached in memory only.
+    label : str, optional
+        Name in the list of cached items; by default the name of the corpus.
+    progress : callable, optional
+        Called as progress(done, total, label) before the encoder is loaded and after every batch.
+    stop : Stop, optional
+        Checked between batches; loading the encoder cannot be interrupted.
+
+    Returns
+    -------
+    Embeddings
+        Vectors of shape (n, d), float32, on the CPU.
+
+    Raises
+    ------
+    DataError
+        If there are no texts, or a text is not a string.
+    Cancelled
+        If `stop` was set; finished chunks are cached.
+    FrontierError
+        If the encoder is unavailable, options are invalid, or the cache cannot be written.
+
+    Examples
+    --------
+    >>> import engine
+    >>> engine.embed(["sort an array", "matrix inverse"]).vectors.shape
+    torch.Size([2, 384])
     """
-    ids, texts, role = _inputs(what, role)
+    ids, texts, role = _resolve_inputs(what, role)
     BATCH_SIZE.check(batch_size)
-    run = _Run(len(texts), progress, stop, cache)
-    run.tell(LOADING)
+    embedding_run = _EmbeddingRun(len(texts), progress, stop, cache)
+    embedding_run.report(LOADING)
     device = encoder_model.device_of(device)
-    source = encoder_model.find(encoder, cache, lambda: run.tell(DOWNLOADING))
-    given = _shipped(texts, role, source, dtype) if cache else None
-    dtype = shipped.ARITHMETIC if given else dtype
-    arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
-    prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
-    typed, missing, keys = _is_typed(what, role, texts), [], []
-    for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
-        keys.append(key)
-        stored = _stored(key, typed) if cache else None
-        if stored is None:
-            missing.append((span, key))
+    model_source = encoder_model.find(encoder, cache, lambda: embedding_run.report(DOWNLOADING))
+    shipped_vectors = _find_shipped_vectors(texts, role, model_source, dtype) if cache else None
+    dtype = shipped.SHIPPED_ARITHMETIC if shipped_vectors else dtype
+    arithmetic = precision.choose(model_source, device, dtype, cache, lambda: embedding_run.report(PROBING))
+    prompt, encoder_reference = model_source.prompt(role), EncoderRef(encoder, model_source.digest, arithmetic)
+    is_typed, missing_spans, chunk_keys = _is_typed(what, role, texts), [], []
+    for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
+        chunk_keys.append(key)
+        cached_rows = _read_chunk(key, is_typed) if cache else None
+        if cached_rows is None:
+            missing_spans.append((text_span, key))
         else:
-            run.place(span.start, torch.from_numpy(stored), READING)
+            embedding_run.add_rows(text_span.start, torch.from_numpy(cached_rows), READING)
     if cache:
-        _describe(what, label, role, reference, keys)
-    # Where the cache holds some, all are of one making.
-    there, rows = given if given and len(missing) == len(keys) else _nothing(len(texts))
-    lacking = {span: [i for i in span if not there[i]] for span, _ in missing}
-    encode = None
-    if any(lacking.values()):
-        run.tell(LOADING)
-        model = encoder_model.load(source, device, arithmetic)
-        run.tell(EMBEDDING)
-        encode = partial(_encoded, model, role=role, prompt=prompt, batch_size=batch_size, run=run)
-    for span, key in missing:
-        vectors = _of_span(span, rows, lacking[span], texts, encode, run)
+        _label_chunks(what, label, role, encoder_reference, chunk_keys)
+    # Shipped vectors are rounded; mixing them with cached ones would give a corpus of two kinds.
+    has_vector, shipped_matrix = (
+        shipped_vectors
+        if shipped_vectors and len(missing_spans) == len(chunk_keys)
+        else _allocate_empty_rows(len(texts))
+    )
+    missing_indices = {
+        text_span: [index for index in text_span if not has_vector[index]] for text_span, _ in missing_spans
+    }
+    encode_missing = None
+    if any(missing_indices.values()):
+        embedding_run.report(LOADING)
+        encoder_model_ = encoder_model.load(model_source, device, arithmetic)
+        embedding_run.report(EMBEDDING)
+        encode_missing = partial(
+            _encode_texts, encoder_model_, role=role, prompt=prompt, batch_size=batch_size, embedding_run=embedding_run
+        )
+    for text_span, key in missing_spans:
+        vectors = _complete_span(
+            text_span, shipped_matrix, missing_indices[text_span], texts, encode_missing, embedding_run
+        )
         if cache:
-            _keep(key, vectors.numpy(), typed)
-        run.place(span.start, vectors)
-    return run.embeddings(ids, texts, reference, role)
+            _store_chunk(key, vectors.numpy(), is_typed)
+        embedding_run.add_rows(text_span.start, vectors)
+    return embedding_run.build_embeddings(ids, texts, encoder_reference, role)
 
 
-def _is_typed(what: object, role: Role, texts: Sequence[str]) -> bool:
-    """Whether these are a few plain texts as somebody asks them, no set of queries and no documents."""
-    return role == "query" and not isinstance(what, Corpus | Queries) and len(texts) < _CHUNK_LEAST
+def _is_typed(text_source: object, role: Role, texts: Sequence[str]) -> bool:
+    """Return True for a few plain texts, as a person types them: no query set and no documents."""
+    return role == "query" and not isinstance(text_source, Corpus | Queries) and len(texts) < _MIN_CHUNK_TEXTS
 
 
-def _stored(key: str, typed: bool) -> np.ndarray | None:
-    """The vectors of a chunk, of what is typed from memory first."""
-    known = _TYPED.get(key) if typed else None
-    return store.get_array(SECTION, key) if known is None else known.copy()
+def _read_chunk(key: str, is_typed: bool) -> np.ndarray | None:
+    """Return the cached vectors of a chunk; those of typed texts from memory first."""
+    typed_rows = _TYPED_VECTORS.get(key) if is_typed else None
+    return store.get_array(EMBEDDING_SECTION, key) if typed_rows is None else typed_rows.copy()
 
 
-def _keep(key: str, vectors: np.ndarray, typed: bool) -> None:
-    if not typed:
-        return store.put_array(SECTION, key, vectors)
-    _TYPED[key] = vectors.copy()
-    for oldest in list(_TYPED)[:-_MOST_TYPED]:
-        _TYPED.pop(oldest, None)
+def _store_chunk(key: str, vectors: np.ndarray, is_typed: bool) -> None:
+    if not is_typed:
+        return store.put_array(EMBEDDING_SECTION, key, vectors)
+    _TYPED_VECTORS[key] = vectors.copy()
+    for oldest_key in list(_TYPED_VECTORS)[:-_MAX_TYPED_TEXTS]:
+        _TYPED_VECTORS.pop(oldest_key, None)
 
 
 class TextEncoder:
-    """An encoder in memory for texts that are asked once: nothing is read from the cache of vectors or written to it.
+    """Encoder for single texts, which neither reads nor writes the cache of vectors.
 
     Arguments and errors as of `embed`. Called with texts and their role, returns (n, d) float32 unit vectors.
     """
 
     def __init__(self, encoder: str = "bundled", *, dtype: str = "auto", device: str | None = None) -> None:
-        source, device = encoder_model.find(encoder), encoder_model.device_of(device)
-        self._model = encoder_model.load(source, device, precision.choose(source, device, dtype))
-        self.reference = EncoderRef(encoder, source.digest, self._model.dtype)
+        model_source, device = encoder_model.find(encoder), encoder_model.device_of(device)
+        self._model = encoder_model.load(model_source, device, precision.choose(model_source, device, dtype))
+        self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)
 
     def __call__(self, texts: Sequence[str], role: Role) -> Tensor:
-        _check(texts)
-        run = _Run(len(texts), None, None)
-        return _encoded(self._model, texts, role, self._model.source.prompt(role), BATCH_SIZE.check(32), run)
+        _check_texts(texts)
+        embedding_run = _EmbeddingRun(len(texts), None, None)
+        return _encode_texts(
+            self._model, texts, role, self._model.source.prompt(role), BATCH_SIZE.check(32), embedding_run
+        )
 
 
-def _nothing(count: int) -> tuple[Tensor, Tensor]:
-    """No text has a vector yet."""
-    return torch.zeros(count, dtype=torch.bool), torch.empty(count, 0)
+def _allocate_empty_rows(n_texts: int) -> tuple[Tensor, Tensor]:
+    """Return a mask and a matrix that hold no vector for any text."""
+    return torch.zeros(n_texts, dtype=torch.bool), torch.empty(n_texts, 0)
 
 
-def _of_span(
-    span: range,
-    rows: Tensor,
-    lacking: Sequence[int],
+def _complete_span(
+    text_span: range,
+    shipped_matrix: Tensor,
+    missing_indices: Sequence[int],
     texts: Sequence[str],
-    encode: Callable[..., Tensor] | None,
-    run: "_Run",
+    encode_missing: Callable[..., Tensor] | None,
+    embedding_run: "_EmbeddingRun",
 ) -> Tensor:
-    """The vectors of a span of texts: those at `lacking` are encoded, the others are there."""
-    vectors = rows[span.start : span.stop]
-    if len(lacking) < len(span):
-        run.tell(READING, len(span) - len(lacking))
-    if not lacking or encode is None:
-        return vectors
-    encoded = encode([texts[i] for i in lacking])
-    if len(lacking) == len(span):
-        return encoded
-    vectors[[i - span.start for i in lacking]] = encoded
-    return vectors
+    """Return the vectors of a span of texts; those at `missing_indices` are encoded."""
+    span_vectors = shipped_matrix[text_span.start : text_span.stop]
+    if len(missing_indices) < len(text_span):
+        embedding_run.report(READING, len(text_span) - len(missing_indices))
+    if not missing_indices or encode_missing is None:
+        return span_vectors
+    encoded_rows = encode_missing([texts[index] for index in missing_indices])
+    if len(missing_indices) == len(text_span):
+        return encoded_rows
+    span_vectors[[index - text_span.start for index in missing_indices]] = encoded_rows
+    return span_vectors
 
 
-def embedded(
-    what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
+def read_embedded_texts(
+    text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
 ) -> Embeddings | None:
-    """What `embed` would return, read from the disk; None where something would be embedded. Raises as `embed`."""
-    ids, texts, role = _inputs(what, None)
-    source = encoder_model.find(encoder)
-    given = _shipped(texts, role, source, dtype)
-    arithmetic = shipped.ARITHMETIC if given else precision.choose(source, encoder_model.device_of(None), dtype)
-    run = _Run(len(texts), None, None, disk=True)
-    for span, key in _keyed(texts, source.digest, arithmetic, role, source.prompt(role)):
-        rows = store.get_array(SECTION, key)
-        if rows is None:
-            return None
-        run.place(span.start, torch.from_numpy(rows))
-    return run.embeddings(ids, texts, EncoderRef(encoder, source.digest, arithmetic), role)
+    """Return the result of `embed` from the disk; None unless all texts are cached.
 
-
-def _shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
-    """The vectors that came with Frontier, as `shipped_vectors`; None where bfloat16 is asked for, or in the cache.
-
-    So the demo needs no probe of the precision, and nobody's vectors are replaced.
+    Raises as `embed`.
     """
-    prompt, rounded = source.prompt(role), "bfloat16"
-    keys = (key for _, key in _keyed(texts, source.digest, rounded, role, prompt))
-    if dtype == rounded or any(store.get(SECTION, key) is not None for key in keys):
+    ids, texts, role = _resolve_inputs(text_source, None)
+    model_source = encoder_model.find(encoder)
+    shipped_vectors = _find_shipped_vectors(texts, role, model_source, dtype)
+    arithmetic = (
+        shipped.SHIPPED_ARITHMETIC
+        if shipped_vectors
+        else precision.choose(model_source, encoder_model.device_of(None), dtype)
+    )
+    embedding_run = _EmbeddingRun(len(texts), None, None, on_disk=True)
+    for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
+        cached_rows = store.get_array(EMBEDDING_SECTION, key)
+        if cached_rows is None:
+            return None
+        embedding_run.add_rows(text_span.start, torch.from_numpy(cached_rows))
+    return embedding_run.build_embeddings(ids, texts, EncoderRef(encoder, model_source.digest, arithmetic), role)
+
+
+def _find_shipped_vectors(
+    texts: Sequence[str], role: Role, model_source: ModelSource, dtype: str
+) -> tuple[Tensor, Tensor] | None:
+    """Return the vectors shipped with Frontier; None if bfloat16 is requested or vectors are cached.
+
+    The demo thus needs no check of the precision, and cached vectors are never replaced.
+    """
+    prompt, rounded_arithmetic = model_source.prompt(role), "bfloat16"
+    chunk_keys = (key for _text_span, key in _key_chunks(texts, model_source.digest, rounded_arithmetic, role, prompt))
+    if dtype == rounded_arithmetic or any(store.get(EMBEDDING_SECTION, key) is not None for key in chunk_keys):
         return None
-    return shipped.shipped_vectors(source.digest, role, prompt, texts)
+    return shipped.shipped_vectors(model_source.digest, role, prompt, texts)
 
 
-def shipped_notices(what: Corpus | Queries, embeddings: Embeddings) -> tuple[Notice, ...]:
-    """Says how many texts have the very vector that came with Frontier; nothing where none has."""
-    _, texts, role = _inputs(what, None)
-    source = encoder_model.find(embeddings.encoder.name) if embeddings.encoder else None
-    given = source and shipped.shipped_vectors(source.digest, role, source.prompt(role), texts)
-    came = int((given[0] & (given[1] == embeddings.vectors).all(1)).sum()) if given else 0
-    return (Notice("vectors came with Frontier, rounded to float16", came),) if came else ()
+def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tuple[Notice, ...]:
+    """Return a notice of how many vectors are those shipped with Frontier; empty if none is."""
+    _, texts, role = _resolve_inputs(text_source, None)
+    model_source = encoder_model.find(embeddings.encoder.name) if embeddings.encoder else None
+    shipped_vectors = model_source and shipped.shipped_vectors(
+        model_source.digest, role, model_source.prompt(role), texts
+    )
+    n_shipped = (
+        int((shipped_vectors[0] & (shipped_vectors[1] == embeddings.vectors).all(1)).sum()) if shipped_vectors else 0
+    )
+    return (Notice("vectors came with Frontier, rounded to float16", n_shipped),) if n_shipped else ()
 
 
-def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
-    """How many texts are longer than the encoder, which is not loaded, reads; None where unknown. Raises as `embed`."""
-    _, texts, role = _inputs(what, None)
-    source = encoder_model.find(encoder)
-    prompt = source.prompt(role)
-    return source.over_limit([prompt + text for text in texts])
+def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
+    """Return how many texts exceed the encoder's limit, None if unknown.
+
+    The encoder is not loaded. Raises as `embed`.
+    """
+    _, texts, role = _resolve_inputs(text_source, None)
+    model_source = encoder_model.find(encoder)
+    prompt = model_source.prompt(role)
+    return model_source.over_limit([prompt + text for text in texts])
 
 
-def _keyed(texts: Sequence[str], *how: str) -> Iterator[tuple[range, str]]:
-    """The chunks of the texts, each with what its vectors are called in the cache."""
-    for span in chunks(texts):
-        yield span, digest_of([_FORMAT, *how, *texts[span.start : span.stop]])
+def _key_chunks(texts: Sequence[str], *key_parts: str) -> Iterator[tuple[range, str]]:
+    """Yield the chunks of the texts, each with its key in the cache."""
+    for text_span in split_chunks(texts):
+        yield text_span, digest_of([_FORMAT_VERSION, *key_parts, *texts[text_span.start : text_span.stop]])
 
 
-def chunks(texts: Sequence[str]) -> Iterator[range]:
-    """Consecutive positions, up to a text whose checksum says so or a full chunk: a change moves ends near it only."""
-    start = tokens = 0
-    for i, text in enumerate(texts):
-        raw = text.encode("utf-8", "surrogatepass")
-        tokens += _tokens(raw)
-        size = i + 1 - start
-        natural = size >= _CHUNK_LEAST and zlib.crc32(raw) % _CHUNK_MEAN == 0
-        if natural or size == _CHUNK_TEXTS or tokens >= _CHUNK_TOKENS:
-            yield range(start, i + 1)
-            start, tokens = i + 1, 0
-    if start < len(texts):
-        yield range(start, len(texts))
+def split_chunks(texts: Sequence[str]) -> Iterator[range]:
+    """Split texts into consecutive ranges whose ends depend on the texts, so that a change moves few ends.
+
+    A chunk ends at a text whose checksum says so, or when it is full.
+    """
+    start_index = n_tokens = 0
+    for index, text in enumerate(texts):
+        raw_text = text.encode("utf-8", "surrogatepass")
+        n_tokens += _estimate_tokens(raw_text)
+        n_texts = index + 1 - start_index
+        is_boundary = n_texts >= _MIN_CHUNK_TEXTS and zlib.crc32(raw_text) % _MEAN_CHUNK_TEXTS == 0
+        if is_boundary or n_texts == _MAX_CHUNK_TEXTS or n_tokens >= _MAX_CHUNK_TOKENS:
+            yield range(start_index, index + 1)
+            start_index, n_tokens = index + 1, 0
+    if start_index < len(texts):
+        yield range(start_index, len(texts))
 
 
-class _Run:
-    """One call of `embed`: the matrix as it fills, what is told, and whether to go on."""
+class _EmbeddingRun:
+    """State of one call of `embed`: the matrix as it fills, progress and cancellation."""
 
-    def __init__(self, total: int, progress: Progress | None, stop: Stop | None, disk: bool = False) -> None:
+    def __init__(self, n_texts: int, progress: Progress | None, stop: Stop | None, on_disk: bool = False) -> None:
         self.vectors = torch.empty(0, 0)
-        self._disk = disk
-        self._total, self._progress, self._stop, self._done = total, progress, stop, 0
+        self._disk = on_disk
+        self._total, self._progress, self._stop, self._done = n_texts, progress, stop, 0
 
-    def tell(self, label: str, more: int = 0) -> None:
+    def report(self, label: str, n_finished: int = 0) -> None:
         if self._stop is not None and self._stop.is_set():
             raise Cancelled(f"embedding stopped at {self._done:,} of {self._total:,} texts")
-        self._done += more
+        self._done += n_finished
         if self._progress is not None:
             self._progress(self._done, self._total, label)
 
-    def place(self, start: int, rows: Tensor, label: str | None = None) -> None:
+    def add_rows(self, start_index: int, new_rows: Tensor, label: str | None = None) -> None:
         if not len(self.vectors):
-            # Only now is the width known; one matrix, as the largest corpora would not fit twice.
-            self.vectors = (_mapped if self._disk else torch.empty)(self._total, rows.shape[1])
-        self.vectors[start : start + len(rows)] = rows
+            # The width is known only now. Rows are written into one matrix, because two would not fit in memory.
+            self.vectors = (_allocate_matrix if self._disk else torch.empty)(self._total, new_rows.shape[1])
+        self.vectors[start_index : start_index + len(new_rows)] = new_rows
         if label:
-            self.tell(label, len(rows))
+            self.report(label, len(new_rows))
 
-    def embeddings(self, ids: tuple[str, ...], texts: Sequence[str], encoder: EncoderRef, role: Role) -> Embeddings:
+    def build_embeddings(
+        self, ids: tuple[str, ...], texts: Sequence[str], encoder: EncoderRef, role: Role
+    ) -> Embeddings:
         # The texts of queries are for scorers that read words; a corpus has its own.
         return Embeddings(ids, self.vectors, encoder, tuple(texts) if role == "query" else None)
 
 
-def _mapped(count: int, dimension: int) -> Tensor:
-    """An empty float32 matrix: in memory, or where it is large in a file that is gone with it.
+def _allocate_matrix(n_texts: int, dimension: int) -> Tensor:
+    """Allocate a float32 matrix: in memory, or if it is large in an unnamed file.
 
-    Raises FrontierError where the disk has no room.
+    Raises FrontierError if the disk has no room.
     """
-    size = 4 * count * dimension
-    if size <= MAPPED:
-        return torch.empty(count, dimension)
-    folder = store.section(SECTION)
-    with store.explained(folder), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
+    n_bytes = 4 * n_texts * dimension
+    if n_bytes <= MAPPED_MATRIX_BYTES:
+        return torch.empty(n_texts, dimension)
+    folder = store.open_section(EMBEDDING_SECTION)
+    with (
+        store.translate_write_errors(folder),
+        tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as matrix_file,
+    ):
         if hasattr(os, "posix_fallocate"):
-            # A hole that the disk has no room for would end the process when it is written to.
-            os.posix_fallocate(file.fileno(), 0, size)
+            # Writing to a sparse file on a full disk would kill the process, so the space is reserved here.
+            os.posix_fallocate(matrix_file.fileno(), 0, n_bytes)
         else:
-            file.truncate(size)
-        return torch.from_numpy(np.memmap(file, np.float32, "r+", shape=(count, dimension)))
+            matrix_file.truncate(n_bytes)
+        return torch.from_numpy(np.memmap(matrix_file, np.float32, "r+", shape=(n_texts, dimension)))
 
 
-def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:
-    """The vectors of one chunk, whatever else the corpus holds: (len(texts), d)."""
-    rows = torch.empty(0, 0)
-    for batch in _batches(texts, batch_size, model.device):
-        vectors = model.encode([texts[i] for i in batch], role, prompt)
-        rows = rows if len(rows) else torch.empty(len(texts), vectors.shape[1])
-        rows[batch] = vectors
-        run.tell(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch))
-    return rows
+def _encode_texts(
+    model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, embedding_run: _EmbeddingRun
+) -> Tensor:
+    """Encode the texts of one chunk, independently of the rest of the corpus: (len(texts), d)."""
+    encoded_rows = torch.empty(0, 0)
+    for batch_indices in _split_batches(texts, batch_size, model.device):
+        batch_vectors = model.encode([texts[index] for index in batch_indices], role, prompt)
+        encoded_rows = encoded_rows if len(encoded_rows) else torch.empty(len(texts), batch_vectors.shape[1])
+        encoded_rows[batch_indices] = batch_vectors
+        embedding_run.report(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch_indices))
+    return encoded_rows
 
 
-def _batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[list[int]]:
-    """Positions in batches of similar length, the longest first, so that little is computed on padding."""
-    length = [_tokens(text.encode("utf-8", "replace")) for text in texts]
-    order = sorted(range(len(texts)), key=lambda i: -length[i])
-    while order:
-        most = min(batch_size, _BATCH_TOKENS // length[order[0]]) if device == "cpu" else batch_size
-        batch, order = order[: max(1, most)], order[max(1, most) :]
-        yield batch
+def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[list[int]]:
+    """Yield positions in batches of similar length, the longest first, to compute little padding."""
+    token_counts = [_estimate_tokens(text.encode("utf-8", "replace")) for text in texts]
+    remaining = sorted(range(len(texts)), key=lambda index: -token_counts[index])
+    while remaining:
+        max_texts = min(batch_size, _MAX_BATCH_TOKENS // token_counts[remaining[0]]) if device == "cpu" else batch_size
+        batch_indices, remaining = remaining[: max(1, max_texts)], remaining[max(1, max_texts) :]
+        yield batch_indices
 
 
-def _describe(what: object, label: str | None, role: Role, encoder: EncoderRef, keys: Sequence[str]) -> None:
-    """Say in the cache what these chunks are; a single text, as somebody types it, is not worth it."""
-    if not isinstance(what, (Corpus, Queries)) or (len(what) < 2 and label is None and isinstance(what, Queries)):
+def _label_chunks(
+    text_source: object, label: str | None, role: Role, encoder: EncoderRef, chunk_keys: Sequence[str]
+) -> None:
+    """Label these chunks in the cache; single texts, as a person types them, get no label."""
+    if not isinstance(text_source, (Corpus, Queries)) or (
+        len(text_source) < 2 and label is None and isinstance(text_source, Queries)
+    ):
         return
-    facts: inventory.Facts = {
-        "name": replace_surrogates(label or (what.name if isinstance(what, Corpus) else "queries")),
+    label_facts: inventory.Facts = {
+        "name": replace_surrogates(label or (text_source.name if isinstance(text_source, Corpus) else "queries")),
         "role": role,
-        "texts": len(what),
-        "content": what.digest,
+        "texts": len(text_source),
+        "content": text_source.digest,
         "encoder": encoder.name,
         "weights": encoder.digest,
         "arithmetic": encoder.dtype,
     }
-    inventory.describe(SECTION, digest_of([what.digest, encoder.digest, encoder.dtype, role]), keys, facts)
+    inventory.label_entries(
+        EMBEDDING_SECTION, digest_of([text_source.digest, encoder.digest, encoder.dtype, role]), chunk_keys, label_facts
+    )
 
 
-def _tokens(raw: bytes) -> int:
+def _estimate_tokens(raw_text: bytes) -> int:
     # Three bytes a token: right for code and for Chinese, cautious for English prose.
-    return min(len(raw) // 3 + 2, _MOST_TOKENS)
+    return min(len(raw_text) // 3 + 2, _MAX_TEXT_TOKENS)
 
 
-def _inputs(what: object, role: Role | None) -> tuple[tuple[str, ...], Sequence[str], Role]:
-    """ids, texts and role, checked."""
+def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, ...], Sequence[str], Role]:
+    """Return ids, texts and role, checked."""
     if role not in (None, "document", "query"):
         raise FrontierError(f"role must be 'document' or 'query'; got {role!r}")
-    match what:
+    match text_source:
         case Corpus():
-            _check(what.texts)
-            return what.ids, what.passages, role or "document"
+            _check_texts(text_source.texts)
+            return text_source.ids, text_source.passages, role or "document"
         case Queries():
-            _check(what.texts)
-            return what.ids, what.texts, role or "query"
+            _check_texts(text_source.texts)
+            return text_source.ids, text_source.texts, role or "query"
         case Dataset():
             raise DataError("a data set has two kinds of text: embed its .corpus or its .queries")
         case str():
-            return _inputs((what,), role)
-        case Iterable() if not isinstance(what, (bytes, dict)):
-            texts = tuple(what)
-            _check(texts)
-            return _inputs(Queries.of(texts), role)
-    raise DataError(f"embed takes a Corpus, Queries or a list of strings; got {type(what).__name__}")
+            return _resolve_inputs((text_source,), role)
+        case Iterable() if not isinstance(text_source, (bytes, dict)):
+            texts = tuple(text_source)
+            _check_texts(texts)
+            return _resolve_inputs(Queries.of(texts), role)
+    raise DataError(f"embed takes a Corpus, Queries or a list of strings; got {type(text_source).__name__}")
 
 
-def _check(texts: Sequence[object]) -> None:
+def _check_texts(texts: Sequence[object]) -> None:
     if not texts:
         raise DataError("there is nothing to embed: no texts")
-    for i, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise DataError(f"text {i} (counting from 0) is {type(text).__name__}, not a string: {text!r:.60}")
+            raise DataError(f"text {index} (counting from 0) is {type(text).__name__}, not a string: {text!r:.60}")

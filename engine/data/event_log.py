@@ -1,8 +1,8 @@
 """Event logs: a SQLite file of JSON events, numbered from 1, each with a checksum; exported as JSONL.
 
-Several processes may write to one log. Whoever writes takes in what others have added since, and then adds events in
-one transaction (write-ahead, fully synchronous). Checksums are compared whenever a row is read. Between transactions
-nobody has the file open, so it can be copied and replaced.
+Several processes may write to one log. A writer first reads the events that others have added, and then adds its own
+in one transaction (write-ahead, fully synchronous). Checksums are compared whenever a row is read. Between transactions
+no process has the file open, so it can be copied and replaced.
 """
 
 import json
@@ -19,29 +19,29 @@ from stat import S_ISREG
 from typing import Any, ClassVar
 
 from engine.data import files
-from engine.data.cache import explained, write
-from engine.data.sqlite import code_of, connect, make_tables, write_ahead
+from engine.data.cache import translate_write_errors, write
+from engine.data.sqlite import connect_database, make_tables, primary_code, write_ahead
 from engine.errors import DataError
 from engine.paths import make_folder
 
 APPLICATION_ID = 0x46524C47
 """Marks SQLite files of event logs ("FRLG")."""
-TABLES = {
+LOG_TABLES = {
     "meta": "CREATE TABLE meta (kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, checksum TEXT NOT NULL)",
     "events": "CREATE TABLE events (number INTEGER PRIMARY KEY, body TEXT NOT NULL, checksum TEXT NOT NULL)",
 }
-"""meta: one row, the kind of log, its random id and its header; events: what was added since."""
+"""meta: one row with the kind of log, its random id and its header; events: one row for each event."""
 MTIME_RESOLUTION_NS = 50_000_000
 """File times may not distinguish writes closer together than this."""
 UNUSABLE_CODES = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY,
 }  # fmt: skip
-"""SQLite's codes of a file that cannot be opened or written, and is not damaged."""
+"""SQLite's codes for a file that cannot be opened or written but is not damaged."""
 LINE_START, CHECKSUM_END = '{"checksum":"', 13 + 16
 Position = tuple[str, int, str]
 """Id of a log, the number of one of its events (0: before the first), and that event's checksum."""
-NOWHERE: Position = ("", 0, "")
+NO_POSITION: Position = ("", 0, "")
 
 
 class _NoTablesError(DataError):
@@ -49,7 +49,7 @@ class _NoTablesError(DataError):
 
 
 class EventLog:
-    """A log that is followed: each event is taken in once, and all of them again where another file took its place.
+    """Follower of a log: each event is read once, and all of them again if the file was replaced.
 
     Subclasses name the kind of log and implement `_fold` and `_forget`; they hold `_mutex` around `_follow` and
     `_writing`.
@@ -60,251 +60,262 @@ class EventLog:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._mutex = threading.Lock()
-        self._position = NOWHERE
+        self._position = NO_POSITION
         self._stamp: tuple[Any, ...] | None = None
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], number: int) -> None:
-        """Take in events behind the first `number`; header: of the log, where it is read from its start."""
+        """Process the events after the first `number`; header: of the log, if read from its start."""
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Hold nothing, or raise: there is no file."""
+        """Discard all state, or raise: there is no file."""
         raise NotImplementedError
 
     def _follow(self) -> None:
-        """Take in what the file holds by now; it is not opened where it has not changed."""
-        if not exists(self.path):
-            self._position, self._stamp = NOWHERE, None
+        """Process new events in the file; an unchanged file is not opened."""
+        if not log_exists(self.path):
+            self._position, self._stamp = NO_POSITION, None
             self._forget()
             return
-        stamp = self._file_times()
-        if stamp is None or stamp != self._stamp:
+        file_stamp = self._file_times()
+        if file_stamp is None or file_stamp != self._stamp:
             try:
-                with open_log(self.path, self.kind) as rows:
-                    self._take_in(rows)
+                with open_log(self.path, self.kind) as log_rows:
+                    self._take_in(log_rows)
             except _NoTablesError:  # somebody is just making it
-                self._position, stamp = NOWHERE, None
+                self._position, file_stamp = NO_POSITION, None
                 self._forget()
-            self._stamp = stamp
+            self._stamp = file_stamp
 
     @contextmanager
-    def _writing(self, new_header: Mapping[str, Any] | None = None) -> "Iterator[Rows]":
-        """The file with all its events taken in, and no other writer; what is appended is on the disk afterwards.
+    def _writing(self, new_header: Mapping[str, Any] | None = None) -> "Iterator[LogRows]":
+        """Lock the file for writing, with all its events processed; appended events are durable on exit.
 
-        new_header: of a log that is made where there is none.
+        new_header: header of the log to create if there is none.
         """
-        if new_header is None and not exists(self.path):
+        if new_header is None and not log_exists(self.path):
             self._forget()
-        with open_log(self.path, self.kind, write=True, create=new_header is not None) as rows:
-            if new_header is not None and not rows.id:
-                rows.replace(new_header)
-            self._take_in(rows)
-            yield rows
-            position = rows.position()
+        with open_log(self.path, self.kind, write=True, create=new_header is not None) as log_rows:
+            if new_header is not None and not log_rows.id:
+                log_rows.replace(new_header)
+            self._take_in(log_rows)
+            yield log_rows
+            position = log_rows.position()
         self._position = position
 
-    def _take_in(self, rows: "Rows") -> None:
+    def _take_in(self, log_rows: "LogRows") -> None:
         log_id, number, checksum = self._position
-        goes_on = log_id != "" and log_id == rows.id and rows.checksum(number) == checksum
-        self._position = NOWHERE
-        if not goes_on:
-            rows.check()
+        is_continued = log_id != "" and log_id == log_rows.id and log_rows.checksum(number) == checksum
+        self._position = NO_POSITION
+        if not is_continued:
+            log_rows.check()
             number = 0
-        self._fold(None if goes_on else rows.header(), rows.read(number), number)
-        self._position = rows.position()
+        self._fold(None if is_continued else log_rows.header(), log_rows.read(number), number)
+        self._position = log_rows.position()
 
     def _file_times(self) -> tuple[Any, ...] | None:
-        """Inode, size and time of the files; None where one changed so lately that another change need not show."""
-        stats = [_stat(file) for file in (self.path, self.path.with_name(f"{self.path.name}-wal"))]
-        newest = max((stat[2] for stat in stats if stat), default=0)
-        return None if stats[0] is None or time.time_ns() - newest < MTIME_RESOLUTION_NS else tuple(stats)
+        """Return inode, size and time of the files; None if a further change might leave these the same."""
+        file_stats = [_read_stat(log_file) for log_file in (self.path, self.path.with_name(f"{self.path.name}-wal"))]
+        newest_time = max((file_stat[2] for file_stat in file_stats if file_stat), default=0)
+        return (
+            None if file_stats[0] is None or time.time_ns() - newest_time < MTIME_RESOLUTION_NS else tuple(file_stats)
+        )
 
 
-class Rows:
-    """The rows of a log within a transaction; `id` is empty in a log that was not begun."""
+class LogRows:
+    """Rows of a log within a transaction; `id` is empty in a new log."""
 
-    def __init__(self, path: Path, kind: str, db: sqlite3.Connection) -> None:
-        self.path, self._kind, self._db = path, kind, db
-        meta = db.execute("SELECT kind, id FROM meta").fetchall()
-        if len(meta) > 1 or (meta and meta[0][0] != kind):
-            raise DataError(f"{path} is a log of {meta[0][0]}, not of {kind}; choose another file")
-        self.id = str(meta[0][1]) if meta else ""
-        (self.count,) = db.execute("SELECT IFNULL(MAX(number), 0) FROM events").fetchone()
+    def __init__(self, path: Path, kind: str, connection: sqlite3.Connection) -> None:
+        self.path, self._kind, self._db = path, kind, connection
+        meta_rows = connection.execute("SELECT kind, id FROM meta").fetchall()
+        if len(meta_rows) > 1 or (meta_rows and meta_rows[0][0] != kind):
+            raise DataError(f"{path} is a log of {meta_rows[0][0]}, not of {kind}; choose another file")
+        self.id = str(meta_rows[0][1]) if meta_rows else ""
+        (self.count,) = connection.execute("SELECT IFNULL(MAX(number), 0) FROM events").fetchone()
 
     def header(self) -> dict[str, Any]:
-        """Return what the log was begun with; nothing where it was not. Raises DataError where that is damaged."""
-        for kind, log_id, body, checksum in self._db.execute("SELECT kind, id, body, checksum FROM meta"):
-            if checksum != _checksum(kind, log_id, body):
-                raise DataError(f"{self.path} is damaged: its header is not as it was written; {RESTORE}")
-            return dict(json.loads(body))
+        """Return the header of the log, {} for a new one. Raises DataError if it is damaged."""
+        for kind, log_id, header_body, checksum in self._db.execute("SELECT kind, id, body, checksum FROM meta"):
+            if checksum != _checksum(kind, log_id, header_body):
+                raise DataError(f"{self.path} is damaged: its header is not as it was written; {RESTORE_ADVICE}")
+            return dict(json.loads(header_body))
         return {}
 
     def check(self) -> None:
-        """Raise DataError where SQLite finds damage in the file."""
+        """Raise DataError if SQLite finds damage in the file."""
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise DataError(f"{self.path} is damaged ({verdict}); {RESTORE}")
+            raise DataError(f"{self.path} is damaged ({verdict}); {RESTORE_ADVICE}")
 
     def checksum(self, number: int) -> str:
-        """The checksum of an event, "" where there is none."""
-        row = self._db.execute("SELECT checksum FROM events WHERE number = ?", (number,)).fetchone()
-        return str(row[0]) if row else ""
+        """Return the checksum of an event, "" if there is none."""
+        checksum_row = self._db.execute("SELECT checksum FROM events WHERE number = ?", (number,)).fetchone()
+        return str(checksum_row[0]) if checksum_row else ""
 
     def position(self) -> Position:
-        """The position of the last event."""
+        """Return the position of the last event."""
         return self.id, self.count, self.checksum(self.count)
 
     def read(self, number: int = 0) -> list[dict[str, Any]]:
-        """Return the events behind the first `number`. Raises DataError that names the first damaged one."""
+        """Return the events after the first `number`. Raises DataError that names the first damaged one."""
         events: list[dict[str, Any]] = []
-        query = "SELECT number, body, checksum FROM events WHERE number > ? ORDER BY number"
-        for row_number, body, checksum in self._db.execute(query, (number,)):
+        select_query = "SELECT number, body, checksum FROM events WHERE number > ? ORDER BY number"
+        for row_number, event_body, checksum in self._db.execute(select_query, (number,)):
             expected = number + len(events) + 1
-            if row_number != expected or checksum != _checksum(expected, body):
-                delete = f'sqlite3 {self.path.name} "DELETE FROM events WHERE number >= {expected}"'
-                raise _damaged(f"{self.path} event {expected}", expected - 1, delete)
-            events.append(json.loads(body))
+            if row_number != expected or checksum != _checksum(expected, event_body):
+                delete_command = f'sqlite3 {self.path.name} "DELETE FROM events WHERE number >= {expected}"'
+                raise _damaged(f"{self.path} event {expected}", expected - 1, delete_command)
+            events.append(json.loads(event_body))
         return events
 
     def append(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Add events."""
-        for body in map(_as_text, events):
+        """Append events to the log."""
+        for event_body in map(_format_json, events):
             self.count += 1
-            self._db.execute("INSERT INTO events VALUES (?, ?, ?)", (self.count, body, _checksum(self.count, body)))
+            self._db.execute(
+                "INSERT INTO events VALUES (?, ?, ?)", (self.count, event_body, _checksum(self.count, event_body))
+            )
 
     def replace(self, header: Mapping[str, Any], events: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Begin the log anew, with these events in place of all others."""
-        body = _as_text(header)
+        """Restart the log with a new header and new events."""
+        header_body = _format_json(header)
         self.id, self.count = secrets.token_hex(8), 0
         self._db.execute("DELETE FROM meta")
         self._db.execute("DELETE FROM events")
-        row = self._kind, self.id, body
-        self._db.execute("INSERT INTO meta VALUES (?, ?, ?, ?)", (*row, _checksum(*row)))
+        meta_row = self._kind, self.id, header_body
+        self._db.execute("INSERT INTO meta VALUES (?, ?, ?, ?)", (*meta_row, _checksum(*meta_row)))
         self.append(events)
 
 
 @contextmanager
-def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False) -> Iterator[Rows]:
-    """A log in one transaction, with `write` as its only writer: all changes are kept, or none.
+def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False) -> Iterator[LogRows]:
+    """Open a log in one transaction, with `write` as its only writer: all changes are kept, or none.
 
-    create: make the file where there is none. Raises DataError for a file that is something else or damaged,
-    FrontierError where it cannot be opened or written.
+    create: make the file if there is none. Raises DataError for a file of another kind or a damaged one, FrontierError
+    if it cannot be opened or written.
     """
     if create:
-        with explained(path):
+        with translate_write_errors(path):
             make_folder(path.parent)
-    if exists(path):
+    if log_exists(path):
         files.check_regular(path, path.stat().st_mode)
-    with _translated_errors(path, kind), closing(connect(path, "rwc" if create else "rw")) as db:
-        # Bytes that are no text are damage, and noticed as such.
-        db.text_factory = lambda raw: raw.decode("ascii", "replace")
-        db.execute("PRAGMA trusted_schema = OFF")
-        db.execute("PRAGMA synchronous = FULL")
-        if not _has_tables(db, path, kind):
+    with (
+        _translated_errors(path, kind),
+        closing(connect_database(path, "rwc" if create else "rw")) as connection,
+    ):
+        # Bytes that are not text fail the checksum, and are thus reported as damage.
+        connection.text_factory = lambda raw: raw.decode("ascii", "replace")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = FULL")
+        if not _has_tables(connection, path, kind):
             if not create:
                 raise _NoTablesError(f"{path} is no log of {kind}; choose another file")
-            make_tables(db, lambda: _has_tables(db, path, kind), TABLES, application_id=APPLICATION_ID)
-            write_ahead(db)
-        db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        yield Rows(path, kind, db)
-        # What is not committed is rolled back when the file is closed.
-        db.execute("COMMIT")
+            make_tables(
+                connection, lambda: _has_tables(connection, path, kind), LOG_TABLES, application_id=APPLICATION_ID
+            )
+            write_ahead(connection)
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        yield LogRows(path, kind, connection)
+        # After an error nothing is committed, and closing the file rolls the transaction back.
+        connection.execute("COMMIT")
 
 
-def exists(path: Path) -> bool:
-    """Return True if there is something of that path, other than an empty file."""
+def log_exists(path: Path) -> bool:
+    """Return True if the path exists and is not an empty file."""
     try:
-        stat = os.stat(path)
+        file_stat = os.stat(path)
     except OSError:
         return False
-    return not S_ISREG(stat.st_mode) or stat.st_size > 0
+    return not S_ISREG(file_stat.st_mode) or file_stat.st_size > 0
 
 
 def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Path:
-    """Write a log as lines of JSON, whole or not at all: its header, its events, and their number."""
-    texts = map(_as_text, (header, *events))
-    lines = [f'{LINE_START}{_checksum(number, text)}",{text[1:]}' for number, text in enumerate(texts)]
-    write(path, "".join(f"{line}\n" for line in (*lines, _end_line(len(events)))).encode("ascii"))
+    """Write a log as lines of JSON, atomically: its header, its events, and their number."""
+    texts = map(_format_json, (header, *events))
+    log_lines = [
+        f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}' for number, event_text in enumerate(texts)
+    ]
+    write(path, "".join(f"{log_line}\n" for log_line in (*log_lines, _end_line(len(events)))).encode("ascii"))
     return path
 
 
 def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read header and events of an exported log.
 
-    Raises DataError for a file that is none, for a line that is not as it was written, and for one that was cut off.
+    Raises DataError for a file that is not a log, for a changed line, and for a file that was cut off.
     """
-    with files.readable(path), files.opened(path) as file:
-        lines = file.read().decode("ascii", "replace").removesuffix("\n").split("\n")
+    with files.translate_read_errors(path), files.open_regular(path) as log_file:
+        log_lines = log_file.read().decode("ascii", "replace").removesuffix("\n").split("\n")
     bodies: list[dict[str, Any]] = []
-    for number, line in enumerate(lines):
-        if line == _end_line(number - 1) and number == len(lines) - 1 > 0:
+    for number, log_line in enumerate(log_lines):
+        if log_line == _end_line(number - 1) and number == len(log_lines) - 1 > 0:
             return bodies[0], bodies[1:]
-        text = "{" + line[CHECKSUM_END + 2 :]
-        if line[:CHECKSUM_END] != f"{LINE_START}{_checksum(number, text)}":
+        event_text = "{" + log_line[CHECKSUM_END + 2 :]
+        if log_line[:CHECKSUM_END] != f"{LINE_START}{_checksum(number, event_text)}":
             if not number:
                 raise DataError(f"{path} is no log of {kind}, or its first line is damaged; choose another file")
-            keep = f"(head -n {number} {path.name}; echo '{_end_line(number - 1)}') > kept.jsonl"
-            raise _damaged(f"{path} line {number + 1}", number, keep)
-        bodies.append(json.loads(text))
+            keep_command = f"(head -n {number} {path.name}; echo '{_end_line(number - 1)}') > kept.jsonl"
+            raise _damaged(f"{path} line {number + 1}", number, keep_command)
+        bodies.append(json.loads(event_text))
     raise DataError(
-        f"{path} was cut off: it does not say after {len(bodies) - 1:,} events that these are all. Export it again, or "
-        f"go on with what is left: echo '{_end_line(len(bodies) - 1)}' >> {path.name}"
+        f"{path} was cut off: it does not say after {len(bodies) - 1:,} events that these are all. Export it "
+        f"again, or go on with what is left: echo '{_end_line(len(bodies) - 1)}' >> {path.name}"
     )
 
 
-RESTORE = "copy the file back from a backup"
+RESTORE_ADVICE = "copy the file back from a backup"
 
 
-def _end_line(count: int) -> str:
-    return f'{{"op":"end","events":{count}}}'
+def _end_line(n_events: int) -> str:
+    return f'{{"op":"end","events":{n_events}}}'
 
 
-def _damaged(place: str, intact: int, command: str) -> DataError:
+def _damaged(location: str, n_intact: int, keep_command: str) -> DataError:
     return DataError(
-        f"{place} is not as it was written; the {intact:,} before it are whole. Copy the file back from a backup, or "
-        f"keep those only: {command}"
+        f"{location} is not as it was written; the {n_intact:,} before it are whole. Copy the file back from a backup, "
+        f"or keep those only: {keep_command}"
     )
 
 
-def _as_text(body: Mapping[str, Any]) -> str:
-    return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+def _format_json(event_body: Mapping[str, Any]) -> str:
+    return json.dumps(event_body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def _checksum(*parts: object) -> str:
     return blake2b("\n".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _stat(path: Path) -> tuple[int, int, int] | None:
-    """Return inode, size and modification time of a file, None where there is none."""
+def _read_stat(path: Path) -> tuple[int, int, int] | None:
+    """Return inode, size and modification time of a file, None if it does not exist."""
     try:
-        stat = os.stat(path)
+        file_stat = os.stat(path)
     except OSError:
         return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    return file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns
 
 
-def _has_tables(db: sqlite3.Connection, path: Path, kind: str) -> bool:
+def _has_tables(connection: sqlite3.Connection, path: Path, kind: str) -> bool:
     """Return True for the tables of a log, False for none; raise DataError for any others."""
-    schema = dict(db.execute("SELECT name, sql FROM sqlite_master"))
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    if not schema and not application:
+    table_schema = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if not table_schema and not application:
         return False
-    if application != APPLICATION_ID or schema != TABLES:
+    if application != APPLICATION_ID or table_schema != LOG_TABLES:
         raise DataError(f"{path} is a database, but no log of {kind} of this version of Frontier; choose another file")
     return True
 
 
 @contextmanager
 def _translated_errors(path: Path, kind: str) -> Iterator[None]:
-    """Raise SQLite's errors as the package's."""
+    """Translate SQLite's errors into those of the package."""
     try:
         yield
     except UnicodeDecodeError:  # of SQLite's message about damage
-        raise DataError(f"{path} is damaged; {RESTORE}") from None
+        raise DataError(f"{path} is damaged; {RESTORE_ADVICE}") from None
     except sqlite3.DatabaseError as error:
-        if code_of(error) == sqlite3.SQLITE_NOTADB:
+        if primary_code(error) == sqlite3.SQLITE_NOTADB:
             raise DataError(f"{path} is no log of {kind}; choose another file") from None
-        if code_of(error) not in UNUSABLE_CODES:
-            raise DataError(f"{path} is damaged ({error}); {RESTORE}") from None
-        with explained(path):
-            raise OSError(code_of(error), str(error)) from None
+        if primary_code(error) not in UNUSABLE_CODES:
+            raise DataError(f"{path} is damaged ({error}); {RESTORE_ADVICE}") from None
+        with translate_write_errors(path):
+            raise OSError(primary_code(error), str(error)) from None

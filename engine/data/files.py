@@ -1,4 +1,4 @@
-"""Data files as they are opened: regular ones only, failures as a DataError, and no gigabytes from kilobytes."""
+"""Opening of data files: regular files only, failures as a DataError, and no gigabytes from kilobytes."""
 
 import io
 import os
@@ -10,12 +10,12 @@ from typing import BinaryIO
 
 from engine.errors import DataError
 
-FREE = 128 << 20
-"""Bytes of memory that any file may become, however small it is."""
-RATIO = 32
-"""Bytes of memory that a byte of a larger file may become: text and vectors compress to a tenth, seldom further."""
+FREE_GROWTH_BYTES = 128 << 20
+"""Memory that any file may take, however small it is."""
+MAX_GROWTH_RATIO = 32
+"""Largest memory of a larger file, relative to its size: text and vectors seldom compress to less than a tenth."""
 
-_KINDS = (
+_IRREGULAR_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO (a named pipe)"),
     (stat.S_ISSOCK, "a socket"),
@@ -24,53 +24,54 @@ _KINDS = (
 
 
 @contextmanager
-def readable(path: "str | Path | HeldFile") -> Iterator[None]:
-    """An OSError inside becomes a DataError that names the file; a decorator too."""
+def translate_read_errors(path: "str | Path | HeldFile") -> Iterator[None]:
+    """Translate an OSError in the block into a DataError that names the file; also a decorator."""
     try:
         yield
-    except BrokenPipeError:  # whoever listened to the progress is gone
+    # A broken pipe is that of a progress listener, not of the file.
+    except BrokenPipeError:
         raise
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else path
-        raise DataError(f"cannot read {where}: {error.strerror or error}") from None
+        error_path = error.filename if isinstance(error.filename, str) else path
+        raise DataError(f"cannot read {error_path}: {error.strerror or error}") from None
 
 
 class HeldFile:
-    """A regular file's content, read once; readers of tables take it in place of the path. Raises DataError."""
+    """Content of a regular file, read once; table readers accept it instead of a path. Raises DataError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name, self.stem, self.suffix = path.name, path.stem, path.suffix
-        with opened(path) as file, readable(path):
+        with open_regular(path) as file, translate_read_errors(path):
             self.content = file.read()
 
     def __str__(self) -> str:
         return str(self.path)
 
 
-def opened(path: str | Path | HeldFile) -> BinaryIO:
-    """A regular file, open for reading; links are followed.
+def open_regular(path: str | Path | HeldFile) -> BinaryIO:
+    """Open a regular file for reading; links are followed.
 
     Raises DataError for anything else: opening a FIFO can wait for ever, and a device need not end.
     """
     if isinstance(path, HeldFile):
         return io.BytesIO(path.content)
-    with readable(path):
-        # Before it is opened, which may wait or act on a device, and then that it is still one.
+    with translate_read_errors(path):
+        # Checked before opening, which may wait or act on a device, and again afterwards, in case it was replaced.
         check_regular(path, os.stat(path).st_mode)
-        without_waiting = getattr(os, "O_NONBLOCK", 0)
-        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting))  # noqa: SIM115
+        nonblocking_flag = getattr(os, "O_NONBLOCK", 0)
+        opened_file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | nonblocking_flag))  # noqa: SIM115
         try:
-            check_regular(path, os.fstat(file.fileno()).st_mode)
+            check_regular(path, os.fstat(opened_file.fileno()).st_mode)
         except DataError:
-            file.close()
+            opened_file.close()
             raise
-        return file
+        return opened_file
 
 
-def present(path: str | Path) -> bool:
-    """Whether something has this name, be it a broken link. Raises DataError where that cannot be known."""
-    with readable(path):
+def is_present(path: str | Path) -> bool:
+    """Return True if the path exists, even as a broken link. Raises DataError if that cannot be known."""
+    with translate_read_errors(path):
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -78,17 +79,18 @@ def present(path: str | Path) -> bool:
         return True
 
 
-def check_growth(path: Path, on_disk: int, in_memory: int, fix: str) -> None:
-    """Refuse a file far larger in memory than on the disk. Raises DataError, which ends with `fix`."""
-    if in_memory > max(FREE, RATIO * on_disk):
+def check_growth(path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
+    """Raise DataError, ending with `suggested_fix`, for a file far larger in memory than on the disk."""
+    if memory_bytes > max(FREE_GROWTH_BYTES, MAX_GROWTH_RATIO * disk_bytes):
         raise DataError(
-            f"{path.name} has {on_disk:,} bytes and would take {in_memory >> 20:,} MB of memory or more; "
-            f"at most {FREE >> 20} MB, or {RATIO} times a file's size, are read; {fix}"
+            f"{path.name} has {disk_bytes:,} bytes and would take {memory_bytes >> 20:,} MB of memory or more; "
+            f"at most {FREE_GROWTH_BYTES >> 20} MB, or {MAX_GROWTH_RATIO} times a file's size, are read; "
+            f"{suggested_fix}"
         )
 
 
-def check_regular(path: str | Path, mode: int) -> None:
-    """Raise DataError for what is no regular file; mode: of its stat."""
-    if not stat.S_ISREG(mode):
-        kind = next(name for is_kind, name in _KINDS if is_kind(mode))
-        raise DataError(f"cannot read {path}: it is {kind}; expected a regular file, or a link to one")
+def check_regular(path: str | Path, stat_mode: int) -> None:
+    """Raise DataError unless `stat_mode`, from the file's stat, is that of a regular file."""
+    if not stat.S_ISREG(stat_mode):
+        kind_name = next(irregular_name for is_kind, irregular_name in _IRREGULAR_KINDS if is_kind(stat_mode))
+        raise DataError(f"cannot read {path}: it is {kind_name}; expected a regular file, or a link to one")

@@ -1,7 +1,7 @@
-"""What the cache holds, item by item: a corpus's embeddings by one encoder, an upload, a store of sweeps.
+"""Inventory of the cache: embeddings of a corpus by one encoder, uploads, stores of sweeps.
 
-Entries are named by digests that say nothing to a person; a label beside them says what they are. Entries without one
-are as good, and are listed together.
+Entries are named by digests, which mean nothing to a person; a label beside them describes them. Entries without a
+label are equally valid and are listed together.
 """
 
 import json
@@ -15,29 +15,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.data import cache
-from engine.data.sqlite import READ_ONLY, code_of
+from engine.data.sqlite import READ_ONLY_CODES, primary_code
 from engine.errors import FrontierError
 from engine.paths import home
 
-LABELS = "labels"
-STORES = "stores"
-CODE = "code"
-_COMPILED = {".nbi", ".nbc"}
-_SQLITE = b"SQLite format 3\0"
-_BESIDE = ("", "-wal", "-shm", "-journal")
-QUIET = 60.0
-"""Seconds without a change after which a store counts as left alone."""
+LABEL_SECTION = "labels"
+STORE_SECTION = "stores"
+CODE_SECTION = "code"
+_COMPILED_SUFFIXES = {".nbi", ".nbc"}
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal")
+QUIET_SECONDS = 60.0
+"""A store that has not changed for this long counts as idle."""
 
 Facts = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
 class Item:
-    """Something in the cache that can be deleted as one.
+    """Part of the cache that can be deleted as a unit.
 
-    section: where it lies; name: its label, folder or file, "" for all that has none; facts: what is known of it;
-    files: its files and their bytes; used: when it was last used, in seconds since 1970; missing: how many of the
-    entries that its label names are not there.
+    section: its folder; name: its label, folder or file, "" for all entries without one; facts: its description; files:
+    its files and their bytes; used: time of its last use, in seconds since 1970; missing: number of entries that its
+    label names and that do not exist.
     """
 
     section: str
@@ -52,111 +52,127 @@ class Item:
         return sum(self.files.values())
 
     @property
-    def store(self) -> bool:
-        """Whether it is a database, which somebody may be writing to."""
+    def is_database(self) -> bool:
+        """True for a database, which another process may be writing to."""
         return any(map(_is_store, self.files))
 
     @property
-    def fresh(self) -> bool:
-        """Whether it is a database that changed less than a minute ago."""
-        # A date ahead is of a clock that was set back since.
-        return self.store and abs(time.time() - max(_stat(path)[1] for path in self.files)) < QUIET
+    def is_recent(self) -> bool:
+        """True for a database that changed less than a minute ago."""
+        # Times in the future come from a clock that was set back since.
+        return self.is_database and abs(time.time() - max(_read_stat(path)[1] for path in self.files)) < QUIET_SECONDS
 
 
-def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None:
-    """Label the entries `keys` of a section; said again, it counts as used now. Raises nothing where it cannot."""
-    content = json.dumps({"section": section, "name": name, "facts": dict(facts), "keys": list(keys)}).encode()
-    key = f"{section}.{name}"
+def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str], facts: Facts) -> None:
+    """Label the entries `entry_keys` of a section; labelling again marks them as used now. Never raises."""
+    label_content = json.dumps(
+        {"section": section_name, "name": label_name, "facts": dict(facts), "keys": list(entry_keys)}
+    ).encode()
+    label_key = f"{section_name}.{label_name}"
     with suppress(FrontierError, OSError):
-        if cache.get(LABELS, key) == content:
-            os.utime(home() / LABELS / key)
+        if cache.get(LABEL_SECTION, label_key) == label_content:
+            os.utime(home() / LABEL_SECTION / label_key)
         else:
-            cache.put(LABELS, key, content)
+            cache.put(LABEL_SECTION, label_key, label_content)
 
 
-def items() -> list[Item]:
-    """All that the cache holds, by section; what is used last comes first."""
-    labels = list(_labels())
-    folders = [folder for folder in cache.sections() if folder.name != LABELS]
-    listed = [item for f in folders for item in _of_section(f, [label for label in labels if label.section == f.name])]
-    return [*listed, *_stores(), *_code()]
+def list_items() -> list[Item]:
+    """List all items of the cache by section, the last used first."""
+    labels = list(_read_labels())
+    section_folders = [
+        section_folder for section_folder in cache.list_sections() if section_folder.name != LABEL_SECTION
+    ]
+    section_items = [
+        item
+        for section_folder in section_folders
+        for item in _list_section_items(
+            section_folder, [section_label for section_label in labels if section_label.section == section_folder.name]
+        )
+    ]
+    return [*section_items, *_list_stores(), *_list_compiled_code()]
 
 
-def remove(chosen: Iterable[Item]) -> int:
-    """Delete items, but not the entries that others share; returns the bytes freed.
+def remove_items(chosen_items: Iterable[Item]) -> int:
+    """Delete items except the files that other items share; return the bytes freed.
 
-    Raises FrontierError for a store in use, and where a file cannot be deleted or lies outside the cache.
+    Raises FrontierError for a store in use, and if a file cannot be deleted or lies outside the cache.
     """
-    chosen = list(chosen)
-    for item in chosen:
-        if reason := held(item):
-            raise FrontierError(f"{item.name or item.section} cannot be deleted: {reason}")
-    shared = _files_of_others(chosen, items())
-    freed = 0
-    for item in chosen:
+    chosen_items = list(chosen_items)
+    for item in chosen_items:
+        if obstacle := find_obstacle(item):
+            raise FrontierError(f"{item.name or item.section} cannot be deleted: {obstacle}")
+    shared_files = _collect_other_files(chosen_items, list_items())
+    freed_bytes = 0
+    for item in chosen_items:
         for path in item.files:
-            place = home().resolve()
-            if not path.parent.resolve().is_relative_to(place):
-                raise FrontierError(f"{path} lies outside {place}, so it is not deleted from here")
-            if path not in shared:
-                freed += cache.delete(path)
-        # Take away an item's label and folder, once they name and hold nothing.
+            home_folder = home().resolve()
+            if not path.parent.resolve().is_relative_to(home_folder):
+                raise FrontierError(f"{path} lies outside {home_folder}, so it is not deleted from here")
+            if path not in shared_files:
+                freed_bytes += cache.delete(path)
+        # An item's label and folders are removed once they are empty.
         with suppress(OSError):
-            (home() / LABELS / f"{item.section}.{item.name}").unlink()
-        for folder in sorted({path.parent for path in item.files}, key=lambda p: -len(p.parts)):
-            while folder.parent != home() and folder != home():
+            (home() / LABEL_SECTION / f"{item.section}.{item.name}").unlink()
+        for item_folder in sorted({path.parent for path in item.files}, key=lambda path: -len(path.parts)):
+            while item_folder.parent != home() and item_folder != home():
                 try:
-                    folder.rmdir()
+                    item_folder.rmdir()
                 except OSError:
                     break  # not empty, or gone
-                folder = folder.parent
-    return freed
+                item_folder = item_folder.parent
+    return freed_bytes
 
 
-def weight(chosen: Iterable[Item]) -> int:
-    """The bytes of items together; files that several share count once."""
-    return frees(list(chosen), ())
+def count_bytes(chosen_items: Iterable[Item]) -> int:
+    """Return the total bytes of items; files that several of them share count once."""
+    return count_freed_bytes(list(chosen_items), ())
 
 
-def frees(chosen: Collection[Item], among: Iterable[Item]) -> int:
-    """The bytes that `remove` would free: without the files that others of `among` share."""
-    shared = _files_of_others(chosen, among)
-    return sum({p: size for item in chosen for p, size in item.files.items() if p not in shared}.values())
+def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item]) -> int:
+    """Return the bytes that `remove_items` would free, without files that other items share."""
+    shared_files = _collect_other_files(chosen_items, all_items)
+    return sum(
+        {
+            path: n_bytes for item in chosen_items for path, n_bytes in item.files.items() if path not in shared_files
+        }.values()
+    )
 
 
-def _files_of_others(chosen: Collection[Item], among: Iterable[Item]) -> set[Path]:
-    """Files of the items that are not chosen."""
-    gone = {(item.section, item.name) for item in chosen}
-    return {path for item in among if (item.section, item.name) not in gone for path in item.files}
+def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Item]) -> set[Path]:
+    """Collect the files of the items that are not chosen."""
+    chosen_keys = {(item.section, item.name) for item in chosen_items}
+    return {path for item in all_items if (item.section, item.name) not in chosen_keys for path in item.files}
 
 
-def held(item: Item) -> str | None:
-    """Why a store cannot be deleted now; None where nothing is in the way, as for anything else."""
-    store = next(filter(_is_store, item.files), None)
-    if store is None:
+def find_obstacle(item: Item) -> str | None:
+    """Return the reason why a store cannot be deleted now; None for other items and stores not in use."""
+    database_path = next(filter(_is_store, item.files), None)
+    if database_path is None:
         return None
-    if item.fresh:
+    if item.is_recent:
         return "it changed less than a minute ago, so something is at work on it"
     try:
-        with closing(sqlite3.connect(f"{store.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)) as db:
-            db.execute("BEGIN EXCLUSIVE")
-            db.execute("ROLLBACK")
+        with closing(
+            sqlite3.connect(f"{database_path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)
+        ) as connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
-        # Where it cannot be written, deleting it says so.
-        return None if code_of(error) in READ_ONLY else "another program has it open"
+        # A store that cannot be written is no obstacle here: deleting it raises its own error.
+        return None if primary_code(error) in READ_ONLY_CODES else "another program has it open"
     except sqlite3.DatabaseError:
         return None  # damaged, so of no use to anybody
-    # The last one to close it takes the log away.
-    return "another program has it open" if store.with_name(f"{store.name}-wal").exists() else None
+    # The last connection to a database deletes its write-ahead log, so an existing log means an open one.
+    return "another program has it open" if database_path.with_name(f"{database_path.name}-wal").exists() else None
 
 
-def free() -> int | None:
-    """Bytes free on the disk that the cache is on; None where the system does not say."""
-    place = home()
-    while not place.exists() and place != place.parent:
-        place = place.parent
+def count_free_bytes() -> int | None:
+    """Return the free bytes of the cache's disk; None if the system cannot tell."""
+    existing_folder = home()
+    while not existing_folder.exists() and existing_folder != existing_folder.parent:
+        existing_folder = existing_folder.parent
     try:
-        return shutil.disk_usage(place).free
+        return shutil.disk_usage(existing_folder).free
     except OSError:
         return None
 
@@ -170,87 +186,129 @@ class _Label:
     path: Path
 
 
-def _labels() -> Iterator[_Label]:
-    folder = next((f for f in cache.sections() if f.name == LABELS), None)
-    for path in sorted(cache.files_of(folder)) if folder else ():
+def _read_labels() -> Iterator[_Label]:
+    """Yield the valid labels in the cache; damaged ones are skipped."""
+    section_folder = next(
+        (section_folder for section_folder in cache.list_sections() if section_folder.name == LABEL_SECTION), None
+    )
+    for path in sorted(cache.list_files(section_folder)) if section_folder else ():
         try:
-            content = json.loads(cache.get(LABELS, path.name) or b"")
-            keys = tuple(map(cache.checked, content["keys"]))
-            yield _Label(str(content["section"]), str(content["name"]), dict(content["facts"]), keys, path)
+            label_content = json.loads(cache.get(LABEL_SECTION, path.name) or b"")
+            entry_keys = tuple(map(cache.check_name, label_content["keys"]))
+            yield _Label(
+                str(label_content["section"]),
+                str(label_content["name"]),
+                dict(label_content["facts"]),
+                entry_keys,
+                path,
+            )
         except (ValueError, KeyError, TypeError, FrontierError):
             continue  # damaged, or the remains of a killed run
 
 
-def _of_section(folder: Path, labels: Collection[_Label]) -> list[Item]:
-    sizes_of = {path: _stat(path)[0] for path in cache.files_of(folder)}
-    claimed = {folder / key for label in labels for key in label.keys}
-    listed = []
-    for label in labels:
-        files = [path for path in dict.fromkeys(folder / key for key in label.keys) if path in sizes_of]
-        if not files:
+def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
+    """List a section's labelled entries, then those without a label, by folder or database."""
+    bytes_by_path = {path: _read_stat(path)[0] for path in cache.list_files(section_folder)}
+    claimed_paths = {section_folder / entry_key for section_label in labels for entry_key in section_label.keys}
+    section_items = []
+    for section_label in labels:
+        labelled_files = [
+            path
+            for path in dict.fromkeys(section_folder / entry_key for entry_key in section_label.keys)
+            if path in bytes_by_path
+        ]
+        if not labelled_files:
             with suppress(OSError):  # what it names was deleted
-                label.path.unlink()
+                section_label.path.unlink()
             continue
-        missing = len(set(label.keys)) - len(files)
-        sizes = {path: sizes_of[path] for path in files}
-        listed.append(Item(folder.name, label.name, label.facts, sizes, _stat(label.path)[1], missing))
-    rest: dict[str, list[Path]] = {}
-    for path in sizes_of.keys() - claimed:
-        inner = path.relative_to(folder).parts
-        name = inner[0] if len(inner) > 1 else _base(path).name if _is_store(_base(path)) else ""
-        rest.setdefault(name, []).append(path)
-    for name, files in sorted(rest.items()):
-        names = sorted({path.name for path in files}) if name else []
-        facts: Facts = {"files": ", ".join(names[:4]) + (", …" if len(names) > 4 else "")} if names else {}
-        listed.append(_item(folder.name, name, facts, files))
-    return sorted(listed, key=lambda item: (item.name == "", -item.used))
+        n_missing = len(set(section_label.keys)) - len(labelled_files)
+        item_bytes = {path: bytes_by_path[path] for path in labelled_files}
+        section_items.append(
+            Item(
+                section_folder.name,
+                section_label.name,
+                section_label.facts,
+                item_bytes,
+                _read_stat(section_label.path)[1],
+                n_missing,
+            )
+        )
+    unlabelled_files: dict[str, list[Path]] = {}
+    for path in bytes_by_path.keys() - claimed_paths:
+        relative_parts = path.relative_to(section_folder).parts
+        item_name = (
+            relative_parts[0]
+            if len(relative_parts) > 1
+            else _database_path(path).name
+            if _is_store(_database_path(path))
+            else ""
+        )
+        unlabelled_files.setdefault(item_name, []).append(path)
+    for item_name, labelled_files in sorted(unlabelled_files.items()):
+        file_names = sorted({path.name for path in labelled_files}) if item_name else []
+        facts: Facts = (
+            {"files": ", ".join(file_names[:4]) + (", …" if len(file_names) > 4 else "")} if file_names else {}
+        )
+        section_items.append(_build_item(section_folder.name, item_name, facts, labelled_files))
+    return sorted(section_items, key=lambda item: (item.name == "", -item.used))
 
 
-def _stores() -> list[Item]:
-    """Databases that lie in the cache's own folder."""
+def _list_stores() -> list[Item]:
+    """List the databases in the cache's top folder, the last used first."""
     try:
-        stores = sorted(p for p in home().iterdir() if p.is_file() and not p.is_symlink() and _is_store(p))
+        # A link leads to a file that is not part of the cache.
+        candidates = [path for path in home().iterdir() if path.is_file() and not path.is_symlink()]
+        stores = sorted(filter(_is_store, candidates))
     except OSError:
         return []
-    beside = [[p for end in _BESIDE if (p := path.with_name(path.name + end)).is_file()] for path in stores]
-    listed = [_item(STORES, path.name, {"files": path.name}, files) for path, files in zip(stores, beside, strict=True)]
-    return sorted(listed, key=lambda item: -item.used)
+    store_items: list[Item] = []
+    for store_path in stores:
+        store_paths = [store_path.with_name(store_path.name + name_suffix) for name_suffix in _DATABASE_SUFFIXES]
+        store_files = list(filter(Path.is_file, store_paths))
+        store_items.append(_build_item(STORE_SECTION, store_path.name, {"files": store_path.name}, store_files))
+    return sorted(store_items, key=lambda item: -item.used)
 
 
-def _code() -> list[Item]:
-    """Code compiled for this machine, which its library keeps without a tag."""
-    folder = home() / CODE
-    if folder.is_symlink() or not folder.is_dir():
+def _list_compiled_code() -> list[Item]:
+    """List the code compiled for this machine, whose library does not tag its folder."""
+    section_folder = home() / CODE_SECTION
+    if section_folder.is_symlink() or not section_folder.is_dir():
         return []
-    files = [path for path in cache.files_of(folder) if path.suffix in _COMPILED]
-    return [_item(CODE, "", {}, files)] if files else []
+    compiled_files = [path for path in cache.list_files(section_folder) if path.suffix in _COMPILED_SUFFIXES]
+    return [_build_item(CODE_SECTION, "", {}, compiled_files)] if compiled_files else []
 
 
-def _item(section: str, name: str, facts: Facts, files: Collection[Path]) -> Item:
-    stats = {path: _stat(path) for path in sorted(files)}
-    return Item(section, name, facts, {p: size for p, (size, _) in stats.items()}, max(t for _, t in stats.values()))
+def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
+    file_stats = {path: _read_stat(path) for path in sorted(item_files)}
+    return Item(
+        section_name,
+        item_name,
+        facts,
+        {path: n_bytes for path, (n_bytes, _value) in file_stats.items()},
+        max(changed_at for _value, changed_at in file_stats.values()),
+    )
 
 
 def _is_store(path: Path) -> bool:
     if not path.suffix:
         return False  # an entry named by its digest
     try:
-        with open(path, "rb") as file:
-            return file.read(len(_SQLITE)) == _SQLITE
+        with open(path, "rb") as opened_file:
+            return opened_file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
     except OSError:
         return False
 
 
-def _base(path: Path) -> Path:
-    """The database that a file belongs to."""
-    end = next((end for end in _BESIDE[1:] if path.name.endswith(end)), "")
-    return path.with_name(path.name.removesuffix(end))
+def _database_path(path: Path) -> Path:
+    """Return the database that a file belongs to."""
+    name_suffix = next((name_suffix for name_suffix in _DATABASE_SUFFIXES[1:] if path.name.endswith(name_suffix)), "")
+    return path.with_name(path.name.removesuffix(name_suffix))
 
 
-def _stat(path: Path) -> tuple[int, float]:
-    """Bytes, and when it was last changed."""
+def _read_stat(path: Path) -> tuple[int, float]:
+    """Return size in bytes and time of the last change; zeros for a file that was deleted."""
     try:
-        stat = path.lstat()
+        file_stat = path.lstat()
     except OSError:
         return 0, 0.0  # gone since it was listed
-    return stat.st_size, stat.st_mtime
+    return file_stat.st_size, file_stat.st_mtime

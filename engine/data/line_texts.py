@@ -1,4 +1,4 @@
-"""Texts of a large JSON Lines file that stay there: a line is read by its offset when somebody looks at it."""
+"""Texts of a large JSON Lines file that stay on the disk: a line is read by its offset on demand."""
 
 import json
 import os
@@ -9,30 +9,30 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from engine.data.files import opened, readable
+from engine.data.files import open_regular, translate_read_errors
 from engine.errors import DataError
 from engine.values import TextSource, digest_of
 
-LARGE = 256 << 20
-"""Bytes of a file above which its texts stay there; those of a smaller one are read into memory."""
+LARGE_FILE_BYTES = 256 << 20
+"""Texts of larger files stay on the disk; those of smaller ones are read into memory."""
 
 
 def file_facts(path: Path) -> str:
-    """A digest of a file's size and time of writing. Raises DataError where there is none."""
-    with readable(path):
-        return _facts(os.stat(path))
+    """Return a digest of a file's size and modification time. Raises DataError if it does not exist."""
+    with translate_read_errors(path):
+        return _digest_stat(os.stat(path))
 
 
 class LineTexts(TextSource):
-    """One field of some lines of a JSON Lines file; null and a missing field are "", whole numbers are in decimal.
+    """Field of some lines of a JSON Lines file; null and a missing field are "", numbers are in decimal.
 
     spans: (n, 2) int64, offsets of the first byte of each line and of the one after its last; facts: of `file_facts`
-    before it was read. Pickled, it is the path, the facts and the spans. Reading raises DataError where the file has
-    changed or is gone.
+    before it was read. Pickled, it is the path, the facts and the spans. Reading raises DataError if the file has
+    changed or was deleted.
     """
 
-    def __init__(self, path: Path, field: str, spans: np.ndarray, facts: str) -> None:
-        self.path, self.field, self.spans, self.facts = path.absolute(), field, spans, facts
+    def __init__(self, path: Path, field_name: str, spans: np.ndarray, facts: str) -> None:
+        self.path, self.field, self.spans, self.facts = path.absolute(), field_name, spans, facts
         self._file: BinaryIO | None = None
         self._lock = threading.Lock()
 
@@ -43,48 +43,50 @@ class LineTexts(TextSource):
         return LineTexts, (self.path, self.field, self.spans, self.facts)
 
     def __del__(self) -> None:
-        if (file := getattr(self, "_file", None)) is not None:
-            file.close()
+        if (open_file := getattr(self, "_file", None)) is not None:
+            open_file.close()
 
-    def read_rows(self, rows: Sequence[int]) -> list[str]:
-        # The open file, found to be the one that was read: it is looked at every time.
+    def read_rows(self, row_ids: Sequence[int]) -> list[str]:
+        # Every read checks that the open file is still the one whose offsets are stored.
         with self._lock:
             if self._file is None:
-                self._file = opened(self.path)
-            file = self._file.fileno()
-        with readable(self.path):
-            if _facts(os.fstat(file)) != self.facts:
+                self._file = open_regular(self.path)
+            file_descriptor = self._file.fileno()
+        with translate_read_errors(self.path):
+            if _digest_stat(os.fstat(file_descriptor)) != self.facts:
                 raise self._changed()
-        found = []
+        texts = []
         try:
-            with readable(self.path):
-                for start, end in self.spans[np.asarray(rows, np.int64)].tolist():
-                    value = json.loads(self._read(file, start, end - start)).get(self.field)
-                    found.append("" if value is None else str(value))
+            with translate_read_errors(self.path):
+                for start_byte, end_byte in self.spans[np.asarray(row_ids, np.int64)].tolist():
+                    field_value = json.loads(self._read(file_descriptor, start_byte, end_byte - start_byte)).get(
+                        self.field
+                    )
+                    texts.append("" if field_value is None else str(field_value))
         except DataError:
             raise
         except (ValueError, RecursionError, AttributeError):  # each line was an object when it was first read
             raise self._changed() from None
-        return found
+        return texts
 
-    def take(self, rows: Sequence[int]) -> "LineTexts":
-        """The texts of some rows, which stay where they are too."""
-        return LineTexts(self.path, self.field, self.spans[np.asarray(rows, np.int64)], self.facts)
+    def take(self, row_ids: Sequence[int]) -> "LineTexts":
+        """Return the texts of some rows, which stay on the disk too."""
+        return LineTexts(self.path, self.field, self.spans[np.asarray(row_ids, np.int64)], self.facts)
 
-    def of_field(self, field: str) -> "LineTexts":
-        """Another field of the same lines."""
-        return LineTexts(self.path, field, self.spans, self.facts)
+    def select_field(self, field_name: str) -> "LineTexts":
+        """Return another field of the same lines."""
+        return LineTexts(self.path, field_name, self.spans, self.facts)
 
-    def _read(self, file: int, start: int, size: int) -> bytes:
+    def _read(self, file_descriptor: int, start_byte: int, n_bytes: int) -> bytes:
         if hasattr(os, "pread"):
-            return os.pread(file, size, start)
+            return os.pread(file_descriptor, n_bytes, start_byte)
         with self._lock:
-            os.lseek(file, start, os.SEEK_SET)
-            return os.read(file, size)
+            os.lseek(file_descriptor, start_byte, os.SEEK_SET)
+            return os.read(file_descriptor, n_bytes)
 
     def _changed(self) -> DataError:
         return DataError(f"{self.path} has changed since it was read, and its texts are read from it; load it again")
 
 
-def _facts(found: os.stat_result) -> str:
-    return digest_of(map(str, (found.st_size, found.st_mtime_ns)))
+def _digest_stat(file_stat: os.stat_result) -> str:
+    return digest_of(map(str, (file_stat.st_size, file_stat.st_mtime_ns)))

@@ -1,8 +1,8 @@
-"""Decoder of one Parquet file, run as a process of its own: the file on stdin, its rows on stdout as an Arrow stream.
+"""Decoder of one Parquet file as a separate process: the file on stdin, an Arrow stream on stdout.
 
-A process, because Parquet can hide how large it is: a page of 16 kB, of which the footer says that it unpacks to 100
-bytes, was half a gigabyte, and Arrow has no limit to set. So this one may have only so much memory. It imports nothing
-of the engine, whose start would take longer than most files.
+It is a process because Parquet can hide its size: a page of 16 kB, declared by the footer as 100 bytes, took half a
+gigabyte, and Arrow has no limit to set; a process can be limited. It imports nothing of the engine, whose start would
+take longer than most files.
 """
 
 import json
@@ -14,112 +14,138 @@ from itertools import accumulate
 import pyarrow as pa
 from pyarrow.parquet import FileMetaData, ParquetFile
 
-MEMORY = 256 << 20
-"""Bytes that decoding may take: some pages, and the rows of a batch."""
-BATCH = 128
-"""Rows decoded at a time: they fit, were each the only text in a dictionary of the usual megabyte."""
-PIECE = 8 << 20
-"""Bytes of rows that are sent at a time, but for one row that is longer."""
-NESTED = 1 << 19
+MAX_MEMORY_BYTES = 256 << 20
+"""Memory for decoding: some pages, and the rows of a batch."""
+BATCH_ROWS = 128
+"""Rows decoded at a time: they fit even if each is the only text in a dictionary of the usual megabyte."""
+MAX_PIECE_BYTES = 8 << 20
+"""Bytes of rows that are sent at a time; only a single row may be longer."""
+MAX_NESTED_VALUES = 1 << 19
 """Values of lists and structs in one piece: each becomes an object of Python."""
 
 
 def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
-    """Send the schema, with what the file says of its size, and then the rows.
+    """Send the schema with the file's declared size, and then the rows.
 
     columns: None is all of them; rows: the first ones, None is all; longest: bytes of a row. Ends with status 1 and
     the cause on stderr.
     """
     try:
-        _limit(MEMORY)
-        file = ParquetFile(pa.PythonFile(sys.stdin.buffer, "r"), buffer_size=1 << 20, pre_buffer=False)
-        names = file.schema_arrow.names
-        schema = pa.schema([_plain(field) for field in file.schema_arrow if columns is None or field.name in columns])
-        facts = {"columns": names, "rows": file.metadata.num_rows, "bytes": _declared(file.metadata, set(schema.names))}
-        with pa.ipc.new_stream(sys.stdout.buffer, schema.with_metadata({"facts": json.dumps(facts)})) as stream:
+        _limit_memory(MAX_MEMORY_BYTES)
+        parquet_file = ParquetFile(pa.PythonFile(sys.stdin.buffer, "r"), buffer_size=1 << 20, pre_buffer=False)
+        column_names = parquet_file.schema_arrow.names
+        sent_schema = pa.schema(
+            [
+                _decode_categories(arrow_field)
+                for arrow_field in parquet_file.schema_arrow
+                if columns is None or arrow_field.name in columns
+            ]
+        )
+        file_facts = {
+            "columns": column_names,
+            "rows": parquet_file.metadata.num_rows,
+            "bytes": _count_declared_bytes(parquet_file.metadata, set(sent_schema.names)),
+        }
+        with pa.ipc.new_stream(
+            sys.stdout.buffer, sent_schema.with_metadata({"facts": json.dumps(file_facts)})
+        ) as output_stream:
             sys.stdout.buffer.flush()
-            for batch in file.iter_batches(min(rows or BATCH, BATCH), columns=columns, use_threads=False):
-                for piece in _pieces(_as(batch, schema), longest):
-                    stream.write_batch(piece)
+            for record_batch in parquet_file.iter_batches(
+                min(rows or BATCH_ROWS, BATCH_ROWS), columns=columns, use_threads=False
+            ):
+                for batch_piece in _split_batch(_cast_batch(record_batch, sent_schema), longest):
+                    output_stream.write_batch(batch_piece)
                 sys.stdout.buffer.flush()
-                rows = rows and rows - len(batch)
+                rows = rows and rows - len(record_batch)
                 if rows is not None and rows <= 0:
                     break
-    except BrokenPipeError:  # whoever asked has read enough
+    # The reader has read enough and closed the pipe.
+    except BrokenPipeError:
         os._exit(0)
     except MemoryError:
-        sys.exit(f"decoding takes more than {MEMORY >> 20} MB of memory; write it with smaller pages, or as JSON Lines")
+        sys.exit(
+            f"decoding takes more than {MAX_MEMORY_BYTES >> 20} MB of memory; write it with smaller pages, or as JSON "
+            "Lines"
+        )
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         sys.exit(str(error) or type(error).__name__)
 
 
-def _limit(memory: int) -> None:
-    """Let this process have so many bytes more; only Linux knows how many it has."""
+def _limit_memory(extra_bytes: int) -> None:
+    """Limit the further memory of this process; only Linux reports its present use."""
     if sys.platform == "linux":
         import resource
 
-        with open("/proc/self/statm") as file:
-            pages = int(file.read().split()[5])
-        most = pages * os.sysconf("SC_PAGE_SIZE") + memory
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        with open("/proc/self/statm") as statm_file:
+            n_pages = int(statm_file.read().split()[5])
+        max_bytes = n_pages * os.sysconf("SC_PAGE_SIZE") + extra_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _declared(metadata: FileMetaData, names: set[str]) -> int:
-    """Bytes that some columns unpack to, as the footer has it."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int:
+    """Return the uncompressed size of some columns, as declared in the footer."""
+    row_groups = map(metadata.row_group, range(metadata.num_row_groups))
+    column_chunks = (
+        row_group.column(column_index) for row_group in row_groups for column_index in range(row_group.num_columns)
+    )
     return sum(
-        chunk.total_uncompressed_size
-        for chunk in chunks
-        if not names.isdisjoint(accumulate(chunk.path_in_schema.split("."), "{}.{}".format))
+        column_chunk.total_uncompressed_size
+        for column_chunk in column_chunks
+        if not column_names.isdisjoint(accumulate(column_chunk.path_in_schema.split("."), "{}.{}".format))
     )
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    """A column as it is sent: values in place of the categories of a data frame."""
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+def _decode_categories(arrow_field: pa.Field) -> pa.Field:
+    """Return the type of a sent column: values instead of a data frame's categories."""
+    return (
+        arrow_field.with_type(arrow_field.type.value_type) if pa.types.is_dictionary(arrow_field.type) else arrow_field
+    )
 
 
-def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if len(batch.columns) > len(schema):  # to Parquet, "a.b" is also the field b of a column a
-        batch = batch.select(schema.names)
-    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.RecordBatch:
+    # Parquet also reads the name "a.b" as the field b of a column a.
+    if len(record_batch.columns) > len(sent_schema):
+        record_batch = record_batch.select(sent_schema.names)
+    plain_columns = [
+        arrow_column.dictionary_decode() if pa.types.is_dictionary(arrow_column.type) else arrow_column
+        for arrow_column in record_batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(plain_columns, schema=sent_schema)
 
 
-def _pieces(batch: pa.RecordBatch, longest: int) -> Iterator[pa.RecordBatch]:
-    """The rows in parts of which none is large."""
-    size, nested = batch.nbytes, sum(map(_nested, batch.columns))
-    if size <= PIECE and nested <= NESTED:
-        yield batch
-    elif len(batch) > 1:
-        half = len(batch) // 2
-        yield from _pieces(batch.slice(0, half), longest)
-        yield from _pieces(batch.slice(half), longest)
-    elif size > longest or nested > NESTED:
+def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in parts of limited size."""
+    n_bytes, n_nested = record_batch.nbytes, sum(map(_count_nested_values, record_batch.columns))
+    if n_bytes <= MAX_PIECE_BYTES and n_nested <= MAX_NESTED_VALUES:
+        yield record_batch
+    elif len(record_batch) > 1:
+        half_rows = len(record_batch) // 2
+        yield from _split_batch(record_batch.slice(0, half_rows), longest)
+        yield from _split_batch(record_batch.slice(half_rows), longest)
+    elif n_bytes > longest or n_nested > MAX_NESTED_VALUES:
         raise ValueError(
-            f"a row has {size:,} bytes and {nested:,} values in lists or structs; "
-            f"at most {longest:,} and {NESTED:,} are read"
+            f"a row has {n_bytes:,} bytes and {n_nested:,} values in lists or structs; "
+            f"at most {longest:,} and {MAX_NESTED_VALUES:,} are read"
         )
     else:
-        yield batch
+        yield record_batch
 
 
-def _nested(column: pa.Array) -> int:
-    """How many values stand in the lists and structs of a column."""
-    kind = column.type
-    if isinstance(column, pa.ExtensionArray):
-        return _nested(column.storage)
-    if pa.types.is_map(kind):
-        parts = [column.keys, column.items]
-    elif pa.types.is_struct(kind):
-        parts = column.flatten()
-    elif pa.types.is_nested(kind):
-        parts = [column.flatten()]
+def _count_nested_values(arrow_column: pa.Array) -> int:
+    """Count the values in the lists and structs of a column."""
+    arrow_type = arrow_column.type
+    if isinstance(arrow_column, pa.ExtensionArray):
+        return _count_nested_values(arrow_column.storage)
+    if pa.types.is_map(arrow_type):
+        nested_arrays = [arrow_column.keys, arrow_column.items]
+    elif pa.types.is_struct(arrow_type):
+        nested_arrays = arrow_column.flatten()
+    elif pa.types.is_nested(arrow_type):
+        nested_arrays = [arrow_column.flatten()]
     else:
         return 0
-    return sum(len(part) + _nested(part) for part in parts)
+    return sum(len(nested_array) + _count_nested_values(nested_array) for nested_array in nested_arrays)
 
 
 if __name__ == "__main__":

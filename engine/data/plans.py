@@ -1,8 +1,8 @@
-"""Plans of questions: their steps as queries of their own, in the template of Online-Optimized RAG (appendix C.1).
+"""Plans of questions: steps become queries in the template of Online-Optimized RAG (appendix C.1).
 
 A line of queries.jsonl may hold `metadata.plan`, a list of {"step": text, "tool": document}. The tool is the answer: it
-becomes the step's judgement and is never part of a text. Steps whose tool is no document of the corpus are no hops, nor
-are those that name their own tool.
+becomes the step's judgement and is never part of a text. Steps whose tool is not a document of the corpus are no hops,
+nor are those that name their own tool.
 """
 
 from collections.abc import Mapping
@@ -11,22 +11,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine.data.tables import json_rows
+from engine.data.tables import read_json_rows
 from engine.errors import DataError
 from engine.values import Dataset, Qrels, Queries
 
-TEMPLATE = (
+HOP_TEMPLATE = (
     'Given the following task:"{question}", select the best tool provided in the context to solve the following '
     'substep: "{step}".'
 )
-FILE = "queries.jsonl"
-LOOKED_AT = 100
-"""Questions that are looked at for a plan."""
+QUESTIONS_FILE = "queries.jsonl"
+MAX_INSPECTED_QUESTIONS = 100
+"""Number of questions in which `has_plans` looks for a plan."""
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A data set whose queries are the hops of another's questions.
+class PlannedDataset:
+    """Data set whose queries are the hops of another's questions.
 
     dataset: the hops as queries, each judged in the splits of its question.
     hops: question → its hops by id, in order.
@@ -36,53 +36,73 @@ class Planned:
     hops: Mapping[str, tuple[str, ...]]
 
 
-def has_plans(folder: str | Path) -> bool:
-    """Whether any of the first questions of a BEIR folder has a plan."""
+def has_plans(beir_folder: str | Path) -> bool:
+    """Return True if any of the first questions of a BEIR folder has a plan."""
     try:
-        return any(_steps(line) for _, line in islice(json_rows(Path(folder) / FILE), LOOKED_AT))
+        return any(
+            _read_steps(question_line)
+            for _line_number, question_line in islice(
+                read_json_rows(Path(beir_folder) / QUESTIONS_FILE), MAX_INSPECTED_QUESTIONS
+            )
+        )
     except DataError:
         return False
 
 
-def planned(dataset: Dataset, folder: str | Path) -> Planned:
-    """A data set's questions by the hops of their plans; folder: its BEIR folder. Raises DataError."""
-    file = Path(folder) / FILE
-    if not file.is_file():
-        raise DataError(f"hops are read from the plans in {FILE} of a BEIR folder; {str(folder)!r} has none")
-    texts: dict[str, str] = {}
-    tools: dict[str, str] = {}
-    hops: dict[str, tuple[str, ...]] = {}
-    known = dict(zip(dataset.queries.ids, dataset.queries.texts, strict=True))
-    for number, line in json_rows(file):
-        if (question := str(line.get("_id"))) not in known:
-            continue
-        for place, (step, tool) in enumerate(_steps(line, number)):
-            if tool in dataset.corpus.position and tool not in step:
-                hop = f"{question}/{place}"
-                texts[hop], tools[hop] = TEMPLATE.format(question=known[question], step=step), tool
-                hops[question] = (*hops.get(question, ()), hop)
-    if not hops:
+def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
+    """Replace a data set's questions by the hops of their plans. Raises DataError.
+
+    beir_folder: the folder of the data set.
+    """
+    questions_path = Path(beir_folder) / QUESTIONS_FILE
+    if not questions_path.is_file():
         raise DataError(
-            f"{file} has no plans: hops are the steps of metadata.plan whose tool is a document, "
+            f"hops are read from the plans in {QUESTIONS_FILE} of a BEIR folder; {str(beir_folder)!r} has none"
+        )
+    hop_texts: dict[str, str] = {}
+    hop_tools: dict[str, str] = {}
+    hop_ids: dict[str, tuple[str, ...]] = {}
+    question_texts = dict(zip(dataset.queries.ids, dataset.queries.texts, strict=True))
+    for line_number, question_line in read_json_rows(questions_path):
+        if (question_id := str(question_line.get("_id"))) not in question_texts:
+            continue
+        for hop_number, (step_text, tool_name) in enumerate(_read_steps(question_line, line_number)):
+            if tool_name in dataset.corpus.position and tool_name not in step_text:
+                hop_id = f"{question_id}/{hop_number}"
+                hop_texts[hop_id], hop_tools[hop_id] = (
+                    HOP_TEMPLATE.format(question=question_texts[question_id], step=step_text),
+                    tool_name,
+                )
+                hop_ids[question_id] = (*hop_ids.get(question_id, ()), hop_id)
+    if not hop_ids:
+        raise DataError(
+            f"{questions_path} has no plans: hops are the steps of metadata.plan whose tool is a document, "
             '[{"step": "open the file", "tool": "file_read"}, …]'
         )
     qrels = {
-        split: Qrels({hop: {tools[hop]: 1} for question in judged.grades for hop in hops.get(question, ())})
-        for split, judged in dataset.qrels.items()
+        split: Qrels(
+            {
+                hop_id: {hop_tools[hop_id]: 1}
+                for question_id in judged_questions.grades
+                for hop_id in hop_ids.get(question_id, ())
+            }
+        )
+        for split, judged_questions in dataset.qrels.items()
     }
-    queries = Queries(tuple(texts), tuple(texts.values()))
-    return Planned(replace(dataset, queries=queries, qrels=qrels, aspects=None), hops)
+    queries = Queries(tuple(hop_texts), tuple(hop_texts.values()))
+    return PlannedDataset(replace(dataset, queries=queries, qrels=qrels, aspects=None), hop_ids)
 
 
-def _steps(line: Mapping[str, Any], number: int = 0) -> list[tuple[str, str]]:
-    """(step, tool) of a line's plan. Raises DataError."""
-    metadata = line.get("metadata")
-    plan = metadata.get("plan", []) if isinstance(metadata, dict) else []
+def _read_steps(question_line: Mapping[str, Any], line_number: int = 0) -> list[tuple[str, str]]:
+    """Return (step, tool) for each step of a line's plan. Raises DataError."""
+    metadata = question_line.get("metadata")
+    plan_steps = metadata.get("plan", []) if isinstance(metadata, dict) else []
     try:
-        # A tool stands with what it is called with: file_write(path='a').
-        return [(str(step["step"]), str(step["tool"]).split("(")[0].strip()) for step in plan]
+        # A tool is written with its arguments: file_write(path='a').
+        return [(str(plan_step["step"]), str(plan_step["tool"]).split("(")[0].strip()) for plan_step in plan_steps]
     except (TypeError, KeyError):
         raise DataError(
-            f'line {number} of {FILE}: metadata.plan must be a list of {{"step": text, "tool": document}}; got '
-            f"{plan!r:.80}"
+            f"line {line_number} of {QUESTIONS_FILE}: metadata.plan must be a list of "
+            f'{{"step": text, "tool": document}}; got '
+            f"{plan_steps!r:.80}"
         ) from None

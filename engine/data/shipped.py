@@ -1,6 +1,6 @@
-"""Embeddings of the demo's texts by the bundled encoder, which come with Frontier as float16.
+"""Embeddings of the demo's texts by the bundled encoder, shipped with Frontier as float16.
 
-Texts are named by a digest, so that whatever NumPy is installed finds those that it has.
+Texts are named by a digest, so that any installed NumPy matches the texts that it has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,56 +14,59 @@ from torch import Tensor
 from engine.data import demo
 from engine.values import digest_of
 
-ARITHMETIC = "float32"
-"""What they were computed in, before they were rounded."""
-DIGESTS, VECTORS, WEIGHTS = "digests", "vectors", "weights"
-"""Tensors of the file, and what its metadata calls the digest of the encoder's files."""
-_BYTES = 8
+SHIPPED_ARITHMETIC = "float32"
+"""Arithmetic in which they were computed, before they were rounded."""
+DIGESTS_TENSOR, VECTORS_TENSOR, WEIGHTS_FIELD = "digests", "vectors", "weights"
+"""Tensors of the file, and the field of its metadata with the digest of the encoder's files."""
+_DIGEST_BYTES = 8
 
 
-def file() -> Path:
-    """The file that holds them, there or not."""
-    return demo.folder() / "numpy-api" / "vectors.safetensors"
+def shipped_file() -> Path:
+    """Return the path of the shipped vectors, existing or not."""
+    return demo.demo_folder() / "numpy-api" / "vectors.safetensors"
 
 
 def text_digest(role: str, prompt: str, text: str) -> bytes:
-    """The name of a text as it is given to the encoder."""
-    return bytes.fromhex(digest_of([role, prompt, text]))[:_BYTES]
+    """Return the digest that names a text as the encoder receives it."""
+    return bytes.fromhex(digest_of([role, prompt, text]))[:_DIGEST_BYTES]
 
 
 def shipped_vectors(weights: str, role: str, prompt: str, texts: Sequence[str]) -> tuple[Tensor, Tensor] | None:
-    """Whether a vector came for each text, (n,), and those unit rows, (n, d) float32, zero for the others.
+    """Return a mask of the texts with a vector, (n,), and unit rows, (n, d) float32, zero for the others.
 
-    None where the encoder's weights are others, or fewer than half of the texts have one.
+    None if the encoder's weights differ, or fewer than half of the texts have a vector.
     """
-    known = _rows(file(), weights)
-    if not known:
+    row_of_digest = _index_rows(shipped_file(), weights)
+    if not row_of_digest:
         return None
-    found = torch.tensor([known.get(text_digest(role, prompt, text), -1) for text in texts])
-    there = found >= 0
-    if 2 * int(there.sum()) < len(texts):
+    row_indices = torch.tensor([row_of_digest.get(text_digest(role, prompt, text), -1) for text in texts])
+    has_vector = row_indices >= 0
+    if 2 * int(has_vector.sum()) < len(texts):
         return None
-    with safe_open(file(), "pt") as tensors:
-        rounded = tensors.get_tensor(VECTORS)
-    rows = torch.zeros(len(texts), rounded.shape[1])
-    # Rounding to float16 has left them a little off unit length.
-    rows[there] = torch.nn.functional.normalize(rounded[found[there]].float(), dim=1)
-    return there, rows
+    with safe_open(shipped_file(), "pt") as tensors:
+        rounded_rows = tensors.get_tensor(VECTORS_TENSOR)
+    unit_rows = torch.zeros(len(texts), rounded_rows.shape[1])
+    # Rounding to float16 leaves rows slightly off unit length.
+    unit_rows[has_vector] = torch.nn.functional.normalize(rounded_rows[row_indices[has_vector]].float(), dim=1)
+    return has_vector, unit_rows
 
 
 @cache
-def _rows(path: Path, weights: str) -> dict[bytes, int]:
-    """The row of each text's vector by its digest; empty for other weights, and where there is no such file."""
+def _index_rows(vectors_path: Path, weights: str) -> dict[bytes, int]:
+    """Return the row of each text's vector by its digest; empty for other weights or without the file."""
     try:
-        with safe_open(path, "pt") as tensors:
-            if (tensors.metadata() or {}).get(WEIGHTS) != weights:
+        with safe_open(vectors_path, "pt") as tensors:
+            if (tensors.metadata() or {}).get(WEIGHTS_FIELD) != weights:
                 return {}
-            return {bytes(row): i for i, row in enumerate(tensors.get_tensor(DIGESTS).tolist())}
+            return {
+                bytes(digest_bytes): row_index
+                for row_index, digest_bytes in enumerate(tensors.get_tensor(DIGESTS_TENSOR).tolist())
+            }
     except OSError:
         return {}
 
 
-def packed(digests: Iterable[bytes], vectors: Tensor) -> dict[str, Tensor]:
-    """The tensors of the file."""
-    names = torch.tensor([list(digest) for digest in digests], dtype=torch.uint8)
-    return {DIGESTS: names, VECTORS: vectors.half()}
+def pack_vectors(digests: Iterable[bytes], vectors: Tensor) -> dict[str, Tensor]:
+    """Return the tensors of the file."""
+    digest_rows = torch.tensor([list(digest) for digest in digests], dtype=torch.uint8)
+    return {DIGESTS_TENSOR: digest_rows, VECTORS_TENSOR: vectors.half()}

@@ -1,4 +1,4 @@
-"""How much a data set holds: documents, queries, and relevant documents a query (NNN paper, Table 3)."""
+"""Size of a data set: documents, queries, and relevant documents per query (NNN paper, Table 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from engine.values import Dataset
 
 @dataclass(frozen=True)
 class Spread:
-    """Some whole numbers."""
+    """Range, median and mean of whole numbers."""
 
     least: int
     median: float
@@ -19,7 +19,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> "Spread | None":
-        """None of no numbers."""
+        """Summarize numbers; None if there are none."""
         if not numbers:
             return None
         return cls(min(numbers), float(np.median(numbers)), float(np.mean(numbers)), max(numbers))
@@ -27,7 +27,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSizes:
-    """The judged queries of one split."""
+    """Numbers of the judged queries of one split."""
 
     split: str
     queries: int  # number judged
@@ -40,7 +40,7 @@ class SplitSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSizes:
-    """A data set in numbers."""
+    """Numbers of a data set."""
 
     documents: int
     queries: int
@@ -50,30 +50,44 @@ class DataSizes:
     splits: tuple[SplitSizes, ...]
 
 
-def sizes_of(dataset: Dataset) -> DataSizes:
-    """Documents, queries and their lengths, and by split how many documents are relevant to a query.
+def measure_sizes(dataset: Dataset) -> DataSizes:
+    """Count documents, queries, their words, and for each split the relevant documents per query.
 
-    shared: where a query of one split has the relevant set of another's, what was learnt from the one is asked again.
+    Shared relevant sets are counted because a model trained on one split has then seen the answer of another.
     """
-    sets = {split: {query: qrels.relevant(query) for query in qrels.grades} for split, qrels in dataset.qrels.items()}
-    rows = []
-    for split, own in sets.items():
-        others = {docs for name, theirs in sets.items() if name != split for docs in theirs.values() if docs}
-        counts = [len(docs) for docs in own.values() if docs]
-        rows.append(
+    relevant_sets = {
+        split: {query_id: qrels.relevant(query_id) for query_id in qrels.grades}
+        for split, qrels in dataset.qrels.items()
+    }
+    split_sizes = []
+    for split, split_sets in relevant_sets.items():
+        other_sets = {
+            relevant_ids
+            for other_split, other_split_sets in relevant_sets.items()
+            if other_split != split
+            for relevant_ids in other_split_sets.values()
+            if relevant_ids
+        }
+        relevant_counts = [len(relevant_ids) for relevant_ids in split_sets.values() if relevant_ids]
+        split_sizes.append(
             SplitSizes(
                 split=split,
-                queries=len(own),
-                answerable=len(counts),
+                queries=len(split_sets),
+                answerable=len(relevant_counts),
                 judgements=dataset.qrels[split].count,
-                relevant=Spread.of(counts),
-                shared=sum(docs in others for docs in own.values()),
-                missing=len({doc for docs in own.values() for doc in docs} - dataset.corpus.position.keys()),
+                relevant=Spread.of(relevant_counts),
+                shared=sum(relevant_ids in other_sets for relevant_ids in split_sets.values()),
+                missing=len(
+                    {doc_id for relevant_ids in split_sets.values() for doc_id in relevant_ids}
+                    - dataset.corpus.position.keys()
+                ),
             )
         )
-    aspects = [len(own) for own in (dataset.aspects or {}).values() if own]
+    # Queries without aspects are left out: they would lower the mean.
+    aspect_counts = [len(split_sets) for split_sets in (dataset.aspects or {}).values() if split_sets]
     return DataSizes(
-        documents=len(dataset.corpus), queries=len(dataset.queries), splits=tuple(rows), aspects=Spread.of(aspects),
-        document_words=Spread.of([len(text.split()) for text in dataset.corpus.passages]),
-        query_words=Spread.of([len(text.split()) for text in dataset.queries.texts]),
+        documents=len(dataset.corpus), queries=len(dataset.queries),
+        splits=tuple(split_sizes), aspects=Spread.of(aspect_counts),
+        document_words=Spread.of([len(document_text.split()) for document_text in dataset.corpus.passages]),
+        query_words=Spread.of([len(document_text.split()) for document_text in dataset.queries.texts]),
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""SQLite files that several processes write at once: their tables made in one transaction, changes written ahead.
+"""SQLite files that several processes write: tables created in one transaction, write-ahead logs.
 
-Where nothing can be written they are read, as they stand: all that is in them, or nothing.
+Files that cannot be written are read as they are, completely or not at all.
 """
 
 import os
@@ -14,94 +14,99 @@ from typing import Literal
 from engine.errors import DataError
 from engine.paths import file_mode, is_frontier_path
 
-WAIT = 60.0
-"""Seconds that a writer waits for another one."""
-READ_ONLY = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
-"""Codes of a file, or a folder around it, that cannot be written."""
+BUSY_TIMEOUT_SECONDS = 60.0
+"""A writer waits this long for another one."""
+READ_ONLY_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
+"""Error codes for a file, or its folder, that cannot be written."""
 
-_COMPUTED = """
+_COMPUTED_OBJECTS_QUERY = """
 SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR rootpage = 0
 UNION ALL SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE m.type = 'table' AND x.hidden"""
 """Views, triggers, virtual tables, and tables with generated columns: a few bytes of them can be endless rows."""
 
 
-def connect(path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connection:
-    """A connection that begins no transaction by itself; with "rwc" the file is made where there is none.
+def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connection:
+    """Open a connection without implicit transactions; with "rwc" a missing file is created.
 
-    A file that cannot be written, or lies where nothing can, can be read. Raises DataError where it cannot be read
-    either, as changes to it are in a file beside it, and where it holds more than plain tables.
+    A file that cannot be written can be read. Raises DataError if it cannot be read either, because changes to it are
+    in a second file, and if it holds more than plain tables.
     """
-    if mode == "rwc" and is_frontier_path(path) and not path.exists():
+    if mode == "rwc" and is_frontier_path(database_path) and not database_path.exists():
         with suppress(OSError):  # SQLite says what is in the way
             # Files beside it get the mode that it has.
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path)))
+            os.close(os.open(database_path, os.O_WRONLY | os.O_CREAT, file_mode(database_path)))
     try:
-        return _connected(path, mode)
+        return _open_connection(database_path, mode)
     except sqlite3.OperationalError as error:
-        if code_of(error) not in READ_ONLY or not path.is_file():
+        if primary_code(error) not in READ_ONLY_CODES or not database_path.is_file():
             raise
     try:
-        # With what is written ahead, where somebody has it open: only then are all files there that this takes.
-        return _connected(path, "ro")
+        # This includes the write-ahead log, and succeeds only while another process has the file open.
+        return _open_connection(database_path, "ro")
     except sqlite3.OperationalError:
-        beside = [path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal")]
-        if apart := next((file for file in beside if file.exists() and file.stat().st_size), None):
+        journal_files = [database_path.with_name(f"{database_path.name}{ending}") for ending in ("-wal", "-journal")]
+        if pending_file := next(
+            (journal_file for journal_file in journal_files if journal_file.exists() and journal_file.stat().st_size),
+            None,
+        ):
             raise DataError(
-                f"{path} lies where nothing can be written, and changes that belong to it are in {apart.name}, which "
-                "could not be read there; copy both files to a folder that you can write to"
+                f"{database_path} lies where nothing can be written, and changes that belong to it are in "
+                f"{pending_file.name}, which could not be read there; copy both files to a folder that you can write to"
             ) from None
-        # SQLite takes such a file as it stands: it holds everything, and nobody is writing to it.
-        return _connected(path, "ro&immutable=1")
+        # Without pending changes the file is complete and no process is writing, so it is safe to call it immutable.
+        return _open_connection(database_path, "ro&immutable=1")
 
 
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=WAIT, isolation_level=None)
+def _open_connection(database_path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{database_path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
+    )
     try:
-        if computed := db.execute(_COMPUTED).fetchone():  # only now is the file looked at
-            what = f"it holds {computed[0]!r:.80}, which computes what it shows"
-            raise DataError(f"{path} is of another version of Frontier, or of another program: {what}")
+        if computed := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # only now is the file looked at
+            cause = f"it holds {computed[0]!r:.80}, which computes what it shows"
+            raise DataError(f"{database_path} is of another version of Frontier, or of another program: {cause}")
     except BaseException:
-        db.close()
+        connection.close()
         raise
-    return db
+    return connection
 
 
 def make_tables(
-    db: sqlite3.Connection, has_tables: Callable[[], bool], tables: Mapping[str, str], **pragmas: int
+    connection: sqlite3.Connection, has_tables: Callable[[], bool], tables: Mapping[str, str], **pragmas: int
 ) -> None:
-    """Make the tables of a file that has none, in one transaction.
+    """Create the tables of a file that has none, in one transaction.
 
-    has_tables: looked at again within, as another process may be making the same file
-    tables: name → the statement that makes it
-    pragmas: what the header is to say of the file, such as its version
+    has_tables: called again within the transaction, because another process may be creating the same file
+    tables: name → the statement that creates it
+    pragmas: values for the file's header, such as its version
     """
-    db.execute("BEGIN IMMEDIATE")
+    connection.execute("BEGIN IMMEDIATE")
     if not has_tables():
         for statement in tables.values():
-            db.execute(statement)
-        for name, value in pragmas.items():
-            db.execute(f"PRAGMA {name} = {value}")
-    db.execute("COMMIT")
+            connection.execute(statement)
+        for pragma_name, pragma_value in pragmas.items():
+            connection.execute(f"PRAGMA {pragma_name} = {pragma_value}")
+    connection.execute("COMMIT")
 
 
-def write_ahead(db: sqlite3.Connection) -> None:
-    """Have changes written ahead: a reader never waits, and a process that dies leaves whole transactions only.
+def write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log: readers never wait, and a killed process leaves only full transactions.
 
     A file that can only be read stays as it is.
     """
-    until = time.monotonic() + WAIT
-    while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if code_of(error) in READ_ONLY:
+            if primary_code(error) in READ_ONLY_CODES:
                 return
-            # While others use the file this fails at once, however long the time to wait.
-            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            # While others use the file this fails at once, whatever the connection's timeout.
+            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
-def code_of(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, 0 where Python's module complains."""
+def primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code, 0 for errors of Python's module."""
     return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

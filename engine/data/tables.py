@@ -1,4 +1,4 @@
-"""Documents from one file: CSV, TSV, JSON Lines or Parquet. Ids and texts are kept byte for byte, never interpreted.
+"""Reading of documents from CSV, TSV, JSON Lines and Parquet files; ids and texts are never changed.
 
 CSV: fields that hold commas, quotes or line breaks stand in double quotes, a quote inside them is doubled (RFC 4180);
 semicolons, tabs or bars in place of commas are recognised by the header.
@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, compress, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +24,12 @@ from engine.data import line_texts
 from engine.data.files import HeldFile
 from engine.data.line_texts import LineTexts
 from engine.data.parquet import ParquetTable
-from engine.data.textfiles import LONGEST, SILENT, lines
+from engine.data.textfiles import MAX_LINE_BYTES, SILENT_PROGRESS, read_lines
 from engine.errors import DataError, RepeatedIdError
 from engine.progress import Progress, counted
 from engine.values import Notice, replace_surrogates
 
-Rows = Generator[tuple[int, Mapping[str, Any]]]
+NumberedRows = Generator[tuple[int, Mapping[str, Any]]]
 TableFile = Path | HeldFile
 
 ID_NAMES = ("id", "_id", "doc_id", "docid", "document_id", "documentid", "uid", "uuid")
@@ -38,28 +39,34 @@ TITLE_NAMES = ("title", "name", "headline", "heading", "subject")
 _ID_ENDING = re.compile("(_id|(^|_)(no|nr|number|code|key|ref))$")
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
-SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
-KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+TABLE_KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
 
-SEPARATORS = (",", ";", "\t", "|")
-"""Between the columns of a CSV file, as its header is searched for them."""
-REPEATED = ("refuse", "first", "number")
-"""What is done about an id that an earlier row has: an error, the first row alone is kept, the others are numbered."""
+CSV_SEPARATORS = (",", ";", "\t", "|")
+"""Possible column separators of a CSV file, in the order in which its header is searched."""
+REPEATED_ID_RULES = ("refuse", "first", "number")
+"""Treatments of an id that an earlier row has: raise an error, keep the first row alone, number the others."""
 
-_HEAD = 20  # rows looked at to learn the columns of a JSON Lines file and to guess what they mean
-_SAMPLE = 8_192  # characters from which a separator is guessed where the header has several
-_CELL = 1 << 16  # characters of a cell that a preview shows
-_COLUMNS = 16_384  # as many as a spreadsheet can have: each row of a preview is a mapping of all
-_LONG = 1 << 16  # bytes of a line that is looked at before it is parsed
-_PARTS = 1 << 19  # commas and brackets in such a line: each may become an object of a hundred times its size
+# Rows that are read to learn the columns of a JSON Lines file and to guess their meaning.
+_MAX_HEAD_ROWS = 20
+# Characters from which a separator is guessed if the header has several candidates.
+_MAX_SAMPLE_CHARS = 8_192
+# Characters of a cell in a preview.
+_MAX_CELL_CHARS = 1 << 16
+# The limit of a spreadsheet; each row of a preview is a mapping of all columns.
+_MAX_COLUMNS = 16_384
+# Longer lines are checked before they are parsed.
+_LONG_LINE_CHARS = 1 << 16
+# Commas and brackets in a long line: each may become an object of a hundred times its size.
+_MAX_LINE_PARTS = 1 << 19
 _ABSENT = object()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of a table are the id, the text and the title; without an id column rows are numbered from 0.
+    """Roles of a table's columns: id, text and title; without an id column rows are numbered from 0.
 
-    metadata: columns that are kept beside the documents, as text.
+    metadata: columns that are loaded beside the documents, as text.
     """
 
     id: str | None = None
@@ -69,33 +76,35 @@ class Columns:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Those that a table must have."""
+        """The columns that a table must have."""
         return tuple(name for name in (self.id, self.text, self.title, *self.metadata) if name is not None)
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The first rows of a table, as text, of which a cell shows the first 65,536 characters.
+    """First rows of a table, as text; a cell shows its first 65,536 characters.
 
-    total: how many rows there are, None where only a full read would tell; nested: keys of objects called "metadata"
+    total_rows: None if only a full read would tell; nested_keys: keys of objects called "metadata"
     """
 
     columns: tuple[str, ...]
-    rows: list[dict[str, str]]
-    total: int | None
-    guess: Columns
-    nested: tuple[str, ...] = ()
+    first_rows: list[dict[str, str]]
+    total_rows: int | None
+    guessed_columns: Columns
+    nested_keys: tuple[str, ...] = ()
 
 
-def named_columns(names: Mapping[str, str]) -> Columns:
-    """The columns of a mapping: "text", and "id" and "title" where a table has them. Raises DataError."""
-    if "text" not in names or not names.keys() <= {"text", "id", "title"}:
-        raise DataError(f"columns must name text, and may name id and title; got {', '.join(names) or 'nothing'}")
-    return Columns(id=names.get("id"), text=names["text"], title=names.get("title"))
+def parse_columns(column_names: Mapping[str, str]) -> Columns:
+    """Return the columns of a mapping with "text" and, optionally, "id" and "title". Raises DataError."""
+    if "text" not in column_names or not column_names.keys() <= {"text", "id", "title"}:
+        raise DataError(
+            f"columns must name text, and may name id and title; got {', '.join(column_names) or 'nothing'}"
+        )
+    return Columns(id=column_names.get("id"), text=column_names["text"], title=column_names.get("title"))
 
 
 class Documents(NamedTuple):
-    """What a table holds: ids, texts, titles and columns of one length, and what a person should know about them."""
+    """Content of a table: ids, texts, titles and metadata columns of one length, and notices for a person."""
 
     ids: tuple[str, ...]
     texts: Sequence[str]
@@ -104,387 +113,437 @@ class Documents(NamedTuple):
     metadata: Mapping[str, tuple[str, ...]]
 
 
-def preview(path: str | TableFile, rows: int = _HEAD, separator: str | None = None) -> Preview:
-    """The columns, the first rows and a mapping guessed by usual names, else by long texts. Raises DataError."""
-    path = Path(path) if isinstance(path, str) else path
-    names, records, total = _open(path, separator=separator, rows=rows + 1)
-    if not names:
-        raise DataError(f"{path.name} is empty")
-    shown: list[dict[str, str]] = []
+def preview_table(table_file: str | TableFile, max_rows: int = _MAX_HEAD_ROWS, separator: str | None = None) -> Preview:
+    """Return columns, first rows and guessed roles: by usual names, else by long texts. Raises DataError."""
+    table_file = Path(table_file) if isinstance(table_file, str) else table_file
+    column_names, records, total_rows = _open_table(table_file, separator=separator, max_rows=max_rows + 1)
+    if not column_names:
+        raise DataError(f"{table_file.name} is empty")
+    first_rows: list[dict[str, str]] = []
     nested: dict[str, None] = {}
     with closing(records):
-        # One row after the other: as text, an object is a tenth as large.
-        for _, record in islice(records, rows + 1):
-            shown.append({name: replace_surrogates(_shown(record.get(name))[:_CELL]) for name in names})
-            if type(more := record.get("metadata")) is dict:
-                nested |= dict.fromkeys(islice(more, _COLUMNS))
-    if total is None and len(shown) <= rows:
-        total = len(shown)
-    return Preview(tuple(names), shown[:rows], total, _guess(names, shown[:rows]), tuple(nested)[:_COLUMNS])
+        # Rows are converted one at a time, because as text an object is a tenth as large.
+        for _row_number, record in islice(records, max_rows + 1):
+            preview_row: dict[str, str] = {}
+            for column_name in column_names:
+                cell_text = _format_value(record.get(column_name))[:_MAX_CELL_CHARS]
+                preview_row[column_name] = replace_surrogates(cell_text)
+            first_rows.append(preview_row)
+            if type(metadata_object := record.get("metadata")) is dict:
+                nested |= dict.fromkeys(islice(metadata_object, _MAX_COLUMNS))
+    if total_rows is None and len(first_rows) <= max_rows:
+        total_rows = len(first_rows)
+    first_rows = first_rows[:max_rows]
+    guessed_columns = _guess_columns(column_names, first_rows)
+    return Preview(tuple(column_names), first_rows, total_rows, guessed_columns, tuple(nested)[:_MAX_COLUMNS])
 
 
 def read_documents(
-    path: str | TableFile,
+    table_file: str | TableFile,
     columns: Columns | None = None,
-    watch: Progress = SILENT,
+    progress: Progress = SILENT_PROGRESS,
     *,
     metadata: Sequence[str] = (),
     separator: str | None = None,
-    repeated: str = "refuse",
+    repeated_rule: str = "refuse",
 ) -> Documents:
-    """Every row of a table as a document, in file order; columns: None guesses.
+    """Read every row of a table as a document, in file order; columns: None guesses.
 
-    metadata: further columns to keep, in JSON also keys of an object "metadata"; what no row has is left out.
-    separator: of a CSV file, None guesses; repeated: one of REPEATED. A missing title and a null text are empty.
-    Texts and titles of a JSON Lines file of more than `line_texts.LARGE` bytes stay there. Raises DataError naming
-    file, row and cause; Cancelled.
+    metadata: further columns to load, in JSON also keys of an object "metadata"; columns that no row has are left out.
+    separator: of a CSV file, None guesses; repeated_rule: one of REPEATED_ID_RULES. A missing title and a null text are
+    empty. Texts and titles of a JSON Lines file above `line_texts.LARGE_FILE_BYTES` stay on the disk. Raises DataError
+    naming file, row and cause; Cancelled.
     """
-    path, notices = Path(path) if isinstance(path, str) else path, []
-    if repeated not in REPEATED:
-        raise DataError(f"repeated must be one of {', '.join(map(repr, REPEATED))}; got {repeated!r}")
-    guessed = columns is None
-    columns = preview(path, separator=separator).guess if columns is None else columns
+    table_file, notices = Path(table_file) if isinstance(table_file, str) else table_file, []
+    if repeated_rule not in REPEATED_ID_RULES:
+        raise DataError(f"repeated must be one of {', '.join(map(repr, REPEATED_ID_RULES))}; got {repeated_rule!r}")
+    is_guessed = columns is None
+    columns = preview_table(table_file, separator=separator).guessed_columns if columns is None else columns
     columns = replace(columns, metadata=tuple(dict.fromkeys((*columns.metadata, *metadata))))
-    passages = _Passages(path, columns)
-    _, records, _ = _open(path, columns, watch, separator, passages.ends)
-    places = array("q")
+    passages = _Passages(table_file, columns)
+    _, records, _ = _open_table(table_file, columns, progress, separator, passages.line_ends)
+    row_numbers = array("q")
     ids: list[str] = []
-    kept: dict[str, list[str | None]] = {name: [] for name in columns.metadata}
+    metadata_columns: dict[str, list[str | None]] = {column_name: [] for column_name in columns.metadata}
     with closing(records):
-        for number, record in records:
-            places.append(number)
-            text = record.get(columns.text, _ABSENT)
-            text = text if type(text) is str else _as_text(text, columns.text, path, number, record)
-            if columns.id is None:
-                ids.append(str(len(ids)))
-            else:
-                doc = record.get(columns.id, _ABSENT)
-                ids.append(doc if doc and type(doc) is str else as_id(doc, _place(path, number), columns.id))
+        for row_number, record in records:
+            row_numbers.append(row_number)
+            # Values that are strings already, nearly all, skip the function calls below.
+            document_text = record.get(columns.text, _ABSENT)
+            if type(document_text) is not str:
+                document_text = _parse_text(document_text, columns.text, table_file, row_number, record)
+            doc_id = str(len(ids)) if columns.id is None else record.get(columns.id, _ABSENT)
+            if columns.id is not None and (not doc_id or type(doc_id) is not str):
+                doc_id = parse_id(doc_id, _locate_row(table_file, row_number), columns.id)
+            ids.append(doc_id)
             title = record.get(columns.title) if columns.title is not None else ""
-            title = title if type(title) is str else _as_text(title, columns.title or "", path, number, record)
-            passages.add(text, title)
-            for name, values in kept.items():
-                values.append(_named(record, name))
+            if type(title) is not str:
+                title = _parse_text(title, columns.title or "", table_file, row_number, record)
+            passages.add_passage(document_text, title)
+            for column_name, column_values in metadata_columns.items():
+                column_values.append(_read_metadata_value(record, column_name))
     if columns.id is None:
         notices.append(Notice("rows without an id column: their ids are row numbers, counted from 0", len(ids)))
-    if guessed and _usual(columns.text) not in TEXT_NAMES:
+    if is_guessed and _normalize_name(columns.text) not in TEXT_NAMES:
         notices.append(Notice(f"texts taken from column {columns.text!r}: no column has a usual name", len(ids)))
-    if _suffix(path) == ".tsv":
-        what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
-        notices += Notice.for_ids(
-            what, (doc for doc, text in zip(ids, passages.texts, strict=True) if _looks_quoted(text))
-        )
-    ids, rows, remarks = _each_once(path, ids, places, repeated)
-    present = {name: values for name, values in kept.items() if any(value is not None for value in values)}
-    return Documents(
-        tuple(ids),
-        *passages.of(places, rows),
-        (*notices, *remarks),
-        {name: tuple(values[row] or "" for row in rows) for name, values in present.items()},
-    )
+    if _lower_suffix(table_file) == ".tsv":
+        remark = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
+        notices += Notice.for_ids(remark, compress(ids, map(_is_quoted, passages.texts)))
+    ids, row_ids, id_notices = _resolve_repeated_ids(table_file, ids, row_numbers, repeated_rule)
+    metadata_values: dict[str, tuple[str, ...]] = {}
+    for column_name, column_values in metadata_columns.items():
+        # None stands for rows without the column, an empty text for an empty cell.
+        if column_values.count(None) < len(column_values):
+            metadata_values[column_name] = tuple(column_values[row_id] or "" for row_id in row_ids)
+    texts, titles = passages.take_passages(row_numbers, row_ids)
+    return Documents(tuple(ids), texts, titles, (*notices, *id_notices), metadata_values)
 
 
 class _Passages:
-    """Texts and titles of the rows as they are read: in memory, but for a large JSON Lines file, where they stay.
+    """Texts and titles of the rows read so far; those of a large JSON Lines file stay on the disk.
 
-    ends: of its lines, which `lines` gives; None in memory
+    line_ends: offsets of the ends of its lines, as `read_lines` collects them; None in memory
     """
 
-    def __init__(self, path: TableFile, columns: Columns) -> None:
-        self.path, self.columns = path.path if isinstance(path, HeldFile) else path, columns
+    def __init__(self, table_file: TableFile, columns: Columns) -> None:
+        self.table_path = table_file.path if isinstance(table_file, HeldFile) else table_file
+        self.table_columns = columns
         self.texts: list[str] = []
         self.titles: list[str] = []
-        stay = isinstance(path, Path) and _suffix(path) in (".jsonl", ".ndjson") and path.is_file()
-        stay = stay and self.path.stat().st_size > line_texts.LARGE
-        self.ends = array("q") if stay else None
-        self._facts = line_texts.file_facts(self.path) if stay else ""
+        is_json = isinstance(table_file, Path) and _lower_suffix(table_file) in (".jsonl", ".ndjson")
+        stays_on_disk = (
+            is_json and self.table_path.is_file() and self.table_path.stat().st_size > line_texts.LARGE_FILE_BYTES
+        )
+        self.line_ends = array("q") if stays_on_disk else None
+        self._facts = line_texts.file_facts(self.table_path) if stays_on_disk else ""
         self._titled = False
 
-    def add(self, text: str, title: str) -> None:
+    def add_passage(self, document_text: str, title: str) -> None:
         self._titled = self._titled or bool(title)
-        if self.ends is None:
-            self.texts.append(text)
+        if self.line_ends is None:
+            self.texts.append(document_text)
             self.titles.append(title)
 
-    def of(self, places: Sequence[int], rows: Sequence[int]) -> tuple[Sequence[str], Sequence[str]]:
-        """Texts and titles of some rows; places: the line number of each row, from 1."""
-        if self.ends is None:
-            return tuple(self.texts[row] for row in rows), tuple(self.titles[row] for row in rows)
-        line = np.asarray(places)[np.asarray(rows, np.int64)]
-        ends = np.asarray(self.ends)
-        texts = LineTexts(self.path, self.columns.text, np.stack([ends[line - 1], ends[line]], axis=1), self._facts)
-        title = self.columns.title if self._titled else None
-        return texts, texts.of_field(title) if title else ("",) * len(texts)
+    def take_passages(self, row_numbers: Sequence[int], row_ids: Sequence[int]) -> tuple[Sequence[str], Sequence[str]]:
+        """Return texts and titles of some rows; row_numbers: the line number of each row, from 1."""
+        if self.line_ends is None:
+            return tuple(map(self.texts.__getitem__, row_ids)), tuple(map(self.titles.__getitem__, row_ids))
+        # Line i, counted from 1, lies between the ends of lines i - 1 and i.
+        line_numbers = np.asarray(row_numbers)[np.asarray(row_ids, np.int64)]
+        end_offsets = np.asarray(self.line_ends)
+        line_spans = np.stack([end_offsets[line_numbers - 1], end_offsets[line_numbers]], axis=1)
+        disk_texts = LineTexts(self.table_path, self.table_columns.text, spans=line_spans, facts=self._facts)
+        title_field = self.table_columns.title if self._titled else None
+        return disk_texts, disk_texts.select_field(title_field) if title_field else ("",) * len(disk_texts)
 
 
-def _named(record: Mapping[str, Any], name: str) -> str | None:
-    """A column's value in a row, or in the row's object "metadata", as BEIR has it; None where neither has it."""
-    value, more = record.get(name, _ABSENT), record.get("metadata")
-    if value is _ABSENT and type(more) is dict:
-        value = more.get(name, _ABSENT)
-    return None if value is _ABSENT else _shown(value)
+def _read_metadata_value(record: Mapping[str, Any], column_name: str) -> str | None:
+    """Return a column's value in a row or in its object "metadata", as in BEIR; None if neither has it."""
+    value, metadata_object = record.get(column_name, _ABSENT), record.get("metadata")
+    if value is _ABSENT and type(metadata_object) is dict:
+        value = metadata_object.get(column_name, _ABSENT)
+    return None if value is _ABSENT else _format_value(value)
 
 
-def _each_once(
-    path: TableFile, ids: list[str], places: Sequence[int], repeated: str
+def _resolve_repeated_ids(
+    table_file: TableFile, ids: list[str], row_numbers: Sequence[int], repeated_rule: str
 ) -> tuple[list[str], Sequence[int], tuple[Notice, ...]]:
-    """The ids with no id twice, the rows that they are of, and a remark on what was done about others."""
-    first: dict[str, int] = {}
-    again = [row for row, doc in enumerate(ids) if first.setdefault(doc, row) != row]
-    if not again:
+    """Return ids without repetition, their rows, and a notice about the repeated ones."""
+    first_rows: dict[str, int] = {}
+    repeated_rows = [row_id for row_id, doc_id in enumerate(ids) if first_rows.setdefault(doc_id, row_id) != row_id]
+    if not repeated_rows:
         return ids, range(len(ids)), ()
-    doc = ids[again[0]]
-    if repeated == "refuse":
-        kind = "row" if _suffix(path) == ".parquet" else "line"
+    doc_id = ids[repeated_rows[0]]
+    if repeated_rule == "refuse":
+        row_kind = "row" if _lower_suffix(table_file) == ".parquet" else "line"
         raise RepeatedIdError(
-            f"{_place(path, places[again[0]])}: {kind} {places[first[doc]]} has the id {doc!r} already "
-            f"({counted(len(again), 'row repeats', 'rows repeat')} an id); "
+            f"{_locate_row(table_file, row_numbers[repeated_rows[0]])}: {row_kind} {row_numbers[first_rows[doc_id]]} "
+            f"has the id {doc_id!r} already ({counted(len(repeated_rows), 'row repeats', 'rows repeat')} an id); "
             'keep the first of each (repeated="first", --repeated first) or number the others '
-            f'(repeated="number", --repeated number, as {doc + "-2"!r})'
+            f'(repeated="number", --repeated number, as {doc_id + "-2"!r})'
         )
-    if repeated == "first":
-        gone = Notice.for_ids("rows were left out: an earlier one has their id", (ids[row] for row in again))
-        return list(first), list(first.values()), gone
-    renamed, number = list(ids), dict.fromkeys(first, 1)
-    for row in again:
-        doc = ids[row]
-        number[doc] += 1
-        while f"{doc}-{number[doc]}" in first:
-            number[doc] += 1
-        renamed[row] = f"{doc}-{number[doc]}"
-    what = "rows have an id that an earlier one has: a number was put behind it"
-    return renamed, range(len(ids)), Notice.for_ids(what, (renamed[row] for row in again))
+    if repeated_rule == "first":
+        remark = "rows were left out: an earlier one has their id"
+        omission_notice = Notice.for_ids(remark, map(ids.__getitem__, repeated_rows))
+        return list(first_rows), list(first_rows.values()), omission_notice
+    renamed_ids, last_suffixes = list(ids), dict.fromkeys(first_rows, 1)
+    for row_id in repeated_rows:
+        doc_id = ids[row_id]
+        last_suffixes[doc_id] += 1
+        # A suffix that some row has as its own id is skipped.
+        while f"{doc_id}-{last_suffixes[doc_id]}" in first_rows:
+            last_suffixes[doc_id] += 1
+        renamed_ids[row_id] = f"{doc_id}-{last_suffixes[doc_id]}"
+    renaming_remark = "rows have an id that an earlier one has: a number was put behind it"
+    return renamed_ids, range(len(ids)), Notice.for_ids(renaming_remark, map(renamed_ids.__getitem__, repeated_rows))
 
 
-def as_id(value: Any, place: str, column: str = "id") -> str:
-    """An id as text: text as it is, a whole number in decimal. Raises DataError for anything else, naming `place`."""
-    if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-        return str(value)
-    what = "nothing" if value is _ABSENT else "null" if value is None else _with_type(value)
-    raise DataError(f"{place}: the id in {column!r} must be text or a whole number; found {what}")
+def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:
+    """Return an id as text; whole numbers in decimal.
+
+    Raises DataError for other types, naming `location`.
+    """
+    if isinstance(id_value, str | int) and not isinstance(id_value, bool) and id_value != "":
+        return str(id_value)
+    id_description = "nothing" if id_value is _ABSENT else "null" if id_value is None else _describe_value(id_value)
+    raise DataError(f"{location}: the id in {column_name!r} must be text or a whole number; found {id_description}")
 
 
-def _as_text(value: Any, column: str, path: TableFile, number: int, record: Mapping[str, Any]) -> str:
+def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number: int, record: Mapping[str, Any]) -> str:
+    """Return a cell as text, null as an empty one. Raises DataError for missing cells and other types."""
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is _ABSENT:
-        has = ", ".join(map(repr, islice(record, _HEAD))) or "nothing"
-        raise DataError(f"{_place(path, number)}: {column!r} is missing (an empty text is legal); found {has}")
-    raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_with_type(value)}")
+        available_columns = ", ".join(map(repr, islice(record, _MAX_HEAD_ROWS))) or "nothing"
+        raise DataError(
+            f"{_locate_row(table_file, row_number)}: {column_name!r} is missing (an empty text is legal); found "
+            f"{available_columns}"
+        )
+    raise DataError(
+        f"{_locate_row(table_file, row_number)}: {column_name!r} must be text; found {_describe_value(value)}"
+    )
 
 
-def _with_type(value: Any) -> str:
-    return "an empty text" if value == "" else f"{_shown(value)[:80]} ({type(value).__name__})"
+def _describe_value(value: Any) -> str:
+    return "an empty text" if value == "" else f"{_format_value(value)[:80]} ({type(value).__name__})"
 
 
-def guess_separator(path: TableFile) -> str:
-    """What stands between the columns of a CSV file: the only one that its header has, else what csv.Sniffer finds."""
-    with closing(lines(path)) as numbered:
-        return _separator_of(_first_lines(text for _, text in numbered))
+def guess_separator(table_file: TableFile) -> str:
+    """Guess the column separator of a CSV file: the only one in its header, else the guess of csv.Sniffer."""
+    with closing(read_lines(table_file)) as numbered_lines:
+        return _guess_delimiter(_take_first_lines(map(itemgetter(1), numbered_lines)))
 
 
-def _first_lines(texts: Iterable[str]) -> list[str]:
-    """As many lines as a separator is guessed from."""
-    head: list[str] = []
-    for text in islice(texts, _HEAD):
-        head.append(text)
-        if sum(map(len, head)) >= _SAMPLE:
+def _take_first_lines(line_texts_: Iterable[str]) -> list[str]:
+    """Return as many lines as a separator is guessed from."""
+    head_lines: list[str] = []
+    for line_text in islice(line_texts_, _MAX_HEAD_ROWS):
+        head_lines.append(line_text)
+        if sum(map(len, head_lines)) >= _MAX_SAMPLE_CHARS:
             break
-    return head
+    return head_lines
 
 
-def _separator_of(head: Sequence[str]) -> str:
-    found = [mark for mark in SEPARATORS if head and mark in head[0]]
-    if len(found) < 2:
-        return (found or SEPARATORS)[0]
+def _guess_delimiter(head_lines: Sequence[str]) -> str:
+    present_separators = [separator for separator in CSV_SEPARATORS if head_lines and separator in head_lines[0]]
+    if len(present_separators) < 2:
+        return (present_separators or CSV_SEPARATORS)[0]
     try:
-        return csv.Sniffer().sniff("".join(head)[:_SAMPLE], "".join(found)).delimiter
+        return csv.Sniffer().sniff("".join(head_lines)[:_MAX_SAMPLE_CHARS], "".join(present_separators)).delimiter
     except csv.Error:
-        return found[0]
+        return present_separators[0]
 
 
-def _open(
-    path: TableFile,
+def _open_table(
+    table_file: TableFile,
     columns: Columns | None = None,
-    watch: Progress = SILENT,
+    progress: Progress = SILENT_PROGRESS,
     separator: str | None = None,
-    ends: "array[int] | None" = None,
-    rows: int | None = None,
-) -> tuple[list[str], Rows, int | None]:
-    """The column names of a table, its rows, and how many it says it has, None where it says nothing.
+    line_ends: "array[int] | None" = None,
+    max_rows: int | None = None,
+) -> tuple[list[str], NumberedRows, int | None]:
+    """Return the column names of a table, its rows, and its declared number of rows, None if undeclared.
 
-    columns: those that must be there and that alone may be read; ends: gets the ends of the lines of a JSON Lines file,
-    as of `lines`; rows: as many as are read, None for all
+    columns: those that are required, and the only ones that need be read; line_ends: receives the ends of the lines of
+    a JSON Lines file, as of `read_lines`; max_rows: the most rows to read, None for all
     """
-    required = list(dict.fromkeys(columns.required)) if columns else None
-    suffix, total = _suffix(path), None
-    if separator is not None and (suffix != ".csv" or len(separator) != 1 or separator in '"\r\n'):
+    required_names = list(dict.fromkeys(columns.required)) if columns else None
+    file_suffix, total_rows = _lower_suffix(table_file), None
+    if separator is not None and (file_suffix != ".csv" or len(separator) != 1 or separator in '"\r\n'):
         raise DataError(f"separator must be one character between the columns of a .csv file; got {separator!r}")
-    match suffix:
+    match file_suffix:
         case ".csv":
-            names, records = _with_header(path, _csv_rows(path, watch, separator))
+            column_names, records = _split_header(table_file, _read_csv_rows(table_file, progress, separator))
         case ".tsv":
-            names, records = _with_header(path, _tsv_rows(path, watch))
+            column_names, records = _split_header(table_file, _read_tsv_rows(table_file, progress))
         case ".jsonl" | ".ndjson":
-            names, required, records = [], None, json_rows(path, watch, ends)
+            column_names, required_names, records = [], None, read_json_rows(table_file, progress, line_ends)
             if columns is None:
-                # Keys may differ from line to line: a missing one is an error of its line.
-                with closing(json_rows(path)) as head:
-                    names = list(dict.fromkeys(key for _, record in islice(head, _HEAD) for key in record))
+                # Keys may differ from line to line; a missing key is an error of its line.
+                with closing(read_json_rows(table_file)) as head_records:
+                    first_records = map(itemgetter(1), islice(head_records, _MAX_HEAD_ROWS))
+                    column_names = list(dict.fromkeys(chain.from_iterable(first_records)))
         case ".parquet":
-            table = ParquetTable(path if isinstance(path, Path) else path.path, required, rows)
-            names, records, total = table.names, table.rows(watch), table.total
+            table_path = table_file if isinstance(table_file, Path) else table_file.path
+            table = ParquetTable(table_path, required_names, max_rows)
+            column_names, records, total_rows = table.names, table.rows(progress), table.total
         case _:
-            raise DataError(f"{path.name}: cannot read {suffix or 'a file without a suffix'}; expected {KINDS}")
-    if len(names) > _COLUMNS:
-        raise DataError(f"{path.name} has {len(names):,} columns; at most {_COLUMNS:,} are read")
-    for name in required or ():
-        if names.count(name) != 1:
-            number = f"{names.count(name)} columns" if name in names else "no column"
-            listed = ", ".join(map(repr, names[:_HEAD]))
-            raise DataError(f"{path.name}: {number} called {name!r}; it has {listed}")
-    return names, records, total
+            refused_kind = file_suffix or "a file without a suffix"
+            raise DataError(f"{table_file.name}: cannot read {refused_kind}; expected {TABLE_KINDS}")
+    if len(column_names) > _MAX_COLUMNS:
+        raise DataError(f"{table_file.name} has {len(column_names):,} columns; at most {_MAX_COLUMNS:,} are read")
+    for column_name in required_names or ():
+        if column_names.count(column_name) != 1:
+            name_count = f"{column_names.count(column_name)} columns" if column_name in column_names else "no column"
+            listed_names = ", ".join(map(repr, column_names[:_MAX_HEAD_ROWS]))
+            raise DataError(f"{table_file.name}: {name_count} called {column_name!r}; it has {listed_names}")
+    return column_names, records, total_rows
 
 
-def _csv_rows(path: TableFile, watch: Progress, separator: str | None) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
-    first, length, parts = 1, 0, 0
-    texts: Iterable[str] = (text for _, text in lines(path, watch))
+def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | None) -> Iterator[tuple[int, list[str]]]:
+    # The default limit of the csv module is 131,072 characters; a book chapter is longer.
+    csv.field_size_limit(2**31 - 1)
+    first_line, n_characters, n_parts = 1, 0, 0
+    line_texts_: Iterable[str] = map(itemgetter(1), read_lines(table_file, progress))
     if separator is None:
-        head = _first_lines(texts)
-        separator, texts = _separator_of(head), chain(head, texts)
+        head_lines = _take_first_lines(line_texts_)
+        separator, line_texts_ = _guess_delimiter(head_lines), chain(head_lines, line_texts_)
 
-    def checked() -> Iterator[str]:
-        """The lines, counted from the first of a row: a quote that nobody closes joins all that follow."""
-        nonlocal length, parts
-        for text in texts:
-            length += len(text)
-            if length > _LONG:
-                parts += text.count(separator)
-                if length > LONGEST or parts > _PARTS:
+    def check_lines() -> Iterator[str]:
+        """Yield the lines and limit the size of a row: an unclosed quote joins all lines that follow it."""
+        nonlocal n_characters, n_parts
+        for line_text in line_texts_:
+            n_characters += len(line_text)
+            if n_characters > _LONG_LINE_CHARS:
+                n_parts += line_text.count(separator)
+                if n_characters > MAX_LINE_BYTES or n_parts > _MAX_LINE_PARTS:
                     raise DataError(
-                        f"{path.name} line {first}: the row that begins here goes on for {length:,} characters; "
-                        "is a closing double quote missing?"
+                        f"{table_file.name} line {first_line}: the row that begins here goes on for "
+                        f"{n_characters:,} characters; is a closing double quote missing?"
                     )
-            yield text
+            yield line_text
 
-    reader = csv.reader(checked(), delimiter=separator, strict=True)
+    reader = csv.reader(check_lines(), delimiter=separator, strict=True)
     while True:
-        first, length, parts = reader.line_num + 1, 0, 0
+        first_line, n_characters, n_parts = reader.line_num + 1, 0, 0
         try:
             fields = next(reader)
         except StopIteration:
             return
-        except csv.Error as error:
-            cause = str(error)
-            if "new-line" in cause:  # the module's advice is for programmers
+        except csv.Error as csv_error:
+            cause = str(csv_error)
+            # The module's own advice is for programmers.
+            if "new-line" in cause:
                 cause = "a carriage return outside double quotes; lines must end in LF or CRLF"
-            raise DataError(f"{path.name} line {first}: not CSV: {cause}") from None
+            raise DataError(f"{table_file.name} line {first_line}: not CSV: {cause}") from None
         if fields:
-            yield first, fields
+            yield first_line, fields
 
 
-def _tsv_rows(path: TableFile, watch: Progress) -> Iterator[tuple[int, list[str]]]:
-    for number, text in lines(path, watch):
-        if text := text.removesuffix("\n").removesuffix("\r"):
-            if len(text) > _LONG:
-                _check_parts(path, number, text, "\t")
-            yield number, text.split("\t")
+def _read_tsv_rows(table_file: TableFile, progress: Progress) -> Iterator[tuple[int, list[str]]]:
+    for row_number, line_text in read_lines(table_file, progress):
+        if line_text := line_text.removesuffix("\n").removesuffix("\r"):
+            if len(line_text) > _LONG_LINE_CHARS:
+                _check_line_parts(table_file, row_number, line_text, "\t")
+            yield row_number, line_text.split("\t")
 
 
-def _check_parts(path: TableFile, number: int, text: str, marks: str) -> None:
-    """Refuse a long line that would become far too many values. Raises DataError."""
-    if (parts := sum(map(text.count, marks))) > _PARTS:
+def _check_line_parts(table_file: TableFile, row_number: int, line_text: str, counted_marks: str) -> None:
+    """Raise DataError for a long line that would become far too many values."""
+    if (n_parts := sum(map(line_text.count, counted_marks))) > _MAX_LINE_PARTS:
         raise DataError(
-            f"{path.name} line {number} has {len(text):,} characters with {parts:,} of {' '.join(map(repr, marks))}; "
-            f"at most {_PARTS:,} are read in so long a line"
+            f"{table_file.name} line {row_number} has {len(line_text):,} characters with {n_parts:,} of "
+            f"{' '.join(map(repr, counted_marks))}; at most {_MAX_LINE_PARTS:,} are read in so long a line"
         )
 
 
-def _with_header(path: TableFile, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Rows]:
-    _, names = next(rows, (0, None))
-    if names is None:
-        raise DataError(f"{path.name} is empty; its first line must name the columns")
+def _split_header(
+    table_file: TableFile, numbered_rows: Iterator[tuple[int, list[str]]]
+) -> tuple[list[str], NumberedRows]:
+    """Return the column names of the first row, and the other rows as mappings."""
+    _, column_names = next(numbered_rows, (0, None))
+    if column_names is None:
+        raise DataError(f"{table_file.name} is empty; its first line must name the columns")
 
-    def records() -> Rows:
-        for number, fields in rows:
-            if len(fields) != len(names):
-                quoted = _suffix(path) == ".tsv" and any('"' in field for field in fields)
-                advice = "; TSV has no quoting, so save quoted fields with line breaks or tabs as CSV" if quoted else ""
-                raise DataError(f"{path.name} line {number}: expected {len(names)} fields, found {len(fields)}{advice}")
-            yield number, dict(zip(names, fields, strict=True))
+    def records() -> NumberedRows:
+        for row_number, fields in numbered_rows:
+            if len(fields) != len(column_names):
+                has_quotes = _lower_suffix(table_file) == ".tsv" and '"' in "".join(fields)
+                advice = (
+                    "; TSV has no quoting, so save quoted fields with line breaks or tabs as CSV" if has_quotes else ""
+                )
+                raise DataError(
+                    f"{table_file.name} line {row_number}: expected {len(column_names)} fields, found "
+                    f"{len(fields)}{advice}"
+                )
+            yield row_number, dict(zip(column_names, fields, strict=True))
 
-    return names, records()
+    return column_names, records()
 
 
-def json_rows(path: TableFile, watch: Progress = SILENT, ends: "array[int] | None" = None) -> Rows:
-    """(line number, object) of each line of a JSON Lines file; blank lines are passed over. Raises DataError.
+def read_json_rows(
+    table_file: TableFile, progress: Progress = SILENT_PROGRESS, line_ends: "array[int] | None" = None
+) -> NumberedRows:
+    """Yield (line number, object) for each line of a JSON Lines file; blank lines are skipped.
 
-    ends: as of `lines`
+    line_ends: as of `read_lines`. Raises DataError.
     """
-    for number, text in lines(path, watch, ends):
-        if long := len(text) > _LONG:
-            _check_parts(path, number, text, ",[{")
+    for row_number, line_text in read_lines(table_file, progress, line_ends):
+        if is_long := len(line_text) > _LONG_LINE_CHARS:
+            _check_line_parts(table_file, row_number, line_text, ",[{")
         try:
-            record = _DECODE(text)
-        except json.JSONDecodeError as error:
-            if not text.strip():
+            record = _decode_json(line_text)
+        except json.JSONDecodeError as json_error:
+            if not line_text.strip():
                 continue
-            place = f"{path.name} line {number} column {error.pos + 1}"
-            raise DataError(f"{place}: {error.msg}; every line must be one whole JSON object") from None
-        except (ValueError, RecursionError) as error:  # a key twice; thousands of digits; brackets nested too deep
-            raise DataError(f"{path.name} line {number}: {error}") from None
+            error_location = f"{table_file.name} line {row_number} column {json_error.pos + 1}"
+            raise DataError(f"{error_location}: {json_error.msg}; every line must be one whole JSON object") from None
+        # A repeated key, a number of thousands of digits, or brackets nested too deep.
+        except (ValueError, RecursionError) as json_error:
+            raise DataError(f"{table_file.name} line {row_number}: {json_error}") from None
         if type(record) is not dict:
-            kind = type(record).__name__
-            raise DataError(f"{path.name} line {number} column 1: every line must be a JSON object; found a {kind}")
-        if long and len(record) > _COLUMNS:
-            raise DataError(f"{path.name} line {number} has {len(record):,} keys; at most {_COLUMNS:,} are read")
-        yield number, record
+            type_name = type(record).__name__
+            location = f"{table_file.name} line {row_number} column 1"
+            raise DataError(f"{location}: every line must be a JSON object; found a {type_name}")
+        if is_long and len(record) > _MAX_COLUMNS:
+            location = f"{table_file.name} line {row_number}"
+            raise DataError(f"{location} has {len(record):,} keys; at most {_MAX_COLUMNS:,} are read")
+        yield row_number, record
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError where a key stands in it twice: which value is meant, nobody knows."""
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {key[:80]!r} stands twice in one object; keep one of them")
+def _build_json_object(key_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object. Raises ValueError for a repeated key: either value may be meant."""
+    record = dict(key_value_pairs)
+    if len(record) < len(key_value_pairs):
+        ((object_key, _),) = Counter(map(itemgetter(0), key_value_pairs)).most_common(1)
+        raise ValueError(f"the key {object_key[:80]!r} stands twice in one object; keep one of them")
     return record
 
 
-_DECODE = json.JSONDecoder(object_pairs_hook=_unrepeated).decode
+_decode_json = json.JSONDecoder(object_pairs_hook=_build_json_object).decode
 
 
-def _guess(names: list[str], head: list[dict[str, str]]) -> Columns:
-    usual = {_usual(name): name for name in reversed(names)}
+def _guess_columns(column_names: list[str], head_rows: list[dict[str, str]]) -> Columns:
+    """Guess the columns of ids, texts and titles by their names, else by the first rows."""
+    # Of two columns with one normalized name the earlier is taken.
+    column_of = {_normalize_name(column_name): column_name for column_name in reversed(column_names)}
 
-    def first(known: Iterable[str]) -> str | None:
-        return next((usual[name] for name in known if name in usual), None)
+    def find_column(usual_names: Iterable[str]) -> str | None:
+        usual_name = next(filter(column_of.__contains__, usual_names), None)
+        return None if usual_name is None else column_of[usual_name]
 
-    doc, text, title = first(ID_NAMES), first(TEXT_NAMES), first(TITLE_NAMES)
-    if doc is None and _ID_ENDING.search(_usual(names[0])) and len({row[names[0]] for row in head}) == len(head):
-        doc = names[0]  # "ticket id", "Record No" and the like, where it tells the first rows apart
-    if text is None:
-        others = [name for name in names if name not in (doc, title)] or [title or names[0]]
-        text = max(others, key=lambda name: sum(len(row[name]) for row in head))
-    return Columns(id=doc if doc != text else None, text=text, title=title if title != text else None)
+    id_column, text_column, title_column = find_column(ID_NAMES), find_column(TEXT_NAMES), find_column(TITLE_NAMES)
+    # A first column such as "ticket id" or "Record No" holds ids if it distinguishes the first rows.
+    if id_column is None and _ID_ENDING.search(_normalize_name(column_names[0])):
+        is_unique = len(set(map(itemgetter(column_names[0]), head_rows))) == len(head_rows)
+        id_column = column_names[0] if is_unique else None
+    if text_column is None:
+        candidates = [column_name for column_name in column_names if column_name not in (id_column, title_column)]
+        candidates = candidates or [title_column or column_names[0]]
+        text_column = max(candidates, key=lambda column_name: sum(len(head_row[column_name]) for head_row in head_rows))
+    return Columns(
+        id=id_column if id_column != text_column else None,
+        text=text_column,
+        title=title_column if title_column != text_column else None,
+    )
 
 
-def _usual(name: str) -> str:
-    """A column's name as the usual ones are written: "Doc ID", "doc-id" and "docId" as "doc_id"."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|[\s.-]+", "_", name.strip()).lower()
+def _normalize_name(column_name: str) -> str:
+    """Return a column's name in the style of the usual names: "Doc ID", "doc-id" and "docId" as "doc_id"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[\s.-]+", "_", column_name.strip()).lower()
 
 
-def _looks_quoted(text: str) -> bool:
+def _is_quoted(text: str) -> bool:
     return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1].replace('""', "")
 
 
-def _place(path: TableFile, number: int) -> str:
-    return f"{path.name} {'row' if _suffix(path) == '.parquet' else 'line'} {number}"
+def _locate_row(table_file: TableFile, row_number: int) -> str:
+    return f"{table_file.name} {'row' if _lower_suffix(table_file) == '.parquet' else 'line'} {row_number}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bytes):
@@ -494,5 +553,5 @@ def _shown(value: Any) -> str:
     return str(value)  # dates and decimals, as Parquet has them
 
 
-def _suffix(path: TableFile) -> str:
-    return path.suffix.lower()
+def _lower_suffix(table_file: TableFile) -> str:
+    return table_file.suffix.lower()

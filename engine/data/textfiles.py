@@ -1,4 +1,4 @@
-"""UTF-8 text files read line by line, with progress."""
+"""Line-by-line reading of UTF-8 text files, with progress."""
 
 import os
 from array import array
@@ -7,75 +7,88 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.data.files import HeldFile, opened, readable
+from engine.data.files import HeldFile, open_regular, translate_read_errors
 from engine.errors import DataError
 from engine.progress import Progress, with_cancellation
 
-LONGEST = 16 << 20
-"""Bytes of a line. No document is as long: the longest novel has 9.6 million characters, and War and Peace in Russian
-15 MB where JSON writes each letter as six."""
-SHORT = 64 << 10
-"""Bytes of a line that holds ids and numbers alone."""
+MAX_LINE_BYTES = 16 << 20
+"""No document is as long: the longest novel has 9.6 million characters, and War and Peace in Russian has 15 MB as JSON
+that writes each letter as six."""
+MAX_SHORT_LINE_BYTES = 64 << 10
+"""Limit of a line that holds only ids and numbers."""
 
-_BATCH = 4096  # lines between two reports
-_BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_REPORT_INTERVAL_LINES = 4096
+_BYTE_ORDER_MARKS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 
-STOPPED = "{label} was stopped"
-"""Message of `with_cancellation` for reading."""
-SILENT = with_cancellation(None, None)
-"""Neither reports nor stops."""
+STOPPED_MESSAGE = "{label} was stopped"
+"""Message of `with_cancellation` for cancelled reading."""
+SILENT_PROGRESS = with_cancellation(None, None)
+"""Progress that neither reports nor stops."""
 
 
-def lines(
-    path: Path | HeldFile, watch: Progress = SILENT, ends: "array[int] | None" = None, longest: int = LONGEST
+def read_lines(
+    file_path: Path | HeldFile,
+    progress: Progress = SILENT_PROGRESS,
+    line_ends: "array[int] | None" = None,
+    max_bytes: int = MAX_LINE_BYTES,
 ) -> Generator[tuple[int, str]]:
-    """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
+    """Yield (number from 1, text with its line break) for each line of a UTF-8 file; a BOM is dropped.
 
-    Only a line feed ends a line. ends: gets the offset of the first line, then of the end of each. Raises DataError
-    naming the first byte that is not UTF-8, a line of more than `longest` bytes, or that the file changed meanwhile;
-    Cancelled.
+    The file is read as a stream, and only a line feed ends a line. line_ends: receives the offset of the first line,
+    then of the end of each. Raises DataError naming the first byte that is not UTF-8, a line of more than `max_bytes`
+    bytes, or that the file changed meanwhile; Cancelled.
     """
-    label = f"reading {path.name}"
-    with opened(path) as file:
-        with readable(path):
-            total = len(path.content) if isinstance(path, HeldFile) else os.fstat(file.fileno()).st_size
-            start = file.read(4)
-            for mark, name in _BOMS.items():
-                if start.startswith(mark):
+    progress_label = f"reading {file_path.name}"
+    with open_regular(file_path) as text_file:
+        with translate_read_errors(file_path):
+            n_bytes = (
+                len(file_path.content) if isinstance(file_path, HeldFile) else os.fstat(text_file.fileno()).st_size
+            )
+            first_bytes = text_file.read(4)
+            for byte_mark, encoding_name in _BYTE_ORDER_MARKS.items():
+                if first_bytes.startswith(byte_mark):
                     raise DataError(
-                        f"{path.name} is {name}: its first bytes are {mark.hex(' ')}; "
-                        f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
+                        f"{file_path.name} is {encoding_name}: its first bytes are {byte_mark.hex(' ')}; "
+                        f"save it as UTF-8, for example: iconv -f {encoding_name.lower()} -t utf-8"
                     )
-            done = file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)
-        if ends is not None:
-            ends.append(done)
-        for number, raw in enumerate(_raw_lines(path, file, longest), 1):
-            if number % _BATCH == 1:
-                watch(done, total, label)
-            if len(raw) > longest:
+            n_done = text_file.seek(3 if first_bytes.startswith(b"\xef\xbb\xbf") else 0)
+        if line_ends is not None:
+            line_ends.append(n_done)
+        for line_number, raw_line in enumerate(_raw_lines(file_path, text_file, max_bytes), 1):
+            if line_number % _REPORT_INTERVAL_LINES == 1:
+                progress(n_done, n_bytes, progress_label)
+            if len(raw_line) > max_bytes:
                 raise DataError(
-                    f"{path.name} line {number} has more than {longest:,} bytes, the most that is read as one line; "
-                    "is it a text file with line feeds?"
+                    f"{file_path.name} line {line_number} has more than {max_bytes:,} bytes, the most that is read as "
+                    "one line; is it a text file with line feeds?"
                 )
             try:
-                text = raw.decode()
+                line_text = raw_line.decode()
             except UnicodeDecodeError as error:
-                at = f"byte 0x{raw[error.start]:02x} at offset {done + error.start}"
+                bad_byte = f"byte 0x{raw_line[error.start]:02x} at offset {n_done + error.start}"
                 raise DataError(
-                    f"{path.name} line {number} is not UTF-8: {at}; save the file as UTF-8, for example: "
-                    f"iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
+                    f"{file_path.name} line {line_number} is not UTF-8: {bad_byte}; save the file as UTF-8, for "
+                    f"example: iconv -f latin1 -t utf-8 {file_path.name} > fixed{file_path.suffix}"
                 ) from None
-            done += len(raw)
-            if done > total:
+            # A file that grows while it is read is an error, so nothing behind its first size is returned.
+            n_done += len(raw_line)
+            if n_done > n_bytes:
                 break
-            if ends is not None:
-                ends.append(done)
-            yield number, text
-        if done != total:
-            raise DataError(f"{path.name} changed while it was read: it had {total:,} bytes at first; read it again")
-        watch(total, total, label)
+            if line_ends is not None:
+                line_ends.append(n_done)
+            yield line_number, line_text
+        if n_done != n_bytes:
+            raise DataError(
+                f"{file_path.name} changed while it was read: it had {n_bytes:,} bytes at first; read it again"
+            )
+        progress(n_bytes, n_bytes, progress_label)
 
 
-def _raw_lines(path: Path | HeldFile, file: BinaryIO, longest: int) -> Iterator[bytes]:
-    with readable(path):
-        yield from iter(partial(file.readline, longest + 1), b"")
+def _raw_lines(file_path: Path | HeldFile, text_file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    with translate_read_errors(file_path):
+        yield from iter(partial(text_file.readline, max_bytes + 1), b"")

@@ -1,4 +1,4 @@
-"""Vectors that a person brings along: .npy and .npz files, checked row by row. Nothing is ever unpickled."""
+"""Vectors from .npy and .npz files, checked row by row; nothing is ever unpickled."""
 
 import io
 import os
@@ -15,25 +15,27 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from engine.data.files import check_growth, opened, present, readable
-from engine.data.tables import as_id
-from engine.data.textfiles import SHORT, SILENT, STOPPED, lines
+from engine.data.files import check_growth, is_present, open_regular, translate_read_errors
+from engine.data.tables import parse_id
+from engine.data.textfiles import MAX_SHORT_LINE_BYTES, SILENT_PROGRESS, STOPPED_MESSAGE, read_lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, with_cancellation
 from engine.values import Embeddings, Notice
 
-SUFFIXES = (".npy", ".npz")
+VECTOR_SUFFIXES = (".npy", ".npz")
 
-_BLOCK = 1 << 22  # numbers converted at a time: 16 MB of float32
-_SLICE = 1 << 20  # bytes unpacked at a time
-_HEADER = 10_000  # bytes of a header; those of plain numbers have 118
-_MEMBERS = 1000  # arrays in a .npz
-_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_UNREADABLE = (
+# Numbers converted at a time: 16 MB of float32.
+_BLOCK_NUMBERS = 1 << 22
+_MAX_READ_BYTES = 1 << 20
+# Headers of plain numbers have 118 bytes.
+_MAX_HEADER_BYTES = 10_000
+_MAX_ARRAYS = 1000
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_READ_ERRORS = (
     *(OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
-_REFUSED = (
+_PICKLE_REFUSAL = (
     "holds Python objects, which only unpickling could read, and unpickling a file runs whatever code is in it; "
     "save plain numbers: np.save(path, np.stack(list(vectors)).astype('float32')), ids as np.array(ids, dtype=str)"
 )
@@ -46,116 +48,149 @@ def load_vectors(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Embeddings:
-    """The (n, d) numeric matrix of a .npy or .npz file as float32, one id a row.
+    """Load the (n, d) matrix of a .npy or .npz file as float32, with one id for each row.
 
-    .npz: the array `vectors`, or the only 2-D array, and optionally a 1-D string array `ids`. ids: a sequence, or a
-    text file with one id a line; None takes the `ids` of the .npz, else `<stem>.ids.txt` or `ids.txt` beside the file,
-    else row numbers from 0. normalize: scale rows to length 1. Raises DataError for anything that is not (n, d)
-    finite numbers within float32, or ids that do not fit; Cancelled.
+    Parameters
+    ----------
+    path : str or Path
+        A .npy file, or a .npz file with the array `vectors` or a single 2-D array, and optionally 1-D strings `ids`.
+    ids : sequence of str, str or Path, optional
+        Ids of the rows, or a text file with one id on each line. None takes the `ids` of the .npz, else
+        `<stem>.ids.txt` or `ids.txt` in the file's folder, else row numbers from 0.
+    normalize : bool, default False
+        Scale rows to length 1.
+    progress : callable, optional
+        Called repeatedly as progress(done, total, label).
+    stop : Stop, optional
+        Loading is cancelled once it is set.
+
+    Returns
+    -------
+    Embeddings
+        Vectors of shape (n, d) on the CPU.
+
+    Raises
+    ------
+    DataError
+        For anything but (n, d) finite numbers in the range of float32, and for ids that do not fit the rows.
+    Cancelled
+        If `stop` was set.
+
+    Examples
+    --------
+    >>> import engine, numpy, tempfile
+    >>> path = tempfile.gettempdir() + "/vectors.npy"
+    >>> numpy.save(path, numpy.eye(3, dtype="float32"))
+    >>> engine.load_vectors(path, ["a", "b", "c"]).ids
+    ('a', 'b', 'c')
     """
-    return read_vectors(path, ids, normalize, with_cancellation(progress, stop, STOPPED))[0]
+    return read_vectors(path, ids, normalize, with_cancellation(progress, stop, STOPPED_MESSAGE))[0]
 
 
 def read_vectors(
     path: str | Path,
     ids: Sequence[str] | str | Path | None = None,
     normalize: bool = False,
-    watch: Progress = SILENT,
+    progress: Progress = SILENT_PROGRESS,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
-    """The same, with a notice where no ids came with the vectors."""
+    """Load vectors as `load_vectors` does, with a notice if no ids came with them."""
     path = Path(path)
-    array, inside = _arrays(path)
+    raw_matrix, archived_ids = _open_arrays(path)
     if ids is None:
-        beside = (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt"))
-        ids = inside if inside is not None else next(filter(present, beside), None)
+        ids_candidates = (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt"))
+        ids = archived_ids if archived_ids is not None else next(filter(is_present, ids_candidates), None)
     notices: tuple[Notice, ...] = ()
     if ids is None:
-        names = tuple(map(str, range(len(array))))
-        notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(names)),)
+        doc_ids = tuple(map(str, range(len(raw_matrix))))
+        notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(doc_ids)),)
     elif isinstance(ids, (str, Path)):
         ids_file = Path(ids)
-        texts = (
-            (number, text.removesuffix("\n").removesuffix("\r")) for number, text in lines(ids_file, longest=SHORT)
+        numbered_texts = (
+            (line_number, id_text.removesuffix("\n").removesuffix("\r"))
+            for line_number, id_text in read_lines(ids_file, max_bytes=MAX_SHORT_LINE_BYTES)
         )
-        names = tuple(as_id(text, f"{ids_file.name} line {number}") for number, text in islice(texts, len(array)))
-        if next(texts, None):
-            raise DataError(_how_many(path, len(array), f"more than {len(array)}"))
+        doc_ids = tuple(
+            parse_id(id_text, f"{ids_file.name} line {line_number}")
+            for line_number, id_text in islice(numbered_texts, len(raw_matrix))
+        )
+        if next(numbered_texts, None):
+            raise DataError(_describe_mismatch(path, len(raw_matrix), f"more than {len(raw_matrix)}"))
     else:
-        names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
-    if len(names) != len(array):
-        raise DataError(_how_many(path, len(array), str(len(names))))
-    if len(set(names)) < len(names):
-        twice = [doc for doc, count in Counter(names).items() if count > 1]
-        raise DataError(f"{path.name}: {_listed('occur more than once', twice)}")
-    rows = _float32(path, array, names, normalize, watch)
-    file = path if rows is array and isinstance(array, np.memmap) else None
-    return Embeddings(names, torch.from_numpy(rows)).with_file(file), notices
+        doc_ids = tuple(parse_id(id_value, f"{path.name} row {row_index}") for row_index, id_value in enumerate(ids))
+    if len(doc_ids) != len(raw_matrix):
+        raise DataError(_describe_mismatch(path, len(raw_matrix), str(len(doc_ids))))
+    if len(set(doc_ids)) < len(doc_ids):
+        repeated_ids = [doc_id for doc_id, n_occurrences in Counter(doc_ids).items() if n_occurrences > 1]
+        raise DataError(f"{path.name}: {_format_ids('occur more than once', repeated_ids)}")
+    matrix_rows = _convert_to_float32(path, raw_matrix, doc_ids, normalize, progress)
+    mapped_path = path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
+    return Embeddings(doc_ids, torch.from_numpy(matrix_rows)).with_file(mapped_path), notices
 
 
-def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
-    """The rows re-ordered to `ids`. Raises DataError when the two do not name the same documents."""
+def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
+    """Reorder rows to the order of `ids`. Raises DataError if both do not name the same documents."""
     if embeddings.ids == ids:
         return embeddings
-    position = {doc: row for row, doc in enumerate(embeddings.ids)}
-    missing = [doc for doc in ids if doc not in position]
-    extra = sorted(position.keys() - set(ids), key=position.__getitem__)
-    if missing or extra:
+    position = {doc_id: row_index for row_index, doc_id in enumerate(embeddings.ids)}
+    missing_ids = [doc_id for doc_id in ids if doc_id not in position]
+    extra_ids = sorted(position.keys() - set(ids), key=position.__getitem__)
+    if missing_ids or extra_ids:
         raise DataError(
-            f"{path.name} and the corpus name different documents: {_listed('without a vector', missing)}, "
-            f"{_listed('not in the corpus', extra)}"
+            f"{path.name} and the corpus name different documents: "
+            f"{_format_ids('without a vector', missing_ids)}, {_format_ids('not in the corpus', extra_ids)}"
         )
-    return Embeddings(ids, embeddings.vectors[[position[doc] for doc in ids]], embeddings.encoder)
+    return Embeddings(ids, embeddings.vectors[[position[doc_id] for doc_id in ids]], embeddings.encoder)
 
 
 @dataclass(frozen=True)
-class _Header:
-    """What an array says of itself, before any of it is read."""
+class _ArrayHeader:
+    """Header of an array: what is known of it before its numbers are read."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    columns_first: bool
-    begins: int  # offset of its first number
+    is_column_major: bool
+    data_offset: int
 
     @property
-    def count(self) -> int:
+    def n_numbers(self) -> int:
         return int(np.prod(np.array((1, *self.shape), dtype=object)))
 
     @property
-    def bytes(self) -> int:
-        return self.count * self.dtype.itemsize
+    def n_bytes(self) -> int:
+        return self.n_numbers * self.dtype.itemsize
 
-    def of(self, numbers: np.ndarray) -> np.ndarray:
-        return numbers.reshape(self.shape[::-1]).T if self.columns_first else numbers.reshape(self.shape)
+    def reshape_numbers(self, numbers: np.ndarray) -> np.ndarray:
+        return numbers.reshape(self.shape[::-1]).T if self.is_column_major else numbers.reshape(self.shape)
 
 
-def _arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
-    """The matrix (mapped from disk where it can be) and the ids of the file."""
-    if not present(path):
+def _open_arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
+    """Return the matrix, mapped from the disk if possible, and the ids in the file."""
+    if not is_present(path):
         raise DataError(f"{path} does not exist; expected a .npy or .npz file of vectors")
     try:
-        with opened(path) as file, readable(path):
-            on_disk = os.fstat(file.fileno()).st_size
-            start = file.read(4)
-            file.seek(0)
-            if start.startswith(b"PK"):
-                with zipfile.ZipFile(_Frugal(file)) as archive:
-                    return _unpacked(path, archive, on_disk)
-            header = _matrix_header(path, _header(path, file, path.name), on_disk)
-            # Mapped, so that a matrix which must be converted is in memory once, and any other only as pages of the
-            # file. "c" is writeable, as torch wants it; what would be written stayed in memory, never in the file.
-            order = "F" if header.columns_first else "C"
-            return np.memmap(file, header.dtype, "c", header.begins, header.shape, order), None  # type: ignore[call-overload]
+        with open_regular(path) as vectors_file, translate_read_errors(path):
+            on_disk = os.fstat(vectors_file.fileno()).st_size
+            magic_bytes = vectors_file.read(4)
+            vectors_file.seek(0)
+            if magic_bytes.startswith(b"PK"):
+                with zipfile.ZipFile(_BoundedFile(vectors_file)) as archive:
+                    return _unpack_archive(path, archive, on_disk)
+            header = _check_matrix_header(path, _read_header(path, vectors_file, path.name), on_disk)
+            # A mapped matrix is in memory once if it must be converted, else only as pages of the file. Mode "c" is
+            # writeable, which torch requires, but changes stay in memory and never reach the file.
+            memory_order = "F" if header.is_column_major else "C"
+            return np.memmap(vectors_file, header.dtype, "c", header.data_offset, header.shape, memory_order), None  # type: ignore[call-overload]
     except DataError:
         raise
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         raise DataError(f"{path.name} is not a readable NumPy file: {str(error) or type(error).__name__}") from None
 
 
-class _Frugal(io.RawIOBase):
-    """A file of which nobody reads much at once: a zip's directory is read whole, however large it says it is."""
+class _BoundedFile(io.RawIOBase):
+    """File that refuses large reads: zipfile reads a directory whole, whatever size it claims."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    def __init__(self, wrapped_file: IO[bytes]) -> None:
+        self._file = wrapped_file
 
     def seekable(self) -> bool:
         return True
@@ -166,162 +201,205 @@ class _Frugal(io.RawIOBase):
     def tell(self) -> int:
         return self._file.tell()
 
-    def read(self, size: int = -1) -> bytes:
-        part = self._file.read(_SLICE + 1) if size < 0 or size > _SLICE else self._file.read(size)
-        if len(part) > _SLICE:
-            raise ValueError(f"its directory has more than {_SLICE:,} bytes")
-        return part
-
-
-def _header(path: Path, file: IO[bytes], what: str) -> _Header:
-    """The header of an array. Raises DataError for what holds no plain values, and what `_UNREADABLE` lists."""
-    start = file.read(8)
-    if start[:1] == b"\x80" and start[1:2] in b"\x02\x03\x04\x05":
-        raise DataError(f"{path.name} {_REFUSED}")
-    if start[:6] != b"\x93NUMPY":
-        raise DataError(
-            f"{path.name} is not a readable NumPy file: {what} begins with {start!r} and not with b'\\x93NUMPY'; "
-            "np.save and np.savez write such files"
+    def read(self, n_bytes: int = -1) -> bytes:
+        read_part = (
+            self._file.read(_MAX_READ_BYTES + 1)
+            if n_bytes < 0 or n_bytes > _MAX_READ_BYTES
+            else self._file.read(n_bytes)
         )
-    long = start[6:7] == b"\x02"
-    length = file.read(4 if long else 2)
-    size = int.from_bytes(length, "little")
-    if start[6:] not in (b"\x01\x00", b"\x02\x00") or size > _HEADER:
-        raise DataError(f"{path.name} is not a readable NumPy file: a header {start[6:]!r} of {size:,} bytes in {what}")
-    read = np.lib.format.read_array_header_2_0 if long else np.lib.format.read_array_header_1_0
+        if len(read_part) > _MAX_READ_BYTES:
+            raise ValueError(f"its directory has more than {_MAX_READ_BYTES:,} bytes")
+        return read_part
+
+
+def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayHeader:
+    """Read the header of an array.
+
+    Raises DataError for arrays without plain values, and the errors in `_READ_ERRORS`.
+    """
+    magic_bytes = array_file.read(8)
+    if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in b"\x02\x03\x04\x05":
+        raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
+    if magic_bytes[:6] != b"\x93NUMPY":
+        raise DataError(
+            f"{path.name} is not a readable NumPy file: {description} begins with {magic_bytes!r} and not with "
+            "b'\\x93NUMPY'; np.save and np.savez write such files"
+        )
+    is_version_2 = magic_bytes[6:7] == b"\x02"
+    length_field = array_file.read(4 if is_version_2 else 2)
+    header_bytes = int.from_bytes(length_field, "little")
+    if magic_bytes[6:] not in (b"\x01\x00", b"\x02\x00") or header_bytes > _MAX_HEADER_BYTES:
+        raise DataError(
+            f"{path.name} is not a readable NumPy file: a header {magic_bytes[6:]!r} of {header_bytes:,} bytes in "
+            f"{description}"
+        )
+    parse_header = np.lib.format.read_array_header_2_0 if is_version_2 else np.lib.format.read_array_header_1_0
     # RecursionError is a RuntimeError: a header is parsed as a literal of Python.
-    shape, columns_first, dtype = read(io.BytesIO(length + file.read(size)), max_header_size=_HEADER)
+    array_shape, is_column_major, dtype = parse_header(
+        io.BytesIO(length_field + array_file.read(header_bytes)), max_header_size=_MAX_HEADER_BYTES
+    )
     if dtype.hasobject:
-        raise DataError(f"{path.name} {_REFUSED}")
-    if min(shape, default=0) < 0:
-        raise DataError(f"{path.name} is not a readable NumPy file: {what} has the shape {shape}")
-    return _Header(shape, dtype, columns_first, len(start) + len(length) + size)
+        raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
+    if min(array_shape, default=0) < 0:
+        raise DataError(f"{path.name} is not a readable NumPy file: {description} has the shape {array_shape}")
+    return _ArrayHeader(array_shape, dtype, is_column_major, len(magic_bytes) + len(length_field) + header_bytes)
 
 
-def _matrix_header(path: Path, header: _Header, has: int) -> _Header:
-    """The header of a matrix that has as many bytes as it says. Raises DataError."""
+def _check_matrix_header(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
+    """Return the header if it is a numeric matrix of the stated size. Raises DataError."""
     if len(header.shape) != 2 or 0 in header.shape:
         raise DataError(
             f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
         )
     if header.dtype.kind not in "fiu":
         raise DataError(f"{path.name}: expected numbers, for example float32; found dtype {header.dtype}")
-    return _sized(path, header, has)
+    return _check_size(path, header, available_bytes)
 
 
-def _sized(path: Path, header: _Header, has: int) -> _Header:
-    if difference := has - header.begins - header.bytes:
-        what = f"{difference:,} bytes behind" if difference > 0 else f"{-difference:,} bytes less than"
+def _check_size(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
+    if difference := available_bytes - header.data_offset - header.n_bytes:
+        description = f"{difference:,} bytes behind" if difference > 0 else f"{-difference:,} bytes less than"
         raise DataError(
-            f"{path.name} has {what} the {header.dtype} numbers of shape {header.shape} that it names; save it anew"
+            f"{path.name} has {description} the {header.dtype} numbers of shape {header.shape} that it names; "
+            "save it anew"
         )
     return header
 
 
-def _unpacked(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
-    """The matrix and the ids of a .npz: sizes are checked before anything is unpacked."""
+def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
+    """Return matrix and ids of a .npz file; sizes are checked before anything is unpacked."""
     members: dict[str, zipfile.ZipInfo] = {}
-    for info in archive.infolist():
-        if info.filename in members or len(members) == _MEMBERS:
-            raise DataError(f"{path.name} has {info.filename!r} twice, or more than {_MEMBERS} arrays; save it anew")
-        members[info.filename] = info
-    arrays = {name.removesuffix(".npy"): info for name, info in members.items() if name.endswith(".npy")}
-    headers = {name: _member_header(path, archive, info) for name, info in arrays.items()}
-    name = _matrix_name(path, {name: header.shape for name, header in headers.items()})
-    matrix = _matrix_header(path, headers[name], arrays[name].file_size)
-    needed = matrix.bytes + (0 if matrix.dtype == np.float32 else 4 * matrix.count)
-    if (ids := headers.get("ids")) is not None:
-        if len(ids.shape) != 1 or ids.dtype.kind not in "USiu":
+    for member_info in archive.infolist():
+        if member_info.filename in members or len(members) == _MAX_ARRAYS:
             raise DataError(
-                f"{path.name}: 'ids' must be a 1-D array of strings; found shape {ids.shape}, dtype {ids.dtype}"
+                f"{path.name} has {member_info.filename!r} twice, or more than {_MAX_ARRAYS} arrays; save it anew"
             )
-        _sized(path, ids, arrays["ids"].file_size)
-        needed += 2 * ids.bytes + 64 * ids.count
-    check_growth(path, on_disk, needed, "save it unpacked, with np.save or np.savez")
-    numbers = _values(archive, arrays[name], matrix)
-    if ids is None:
+        members[member_info.filename] = member_info
+    array_members = {
+        array_name.removesuffix(".npy"): member_info
+        for array_name, member_info in members.items()
+        if array_name.endswith(".npy")
+    }
+    array_headers = {
+        array_name: _read_member_header(path, archive, member_info) for array_name, member_info in array_members.items()
+    }
+    array_name = _find_matrix_name(path, {array_name: header.shape for array_name, header in array_headers.items()})
+    matrix_header = _check_matrix_header(path, array_headers[array_name], array_members[array_name].file_size)
+    needed_bytes = matrix_header.n_bytes + (0 if matrix_header.dtype == np.float32 else 4 * matrix_header.n_numbers)
+    if (ids_header := array_headers.get("ids")) is not None:
+        if len(ids_header.shape) != 1 or ids_header.dtype.kind not in "USiu":
+            raise DataError(
+                f"{path.name}: 'ids' must be a 1-D array of strings; found shape {ids_header.shape}, dtype "
+                f"{ids_header.dtype}"
+            )
+        _check_size(path, ids_header, array_members["ids"].file_size)
+        needed_bytes += 2 * ids_header.n_bytes + 64 * ids_header.n_numbers
+    check_growth(path, on_disk, needed_bytes, "save it unpacked, with np.save or np.savez")
+    numbers = _read_array(archive, array_members[array_name], matrix_header)
+    if ids_header is None:
         return numbers, None
-    names = _values(archive, arrays["ids"], ids).tolist()
-    # Bytes that are not UTF-8 raise a ValueError, which the caller reports.
-    return numbers, [raw.decode() for raw in names] if ids.dtype.kind == "S" else names
+    raw_ids = _read_array(archive, array_members["ids"], ids_header).tolist()
+    # Bytes that are not UTF-8 raise a ValueError, which the caller translates.
+    return numbers, [raw_id.decode() for raw_id in raw_ids] if ids_header.dtype.kind == "S" else raw_ids
 
 
-def _member_header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
-    if info.compress_type not in _PACKED:
-        raise DataError(f"{path.name}: {info.filename} is packed as np.savez does not; save it with np.savez")
-    with archive.open(info) as file:
-        return _header(path, file, info.filename)
+def _read_member_header(path: Path, archive: zipfile.ZipFile, member_info: zipfile.ZipInfo) -> _ArrayHeader:
+    if member_info.compress_type not in _ZIP_METHODS:
+        raise DataError(f"{path.name}: {member_info.filename} is packed as np.savez does not; save it with np.savez")
+    with archive.open(member_info) as member_file:
+        return _read_header(path, member_file, member_info.filename)
 
 
-def _matrix_name(path: Path, shapes: dict[str, tuple[int, ...]]) -> str:
-    if "vectors" in shapes:
+def _find_matrix_name(path: Path, array_shapes: dict[str, tuple[int, ...]]) -> str:
+    if "vectors" in array_shapes:
         return "vectors"
-    matrices = [name for name, shape in shapes.items() if len(shape) == 2 and name != "ids"]
-    if len(matrices) != 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if name != "ids") or "no arrays"
-        raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {listed}")
-    return matrices[0]
+    matrix_names = [
+        array_name for array_name, array_shape in array_shapes.items() if len(array_shape) == 2 and array_name != "ids"
+    ]
+    if len(matrix_names) != 1:
+        listed_arrays = (
+            ", ".join(
+                f"{array_name} {array_shape}" for array_name, array_shape in array_shapes.items() if array_name != "ids"
+            )
+            or "no arrays"
+        )
+        raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {listed_arrays}")
+    return matrix_names[0]
 
 
-def _values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: _Header) -> np.ndarray:
-    """An array of a .npz, as large as it says. Raises EOFError where it ends before."""
-    numbers = np.empty(header.count, header.dtype)
-    into = numbers.view(np.uint8)
-    with archive.open(info) as file:
-        file.read(header.begins)
-        for start in range(0, header.bytes, _SLICE):
-            part = file.read(min(_SLICE, header.bytes - start))
-            into[start : start + len(part)] = np.frombuffer(part, np.uint8)
-            if len(part) < min(_SLICE, header.bytes - start):
-                raise EOFError(f"{info.filename} ends after {start + len(part):,} of {header.bytes:,} bytes")
-        file.read(1)  # the end, where its checksum is compared
-    return header.of(numbers)
+def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: _ArrayHeader) -> np.ndarray:
+    """Read an array of a .npz file in its stated size. Raises EOFError if it ends earlier."""
+    numbers = np.empty(header.n_numbers, header.dtype)
+    target_bytes = numbers.view(np.uint8)
+    with archive.open(member_info) as member_file:
+        member_file.read(header.data_offset)
+        for start_byte in range(0, header.n_bytes, _MAX_READ_BYTES):
+            read_part = member_file.read(min(_MAX_READ_BYTES, header.n_bytes - start_byte))
+            target_bytes[start_byte : start_byte + len(read_part)] = np.frombuffer(read_part, np.uint8)
+            if len(read_part) < min(_MAX_READ_BYTES, header.n_bytes - start_byte):
+                raise EOFError(
+                    f"{member_info.filename} ends after {start_byte + len(read_part):,} of {header.n_bytes:,} bytes"
+                )
+        member_file.read(1)  # the end, where its checksum is compared
+    return header.reshape_numbers(numbers)
 
 
-def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Progress) -> np.ndarray:
-    """(n, d) float32, contiguous, checked and converted in blocks; a mapped file as it is where nothing changes."""
-    total = len(array)
-    # Whole pages of a map that are written are memory as good as a copy's: scaled rows get one of their own.
-    usable = array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable and not normalize
-    out = array if usable else np.empty(array.shape, dtype=np.float32)
+def _convert_to_float32(
+    path: Path, raw_matrix: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress
+) -> np.ndarray:
+    """Return (n, d) contiguous float32 rows, checked block by block; a suitable mapped file is not copied."""
+    n_rows = len(raw_matrix)
+    # Scaling a mapped file in place would copy its pages into memory anyway, so scaled rows get a matrix.
+    is_usable = (
+        raw_matrix.dtype == np.float32
+        and raw_matrix.flags.c_contiguous
+        and raw_matrix.flags.writeable
+        and not normalize
+    )
+    converted = raw_matrix if is_usable else np.empty(raw_matrix.shape, dtype=np.float32)
     not_finite: list[int] = []
     too_large: list[int] = []
     no_length: list[int] = []
-    step = max(1, _BLOCK // array.shape[1])
-    for start in range(0, total, step):
-        watch(start, total, f"reading {path.name}")
-        block, into = array[start : start + step], out[start : start + step]
-        if not usable:
+    block_rows = max(1, _BLOCK_NUMBERS // raw_matrix.shape[1])
+    for start_row in range(0, n_rows, block_rows):
+        progress(start_row, n_rows, f"reading {path.name}")
+        block, target_block = (
+            raw_matrix[start_row : start_row + block_rows],
+            converted[start_row : start_row + block_rows],
+        )
+        if not is_usable:
             with np.errstate(over="ignore"):
-                into[:] = block
-        # A sum shows that a block is finite without an array of its size; one that overflows is looked at closer.
+                target_block[:] = block
+        # A finite sum shows that a block is finite without an array of its size; other blocks are checked by row.
         with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite(into.sum())
-        if not finite and (bad := ~np.isfinite(into).all(1)).any():
-            given = np.isfinite(block).all(1)
-            not_finite += (start + np.flatnonzero(~given)).tolist()
-            too_large += (start + np.flatnonzero(bad & given)).tolist()
+            is_finite = np.isfinite(target_block.sum())
+        if not is_finite and (bad_rows := ~np.isfinite(target_block).all(1)).any():
+            is_finite_row = np.isfinite(block).all(1)
+            not_finite += (start_row + np.flatnonzero(~is_finite_row)).tolist()
+            too_large += (start_row + np.flatnonzero(bad_rows & is_finite_row)).tolist()
         elif normalize:
-            # In double: the squares of large float32 numbers overflow.
-            length = np.linalg.norm(into.astype(np.float64), axis=1, keepdims=True)
-            no_length += (start + np.flatnonzero(length == 0)).tolist()
-            np.divide(into, length, out=into, where=length > 0, casting="same_kind")
-    watch(total, total, f"reading {path.name}")
-    for rows, what in (
+            # Norms are computed in float64, because the squares of large float32 numbers overflow.
+            row_lengths = np.linalg.norm(target_block.astype(np.float64), axis=1, keepdims=True)
+            no_length += (start_row + np.flatnonzero(row_lengths == 0)).tolist()
+            np.divide(target_block, row_lengths, out=target_block, where=row_lengths > 0, casting="same_kind")
+    progress(n_rows, n_rows, f"reading {path.name}")
+    for row_indices, description in (
         (not_finite, "hold NaN or infinity"),
         (too_large, "hold values beyond float32 (3.4e38)"),
         (no_length, "are all zero and cannot be scaled to length 1"),
     ):
-        if rows:
-            named = ", ".join(f"row {row} (id {ids[row]!r})" for row in rows[:5])
-            raise DataError(f"{path.name}: {len(rows)} rows {what}; counted from 0, the first are {named}")
-    return out
+        if row_indices:
+            listed_rows = ", ".join(f"row {row_index} (id {ids[row_index]!r})" for row_index in row_indices[:5])
+            raise DataError(
+                f"{path.name}: {len(row_indices)} rows {description}; counted from 0, the first are {listed_rows}"
+            )
+    return converted
 
 
-def _how_many(path: Path, rows: int, ids: str) -> str:
-    return f"{path.name} has {rows} rows but {ids} ids; one id is needed for each row"
+def _describe_mismatch(path: Path, n_rows: int, n_ids: str) -> str:
+    return f"{path.name} has {n_rows} rows but {n_ids} ids; one id is needed for each row"
 
 
-def _listed(what: str, ids: Sequence[str]) -> str:
+def _format_ids(description: str, ids: Sequence[str]) -> str:
     first = f" (first: {', '.join(map(repr, ids[:5]))})" if ids else ""
-    return f"{len(ids)} ids {what}{first}"
+    return f"{len(ids)} ids {description}{first}"

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from engine.data.readers import MOST_LACKING
-from engine.data.tables import as_id, json_rows
-from engine.data.textfiles import SHORT, lines
+from engine.data.readers import MAX_MISSING_SHARE
+from engine.data.tables import parse_id, read_json_rows
+from engine.data.textfiles import MAX_SHORT_LINE_BYTES, read_lines
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.evaluation.aspects import Aspects
@@ -164,7 +164,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
     ]
     # A run of another corpus would otherwise pass with a few ids in common.
     is_in_corpus = [line.document in document_ids for line in lines_read if line.query in query_ids]
-    if (n_unknown := is_in_corpus.count(False)) > MOST_LACKING * len(is_in_corpus):
+    if (n_unknown := is_in_corpus.count(False)) > MAX_MISSING_SHARE * len(is_in_corpus):
         examples = ", ".join(map(repr, list(strange_docs)[:3]))
         raise DataError(
             f"{path}: {percent(n_unknown / len(is_in_corpus))} of what it lists for the queries asked ({n_unknown:,} "
@@ -211,7 +211,7 @@ def _find_oddities(
 
 
 def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    for line_number, line_text in lines(path, longest=SHORT):
+    for line_number, line_text in read_lines(path, max_bytes=MAX_SHORT_LINE_BYTES):
         fields = line_text.split()
         if not fields:
             continue
@@ -225,14 +225,14 @@ def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
 
 
 def _read_json(path: Path) -> Iterator[RunLine]:
-    for line_number, record in json_rows(path):
+    for line_number, record in read_json_rows(path):
         location = f"{path} line {line_number}"
         line_ids = []
         for field_name, accepted_keys in ID_KEYS.items():
             record_key = next((key for key in accepted_keys if key in record), None)
             if record_key is None:
                 raise DataError(f"{location}: no {field_name!r}; found {', '.join(map(repr, record)) or 'nothing'}")
-            line_ids.append(as_id(record[record_key], location, record_key))
+            line_ids.append(parse_id(record[record_key], location, record_key))
         rank_and_score = []
         for field_name in ("rank", "score"):
             value = record.get(field_name)

@@ -9,8 +9,8 @@ import numpy as np
 from torch.nn.functional import normalize
 
 import engine
-from engine.data.degrade import shortened
-from engine.data.plans import has_plans, planned
+from engine.data.degrade import shorten_documents
+from engine.data.plans import expand_plans, has_plans
 from engine.drift.round_metrics import rare_rows, right_counts, right_rows
 from engine.errors import DataError
 from engine.evaluation.splits import subsample
@@ -100,7 +100,7 @@ class JudgedDeployment:
 
     def cut(self, words: int | None) -> "JudgedDeployment":
         """The same with documents cut to their first words."""
-        corpus = shortened(self.space.corpus, words)
+        corpus = shorten_documents(self.space.corpus, words)
         return replace(self, space=Space(corpus, engine.embed(corpus, encoder=self.encoder)))
 
 
@@ -108,7 +108,7 @@ def deployed(judged: JudgedSet) -> JudgedDeployment:
     """A judged set as a deployment: train comes, dev and test are measured. Raises DataError for a set without them."""
     dataset, hops = judged.dataset, {}
     if judged.folder is not None and has_plans(judged.folder):
-        plans = planned(dataset, judged.folder)
+        plans = expand_plans(dataset, judged.folder)
         dataset, hops = plans.dataset, dict(plans.hops)
     reported = [split for split in REPORTED.get(judged.name, ("dev", "test")) if split in dataset.qrels]
     if "train" not in dataset.qrels or not reported:

@@ -294,7 +294,7 @@ def keep(report: Report) -> Report:
 
 def reports() -> dict[str, Report]:
     """A title → report, the newest first, and last the one that comes with Frontier."""
-    files = sorted(cache.section(SECTION).glob(f"{BEGIN}*"), key=lambda file: -file.stat().st_mtime)
+    files = sorted(cache.open_section(SECTION).glob(f"{BEGIN}*"), key=lambda file: -file.stat().st_mtime)
     kept = {report.title: report for file in files if (report := _kept(file.name)) is not None}
     return kept | {f"With Frontier: {shipped().title}": shipped()}
 

@@ -13,8 +13,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from engine.data.cache import explained
-from engine.data.event_log import EventLog, Rows, exists, open_log, read_jsonl, write_jsonl
+from engine.data.cache import translate_write_errors
+from engine.data.event_log import EventLog, LogRows, log_exists, open_log, read_jsonl, write_jsonl
 from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.dynamic_corpus import change
@@ -338,7 +338,7 @@ def place(space: Space) -> Path:
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
     """Create a log with a session; return False if there is one already."""
     # The session is made before the file is locked, because fitting its temperature takes time.
-    prepared = None if exists(path) else make_session()
+    prepared = None if log_exists(path) else make_session()
     # An existing file may be under creation by another process, so it is locked before it is checked.
     with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
         is_new = not log_rows.id
@@ -359,7 +359,7 @@ def move_aside(path: Path) -> Path:
     """Rename an unusable log with its side files; return its new path."""
     random_tag = uuid.uuid4().hex[:6]
     new_paths = []
-    with explained(path):
+    with translate_write_errors(path):
         # SQLite keeps committed records in the -wal file, so it must stay with the log.
         for ending in ("", "-wal", "-shm"):
             old_path = path.with_name(path.name + ending)
@@ -369,7 +369,7 @@ def move_aside(path: Path) -> Path:
     return new_paths[0]
 
 
-def _back_up_log(log_rows: Rows) -> Path:
+def _back_up_log(log_rows: LogRows) -> Path:
     """Export a log beside itself as `<stem>.<random>.jsonl`."""
     backup_path = log_rows.path.with_name(f"{log_rows.path.stem}.{uuid.uuid4().hex[:12]}{EXPORT_SUFFIX}")
     return write_jsonl(backup_path, log_rows.header(), log_rows.read())

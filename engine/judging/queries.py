@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 
-from engine.data.tables import ID_NAMES, Columns, preview, read_documents
-from engine.data.textfiles import lines
+from engine.data.tables import ID_NAMES, Columns, preview_table, read_documents
+from engine.data.textfiles import read_lines
 from engine.errors import DataError
 from engine.values import Notice, Queries, digest_of
 
@@ -39,10 +39,10 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
     """
     path = Path(path)
     if path.suffix.lower() in (".txt", ".log", ""):
-        return collect_queries((text for _, text in lines(path)), dataset_queries, source_name=str(path))
-    table_preview = preview(path)
+        return collect_queries((text for _, text in read_lines(path)), dataset_queries, source_name=str(path))
+    table_preview = preview_table(path)
     column_by_name = {column_name.strip().lower(): column_name for column_name in reversed(table_preview.columns)}
-    text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guess.text
+    text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guessed_columns.text
     if text_column not in table_preview.columns:
         raise DataError(f"{path} has no column {text_column!r}; it has {', '.join(map(repr, table_preview.columns))}")
     id_column = _find_column((*ID_NAMES, "query_id", "query-id", "qid"), column_by_name)

@@ -14,6 +14,7 @@ from engine.evaluation.statistics import (
     bootstrap_intervals,
     build_comparisons,
     describe_comparison,
+    estimate_queries_needed,
 )
 from engine.progress import counted
 from engine.space import Space

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from engine.data.encoders import embed
-from engine.data.passages import OVERLAP, WORDS, counted, cut
+from engine.data.passages import PASSAGE_OVERLAP, PASSAGE_WORDS, count_passages, cut_passages
 from engine.errors import DataError
 from engine.multi_vector import Parts
 from engine.params import Whole, declare
@@ -35,8 +35,8 @@ class MaxSim(Scorer):
     """
 
     # The field is not called "words", because a scorer with `words` reads the texts of queries.
-    length: int = declare(WORDS)
-    overlap: float = declare(OVERLAP)
+    length: int = declare(PASSAGE_WORDS)
+    overlap: float = declare(PASSAGE_OVERLAP)
     most: int | None = declare(
         Whole(None, "m", 1, comfortable=(1, 16), unset="all of them", source="§3"),
         "Use at most this many vectors of a document, its first ones.",
@@ -45,7 +45,7 @@ class MaxSim(Scorer):
     def consent_needed(self, space: Space) -> str | None:
         if space.parts or space.has_derived(self._cache_key):
             return None
-        n_passages = counted(space.corpus, self.length, self.overlap)
+        n_passages = count_passages(space.corpus, self.length, self.overlap)
         return f"the embedding of {n_passages:,} passages" if n_passages > MAX_UNCONFIRMED_PASSAGES else None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
@@ -82,7 +82,7 @@ class MaxSim(Scorer):
                 "max_sim embeds passages with the corpus's own encoder, and this corpus came with its own vectors; "
                 "embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts"
             )
-        passages = cut(space.corpus, self.length, self.overlap)
+        passages = cut_passages(space.corpus, self.length, self.overlap)
         progress, stop_requested = current_reporter()
         embeddings = embed(
             passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop_requested

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from engine.data import cache
-from engine.data.cache import check_new, explained
+from engine.data.cache import check_new, translate_write_errors
 from engine.data.models import encoder_model, rerankers
 from engine.decoder import Decoder, decode
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
@@ -185,8 +185,8 @@ class _Record:
 def _check_installed() -> None:
     """Raise a FrontierError where a library that the trainer needs is not installed."""
     try:
-        import accelerate  # noqa: F401
-        import datasets  # noqa: F401
+        import accelerate
+        import datasets
     except ImportError as error:
         raise FrontierError(
             f"training a cross-encoder needs {error.name or 'datasets'}, which is not installed: "
@@ -290,7 +290,7 @@ def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, floa
 def _save_model(reader: Any, out: Path) -> None:
     """Write the model, each file whole or not at all, the weights last."""
     part = out / ".part"
-    with explained(out):
+    with translate_write_errors(out):
         reader.save_pretrained(str(part), create_model_card=False)
         files = sorted((p for p in part.rglob("*") if p.is_file()), key=lambda p: p.suffix == ".safetensors")
         for file in files:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.data.cache import check_new, explained
+from engine.data.cache import check_new, translate_write_errors
 from engine.data.models import encoder_model
 from engine.errors import DataError
 from engine.space import Space
@@ -257,5 +257,5 @@ def save(adapters: Adapters, folder: str | Path) -> None:
         )
     folder = Path(folder)
     check_new(folder, "folder")
-    with explained(folder), encoder_model.quiet():
+    with translate_write_errors(folder), encoder_model.quiet():
         adapters.encoder.save_pretrained(str(folder), create_model_card=False)

@@ -101,13 +101,13 @@ def test_the_judgement_that_was_given_last_counts(tmp_path, clock):
 @pytest.mark.parametrize("off", [-YEARS, YEARS])
 def test_entries_of_another_time_are_used_listed_and_deleted(home, clock, off, monkeypatch):
     first = encoders.embed(documents())
-    for file in [*cache.files_of(home)]:
+    for file in [*cache.list_files(home)]:
         date(file, off)
     monkeypatch.setattr(encoders.encoder_model, "load", None)  # nothing is embedded again
     assert encoders.embed(documents()).digest == first.digest
-    items = [item for item in inventory.items() if item.section == encoders.SECTION]
-    assert sum(item.bytes for item in items) and inventory.remove(items) > 0
-    assert not [item for item in inventory.items() if item.section == encoders.SECTION]
+    items = [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]
+    assert sum(item.bytes for item in items) and inventory.remove_items(items) > 0
+    assert not [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]
 
 
 def documents():
@@ -127,9 +127,9 @@ def test_a_store_from_the_future_is_used_and_can_be_deleted(home, clock):
         assert {cell.digest for cell in Store(path).points()} == {cell.digest for cell in cells}
     clock.off = 0
     date(path, YEARS)
-    (item,) = inventory.items()
-    assert not item.fresh and inventory.held(item) is None
-    assert inventory.remove([item]) > 0 and not path.exists()
+    (item,) = inventory.list_items()
+    assert not item.is_recent and inventory.find_obstacle(item) is None
+    assert inventory.remove_items([item]) > 0 and not path.exists()
 
 
 @pytest.mark.threat(
@@ -137,7 +137,7 @@ def test_a_store_from_the_future_is_used_and_can_be_deleted(home, clock):
     "they are deleted as others are, and a write in flight is left alone whatever its date",
 )
 def test_remains_from_the_future_are_deleted_and_writes_in_flight_are_not(home, clock):
-    folder = cache.section("things")
+    folder = cache.open_section("things")
     for off in (-YEARS, YEARS):
         remains = folder / f".a.{'0' * 32}.tmp"
         remains.write_bytes(b"half")

@@ -66,8 +66,8 @@ def test_a_page_whose_cache_is_deleted_goes_on_answering():
     before, there = answer_of(app), answer_of(moved(app, 0.3, 1))
     moved(app, 0.8, 2)
     cache.clear()
-    inventory.remove(inventory.items())
-    assert not [item for item in inventory.items() if item.section == encoders.SECTION]
+    inventory.remove_items(inventory.list_items())
+    assert not [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]
     assert answer_of(run(app)) == before
     assert answer_of(moved(app, 0.3, 3)) == there
     never = answer_of(moved(app, 0.55, 4))

@@ -14,7 +14,7 @@ import numpy as np
 from harness import Judged, arguments, machine, points_of, table, timed, write_page
 
 import engine
-from engine.data.encoders import truncated_count
+from engine.data.encoders import count_truncated
 from engine.data.models.encoder_model import find
 from engine.decoder import query_batch
 from engine.evaluation.statistics import compute_sign_flip_p_values, correct_holm
@@ -61,7 +61,7 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     words = sorted(len(text.split()) for text in data.corpus.passages)
     about = (
         f"{name}: {len(space):,} documents of {statistics.fmean(words):.0f} words on average (median "
-        f"{statistics.median(words):.0f}, most {words[-1]}), {len(queries)} queries; {truncated_count(data.corpus)} "
+        f"{statistics.median(words):.0f}, most {words[-1]}), {len(queries)} queries; {count_truncated(data.corpus)} "
         f"documents are longer than the {find('bundled').limit} tokens that the encoder reads, so one vector misses "
         "their ends."
     )

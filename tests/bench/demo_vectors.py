@@ -48,10 +48,12 @@ def main() -> None:
     names, parts = [], []
     for role in ("document", "query"):
         own = [text for text, its_role in texts.items() if its_role == role]
-        parts.append(engine.embed(own, dtype=shipped.ARITHMETIC, device="cpu", role=role, cache=False).vectors)
+        parts.append(engine.embed(own, dtype=shipped.SHIPPED_ARITHMETIC, device="cpu", role=role, cache=False).vectors)
         names += [shipped.text_digest(role, source.prompt(role), text) for text in own]
-    save_file(shipped.packed(names, torch.cat(parts)), shipped.file(), {shipped.WEIGHTS: source.digest})
-    print(f"{len(names):,} texts, {shipped.file().stat().st_size:,} bytes")
+    save_file(
+        shipped.pack_vectors(names, torch.cat(parts)), shipped.shipped_file(), {shipped.WEIGHTS_FIELD: source.digest}
+    )
+    print(f"{len(names):,} texts, {shipped.shipped_file().stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

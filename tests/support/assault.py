@@ -267,7 +267,7 @@ def _clear_again(folder: Path, say: Callable[..., None]) -> str:
     while True:
         cache.clear()
         with suppress(FrontierError):  # a store is in use
-            inventory.remove(inventory.items())
+            inventory.remove_items(inventory.list_items())
         time.sleep(0.02)
 
 
@@ -327,11 +327,11 @@ def main(mounted: str = "") -> None:
     if mounted:
         options = ["-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", mounted]
         subprocess.run(["mount", *options], check=True)
-    import sentence_transformers  # noqa: F401, for the children
+    import sentence_transformers
     import torch
 
     import engine
-    from support import durable  # noqa: F401
+    from support import durable
 
     for public in ("embed", "sweep", "tune", "train"):
         getattr(engine, public)

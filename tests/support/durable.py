@@ -77,26 +77,26 @@ TEXTS = sentences(320)
 def _embed(folder: Path, say: Say) -> str:
     def keep_and_say(key, vectors, typed):
         keep(key, vectors, typed)
-        if cache.get_array(encoders.SECTION, key) is not None:
+        if cache.get_array(encoders.EMBEDDING_SECTION, key) is not None:
             say(KEPT, [by_key[key]])
 
-    encoders._CHUNK_TEXTS, keep = 12, encoders._keep
+    encoders._MAX_CHUNK_TEXTS, keep = 12, encoders._store_chunk
     by_key = {key: _number(TEXTS[span.start]) for span, key in _chunks()}
-    encoders._encoded = acknowledged(encoders._encoded, lambda model, texts, *_: [_number(texts[0])], say=say)
-    encoders._keep = keep_and_say
+    encoders._encode_texts = acknowledged(encoders._encode_texts, lambda model, texts, *_: [_number(texts[0])], say=say)
+    encoders._store_chunk = keep_and_say
     return engine.embed(corpus_of(TEXTS), os.environ[MODEL_ENV], dtype="float32").digest
 
 
 def _chunks():
-    encoders._CHUNK_TEXTS = 12
+    encoders._MAX_CHUNK_TEXTS = 12
     source = encoder_model.find(os.environ[MODEL_ENV])
     how = (source.digest, "float32", "document", source.prompt("document"))
-    return list(encoders._keyed(corpus_of(TEXTS).passages, *how))
+    return list(encoders._key_chunks(corpus_of(TEXTS).passages, *how))
 
 
 def _embedded(folder: Path) -> set[str]:
     home_in(folder)
-    there = ((span, cache.get_array(encoders.SECTION, key)) for span, key in _chunks())
+    there = ((span, cache.get_array(encoders.EMBEDDING_SECTION, key)) for span, key in _chunks())
     return {_number(TEXTS[span.start]) for span, rows in there if rows is not None and len(rows) == len(span)}
 
 

@@ -21,13 +21,13 @@ TEXTS = sentences(60)
 
 
 def entries():
-    folder = cache.home() / encoders.SECTION
+    folder = cache.home() / encoders.EMBEDDING_SECTION
     return sorted(p for p in folder.glob("*") if p.name[0].isalnum() and p.suffix != ".TAG") if folder.is_dir() else []
 
 
 def cached_bytes(section):
     """The bytes in one section of the cache."""
-    return sum(path.stat().st_size for path in cache.files_of(cache.home() / section))
+    return sum(path.stat().st_size for path in cache.list_files(cache.home() / section))
 
 
 def load_encoder(name="bundled", dtype="float32"):

@@ -88,7 +88,7 @@ def _steps(corpus: Path):
     yield "codes", lambda: _codes(corpus)
     yield "upload", lambda: uploads._keep([("pets.csv", b"id,text\n1,a cat\n")]).read_text()
     planted = training.planted(n=30, train=20, dev=10)
-    checkpoint = cache.place("trained", "run.safetensors")
+    checkpoint = cache.entry_path("trained", "run.safetensors")
     yield "train", lambda: engine.train("dense", *planted, checkpoint=checkpoint, **training.QUICK).digest
     log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.sqlite")
     yield "vote", lambda: _vote(log, space, vectors)
@@ -101,7 +101,7 @@ def _steps(corpus: Path):
 
 def _codes(path):
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32))
-    return [part.double().sum().item() for part in codes.cached_codes(path, rows, rows.norm(dim=1).double())]
+    return [part.double().sum().item() for part in codes.load_cached_codes(path, rows, rows.norm(dim=1).double())]
 
 
 def _vote(path, space, vectors):

@@ -111,7 +111,7 @@ class OnDevice:
         self._most: int | None = None  # the longest batch that the device has room for, None while none was too long
 
     def in_batches(self, texts: Sequence[T], run: Callable[[Sequence[T]], Tensor]) -> Tensor:
-        """The rows that `run` gives for all texts, on the CPU. Raises FrontierError where even that has no room."""
+        """Return the rows of `run` for all texts, on the CPU. Raises FrontierError if memory is too small."""
         done: list[Tensor] = []
         with self._turn:
             while len(texts) or not done:
@@ -144,12 +144,12 @@ class OnDevice:
 
 
 def on_cpu(device: str) -> str:
-    """Words on the CPU that takes over from a device."""
+    """Describe the fallback from a device to the CPU."""
     return f"on the CPU, as {device} has no room"
 
 
 def say_retreat(what: str, retreat: str) -> None:
-    """Tell the log that a model goes on otherwise than asked."""
+    """Log that a model runs with other settings than requested."""
     logging.getLogger("frontier").warning("note: the %s works %s", what, retreat)
 
 
@@ -219,7 +219,7 @@ def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
 
 
 def placed(make: Callable[[str], D], device: str) -> D:
-    """A model made for a device, or for the CPU where that has no room, which it says."""
+    """Build a model on a device, or on the CPU with a warning if the device has no room."""
     try:
         return make(device)
     except NoRoomError:
@@ -233,7 +233,7 @@ def placed(make: Callable[[str], D], device: str) -> D:
 
 
 def shared(loaded: OrderedDict[K, M], lock: threading.RLock, key: K, make: Callable[[], M]) -> M:
-    """A model that all callers share, made if need be; the last few stay in memory."""
+    """Return a model that all callers share; the last few stay in memory."""
     with lock:
         if key not in loaded:
             loaded[key] = make()
@@ -244,13 +244,16 @@ def shared(loaded: OrderedDict[K, M], lock: threading.RLock, key: K, make: Calla
 
 
 def unload(source: ModelSource, device: str, dtype: Dtype) -> None:
-    """Drop a model from memory, unless another caller holds it."""
+    """Drop a model from memory, unless another caller uses it."""
     with _lock:
         _loaded.pop((source.digest, device, dtype), None)
 
 
 def device_of(device: str | None) -> str:
-    """The device to encode on: the requested one, else a GPU, else the CPU. Raises FrontierError if unavailable."""
+    """Return the device to encode on: the requested one, else a GPU, else the CPU.
+
+    Raises FrontierError if it is unavailable.
+    """
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

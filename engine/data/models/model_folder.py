@@ -41,7 +41,7 @@ _LENGTHS = {"max_seq_length", "model_max_length"}
 
 
 def walked(folder: Path, deep: int = DEEPEST) -> Iterator[Path]:
-    """What lies in a folder and, so deep, in the folders in it; links to folders are not followed."""
+    """List a folder and its subfolders up to a depth; links to folders are not followed."""
     for path in folder.iterdir():
         if not path.is_dir():
             yield path
@@ -55,7 +55,7 @@ def files(folder: Path) -> list[str]:
 
 
 def relevant(names: Iterable[str]) -> list[str]:
-    """Which of a model's files the torch backend may read, sorted."""
+    """Return the files of a model that the torch backend may read, sorted."""
     return [str(path) for path in _visible(names) if path.suffix not in _OTHER_SUFFIXES | _PICKLES]
 
 
@@ -67,12 +67,12 @@ def pickles(names: Iterable[str]) -> list[str]:
 
 
 def pickled(folder: Path) -> bool:
-    """Whether a folder is a model whose weights are pickles."""
+    """Return True if a folder is a model whose weights are pickles."""
     return described(folder) and bool(pickles(path.relative_to(folder).as_posix() for path in walked(folder)))
 
 
 def pickles_refused(pickle: str, model: str) -> str:
-    """Why these weights are refused, and how to convert them."""
+    """Return the reason why these weights are refused, and how to convert them."""
     line = (
         "from sentence_transformers import SentenceTransformer; "
         f"SentenceTransformer({model!r}).save_pretrained({PurePosixPath(model).name + '-safe'!r})"
@@ -84,12 +84,12 @@ def pickles_refused(pickle: str, model: str) -> str:
 
 
 def described(folder: Path) -> bool:
-    """Whether a folder says that it is a model: any may be named, a disk's first one too."""
+    """Return True if a folder declares a model; any folder may be requested, even a disk's root."""
     return any((folder / name).is_file() for name in ("config.json", "modules.json"))
 
 
 def complete(folder: Path) -> bool:
-    """Whether a folder has what a model needs; an interrupted download has not."""
+    """Return True if a folder has all files of a model, unlike an interrupted download."""
     if not described(folder):
         return False
     names = set(files(folder))
@@ -104,7 +104,7 @@ def complete(folder: Path) -> bool:
 
 
 def refusals(folder: Path) -> Iterator[str]:
-    """Why a folder is not loaded, as clauses about it; nothing for a harmless one."""
+    """Return the reasons why a folder is not loaded, as clauses; empty for a harmless one."""
     paths = {path.relative_to(folder).as_posix(): path for path in walked(folder) if path.exists()}
     for name, path in paths.items():
         if not path.is_file():
@@ -178,7 +178,7 @@ def _module_places(file: PurePosixPath, content: object) -> list[object]:
 
 
 def _inside(folder: Path, place: object) -> bool:
-    """Whether a module's folder is one whose files count: none elsewhere, nor behind a link."""
+    """Return True if a module's folder is inside the model's folder and not behind a link."""
     if not isinstance(place, str) or re.search(r"[\\:\0]", place):
         return False
     path = PurePosixPath(place)

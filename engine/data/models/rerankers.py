@@ -77,7 +77,10 @@ def unshared(name: str, device: str) -> Any:
 
 
 def absent(name: str) -> bool:
-    """Whether a model would have to be downloaded. Raises FrontierError for neither a folder nor a valid name."""
+    """Return True if a model must be downloaded.
+
+    Raises FrontierError for anything but a folder or a valid name.
+    """
     with _as_cross_encoder():
         return hub.local(name) is None
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from engine.data import cache
-from engine.data.files import RATIO
-from engine.data.sqlite import code_of, connect, make_tables, write_ahead
+from engine.data.files import MAX_GROWTH_RATIO
+from engine.data.sqlite import connect_database, make_tables, primary_code, write_ahead
 from engine.errors import DataError
 from engine.evaluation.curve import N_BANDS, Curve
 from engine.evaluation.sweep.cell import Cell, means, result_digest
@@ -173,14 +173,14 @@ class Store:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection of this thread's own."""
         try:
-            with closing(connect(self.path)) as db:
+            with closing(connect_database(self.path)) as db:
                 # Bytes that are no text are damage, and found out as such.
                 db.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 yield db
         except UnicodeDecodeError:  # of SQLite's message about damage
             raise DataError(f"{self.path} cannot be used as a store of sweeps: it is damaged") from None
         except sqlite3.DatabaseError as error:
-            full = code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+            full = primary_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
             fix = "; free some room, or keep the store in another folder" if full else ""
             raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix}") from None
 
@@ -188,7 +188,7 @@ class Store:
 def _unpacked(packed: bytes) -> bytes:
     """A curve's numbers; ValueError where they are far more than so many bytes ever were."""
     unpacker = zlib.decompressobj()
-    numbers = unpacker.decompress(packed, max(1 << 20, RATIO * len(packed)))
+    numbers = unpacker.decompress(packed, max(1 << 20, MAX_GROWTH_RATIO * len(packed)))
     if not unpacker.eof:
         raise ValueError
     return numbers
@@ -216,10 +216,14 @@ def _check(seals: Mapping[str, str], key: str, row: Sequence[Any]) -> None:
 
 def cached_file(section: str, name: str) -> Path:
     """The file of a store in the cache; a copy that ends with the process where nothing can be written there."""
-    kept, path = cache.place(section, name), cache.section(section) / name
+    kept, path = cache.entry_path(section, name), cache.open_section(section) / name
     if kept != path and not path.exists():
         # Without what cannot be read there: it is computed again.
-        with suppress(DataError, sqlite3.Error), closing(connect(kept)) as db, closing(connect(path)) as copy:
+        with (
+            suppress(DataError, sqlite3.Error),
+            closing(connect_database(kept)) as db,
+            closing(connect_database(path)) as copy,
+        ):
             db.backup(copy)
     return path
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 import engine
-from engine.data.sizes import sizes_of
+from engine.data.sizes import measure_sizes
 from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import bootstrap_means, percentile_ends
@@ -691,7 +691,7 @@ def measure_n26(sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def _counts(judged: JudgedSet) -> dict[str, float]:
-    sizes = sizes_of(judged.dataset)
+    sizes = measure_sizes(judged.dataset)
     counts: dict[str, float] = {"documents": sizes.documents, "queries": sizes.queries}
     for split in sizes.splits:
         counts[split.split] = split.queries

@@ -10,7 +10,7 @@ import numpy as np
 
 import engine
 from engine.data.cloze import containing_passages
-from engine.data.passages import cut
+from engine.data.passages import cut_passages
 from engine.decoder import Decoder
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.studies.ann import Searched
@@ -469,7 +469,7 @@ def _contained(judged: JudgedSet, task: Dataset) -> Values:
 
 def _passages(corpus: Corpus, length: int) -> Corpus:
     """Passages without overlap and without titles, of at most so many words and more than half of them."""
-    passages = cut(Corpus(corpus.ids, corpus.texts), length, 0.0).corpus
+    passages = cut_passages(Corpus(corpus.ids, corpus.texts), length, 0.0).corpus
     return _rows(passages, [row for row, text in enumerate(passages.texts) if len(text.split()) > length / 2])
 
 

@@ -150,7 +150,7 @@ def shared():
 
 @pytest.mark.threat("the cache's list on a server that others can reach", "sizes, and what one sent oneself")
 def test_the_cache_of_a_shared_server_is_its_owners(shared, tmp_path):
-    cache.write(cache.section(uploads.SECTION) / "0123456789abcdef" / f"{SECRET}.csv", b"id,text\n1,a\n")
+    cache.write(cache.open_section(uploads.SECTION) / "0123456789abcdef" / f"{SECRET}.csv", b"id,text\n1,a\n")
     app = page("data", Source("numpy-api"), **{"data.view": "Cache"})
     assert SECRET not in pages.texts(app) + str(app) and str(tmp_path) not in " ".join(code.value for code in app.code)
     assert not [key for key in pages.keys(app) if key.startswith("data.cache.delete")]

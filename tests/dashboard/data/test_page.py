@@ -198,7 +198,7 @@ def test_the_cache_says_what_it_holds_and_what_is_in_use(judged, tmp_path):
     assert "free on this disk" in pages.texts(app) and str(tmp_path / "home") in [c.value for c in app.code]
     sections = pages.first_table(app, "Files")
     assert dict(zip(sections["Section"], sections["Files"], strict=True))["Embeddings"] == len(
-        list(cache.files_of(cache.section("embeddings")))
+        list(cache.list_files(cache.open_section("embeddings")))
     )
 
 
@@ -215,18 +215,18 @@ def test_a_section_is_cleared_after_a_question(judged):
 
 
 def test_an_upload_in_use_and_a_store_at_work_are_kept(judged):
-    folder = cache.section(uploads.SECTION) / "0123456789abcdef"
+    folder = cache.open_section(uploads.SECTION) / "0123456789abcdef"
     for file in judged.rglob("*"):
         if file.is_file():
             cache.write(folder / file.relative_to(judged), file.read_bytes())
-    cache.write(cache.section(uploads.SECTION) / "fedcba9876543210" / "old.csv", b"id,text\n1,a\n")
+    cache.write(cache.open_section(uploads.SECTION) / "fedcba9876543210" / "old.csv", b"id,text\n1,a\n")
     cache.write(cache.home() / "sweeps.db", b"SQLite format 3\0" + b"\0" * 84)
     app = view("Cache", Source(str(folder), dtype="float32"))
     page_text = pages.texts(app)
     assert "Not deleted, in use: " in page_text and "corpus.jsonl" in page_text and "sweeps.db" in page_text
     app.button(key="data.cache.delete.all").click().run()
     assert (folder / "corpus.jsonl").exists() and (cache.home() / "sweeps.db").exists()
-    assert not (cache.section(uploads.SECTION) / "fedcba9876543210").exists()
+    assert not (cache.open_section(uploads.SECTION) / "fedcba9876543210").exists()
     pages.forget_corpora()
     os.utime(cache.home() / "sweeps.db", (time.time() - 3600,) * 2)
     app = view("Cache", replace(pages.csv_source(judged.parent / "pets.csv", pages.PETS), dtype="float32"))
@@ -241,7 +241,7 @@ def test_what_cannot_be_deleted_is_said(judged, monkeypatch):
     def refuse(items):
         raise engine.FrontierError("cannot write there")
 
-    monkeypatch.setattr(inventory, "remove", refuse)
+    monkeypatch.setattr(inventory, "remove_items", refuse)
     assert "Some entries were not deleted: cannot write there" in pages.texts(pages.press(app, "data.cache.delete.all"))
 
 

@@ -133,7 +133,7 @@ def test_threads_save_rename_and_delete_at_once(empty):
 def test_clearing_the_cache_leaves_snapshots(empty):
     cache.put("scratch", "a", b"1")
     saved = snapshots.save(snapshot())
-    assert snapshots.SECTION not in [folder.name for folder in cache.sections()]
+    assert snapshots.SECTION not in [folder.name for folder in cache.list_sections()]
     cache.clear("scratch")
     assert snapshots.read_all()[0] == [saved]
 

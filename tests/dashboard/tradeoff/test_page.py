@@ -15,7 +15,7 @@ from dashboard.services.source import Source
 from dashboard.session.query import first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
-from engine.data.encoders import embedded
+from engine.data.encoders import read_embedded_texts
 from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.evaluation.paired import rank_query_differences
 from engine.evaluation.runs import read_run
@@ -452,9 +452,9 @@ def test_what_a_file_holds_is_told_without_computing(tmp_path):
 
 def test_embedded_reads_and_never_embeds(demo):
     texts_ = ["never seen before", "nor this"]
-    assert embedded(engine.Queries.of(texts_)) is None
+    assert read_embedded_texts(engine.Queries.of(texts_)) is None
     made = engine.embed(engine.Queries.of(texts_))
-    assert embedded(engine.Queries.of(texts_)) == made
+    assert read_embedded_texts(engine.Queries.of(texts_)) == made
 
 
 def test_a_sample_is_the_same_every_time():

@@ -25,7 +25,7 @@ def test_home_is_where_the_environment_says_else_the_users_cache_folder(monkeypa
     monkeypatch.setenv("FRONTIER_HOME", "")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache.home().name == "frontier"
-    assert not cache.sections() and cache.clear() == 0
+    assert not cache.list_sections() and cache.clear() == 0
 
 
 def test_what_is_put_is_got():
@@ -41,7 +41,7 @@ def test_what_is_put_is_got():
 
 def test_a_damaged_entry_is_a_miss():
     cache.put_array("things", KEY, np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32))
-    path = cache.section("things") / KEY
+    path = cache.open_section("things") / KEY
     whole = path.read_bytes()
     for length in (0, 1, 31, 32, 100, len(whole) - 1):
         path.write_bytes(whole[:length])
@@ -55,7 +55,7 @@ def test_a_damaged_entry_is_a_miss():
 
 def test_an_entry_under_another_name_is_a_miss():
     cache.put("things", KEY, b"mine")
-    path = cache.section("things") / KEY
+    path = cache.open_section("things") / KEY
     path.rename(path.with_name("other"))
     assert cache.get("things", "other") is None
 
@@ -94,9 +94,9 @@ def test_a_home_that_cannot_be_written_is_said_once(tmp_path, monkeypatch, caplo
     (said,) = caplog.messages
     assert "nothing new is kept in" in said and "file/home (Not a directory)" in said and "set FRONTIER_HOME" in said
     assert storage_warning() in said
-    folder = cache.section("things")
-    assert folder == cache.section("things") and not folder.is_relative_to(tmp_path / "file")
-    assert cache.place("things", "a") == folder / "a" and not cache.sections() and cache.clear() == 0
+    folder = cache.open_section("things")
+    assert folder == cache.open_section("things") and not folder.is_relative_to(tmp_path / "file")
+    assert cache.entry_path("things", "a") == folder / "a" and not cache.list_sections() and cache.clear() == 0
     for inside in (tmp_path / "file" / "home" / "x", tmp_path / "file" / "x"):  # the second: an export, for example
         with pytest.raises(FrontierError, match=r"cannot write .*file/.*x: Not a directory; free some room, or"):
             cache.write(inside, b"")
@@ -117,7 +117,7 @@ def full(*_):
 
 def test_a_folder_for_the_process_ends_with_it(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    code = "from engine.data import cache\nprint(cache.section('things'))\ncache.section('others')"
+    code = "from engine.data import cache\nprint(cache.open_section('things'))\ncache.open_section('others')"
     around = environment(FRONTIER_HOME=str(tmp_path / "file" / "home"), TMPDIR=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], env=around, capture_output=True, text=True)
     assert done.stdout.startswith(str(tmp_path / "frontier-")) and done.stderr.count("note: nothing new is kept") == 1
@@ -130,7 +130,7 @@ def test_only_the_user_sees_what_is_kept(tmp_path, home, monkeypatch):
     before = os.umask(0o022)
     try:
         cache.put("things", KEY, b"x")
-        cache.write(cache.section("things") / "deep" / "er" / "file", b"x")
+        cache.write(cache.open_section("things") / "deep" / "er" / "file", b"x")
         cache.write(tmp_path / "export" / "file", b"x")
         modes = {path.relative_to(home).as_posix(): path.stat().st_mode & 0o777 for path in (home, *home.rglob("*"))}
         assert {path for path, mode in modes.items() if mode == 0o700} == {
@@ -144,7 +144,7 @@ def test_only_the_user_sees_what_is_kept(tmp_path, home, monkeypatch):
         assert [path.stat().st_mode & 0o777 for path in (exported, exported / "file")] == [0o755, 0o644]
         for wide in (home, home / "things"):
             wide.chmod(0o755)
-        cache.section("things")
+        cache.open_section("things")
         assert [path.stat().st_mode & 0o777 for path in (home, home / "things")] == [0o755, 0o700], "an older home"
     finally:
         os.umask(before)
@@ -158,7 +158,7 @@ def test_a_section_is_cleared_alone_or_with_all_others():
     assert cache.get("one", "a") is None and cache.get("two", "a") is not None
     assert cache.clear("no such section") == 0
     assert cache.clear() == 132
-    assert not any(list(cache.files_of(folder)) for folder in cache.sections())
+    assert not any(list(cache.list_files(folder)) for folder in cache.list_sections())
     cache.put("one", "a", b"again")
     assert cache.get("one", "a") == b"again"
 
@@ -168,7 +168,7 @@ HOUR = 3600
 
 def test_remains_of_killed_runs_are_ignored_and_cleared():
     cache.put("things", "a", b"x")
-    remains = cache.section("things") / ".a.0123.tmp"
+    remains = cache.open_section("things") / ".a.0123.tmp"
     remains.write_bytes(b"half a chunk")
     assert cache.get("things", "a") == b"x"
     assert cache.clear() == 33 and remains.exists(), "not every file system says whether it is still written"
@@ -198,9 +198,9 @@ def test_names_cannot_lead_out_of_the_cache(name):
         cache.get(name, "key")
 
 
-@pytest.mark.parametrize("delete", [cache.clear, lambda: inventory.remove(inventory.items())])
+@pytest.mark.parametrize("delete", [cache.clear, lambda: inventory.remove_items(inventory.list_items())])
 def test_a_write_in_flight_survives_deletion_of_everything(delete):
-    path, calls = cache.section("things") / "a", []
+    path, calls = cache.open_section("things") / "a", []
 
     def write(file):
         calls.append("called")
@@ -218,9 +218,9 @@ def test_a_write_in_flight_survives_deletion_of_everything(delete):
 
 def test_a_temporary_of_a_killed_writer_is_deleted():
     dies = "lambda file: (file.write(b'half'), file.flush(), os._exit(9))"
-    code = f"import os\nfrom engine.data import cache\ncache.write(cache.section('things') / 'a', {dies})"
+    code = f"import os\nfrom engine.data import cache\ncache.write(cache.open_section('things') / 'a', {dies})"
     assert subprocess.run([sys.executable, "-c", code], env=environment()).returncode == 9
-    (remains,) = cache.files_of(cache.section("things"))
+    (remains,) = cache.list_files(cache.open_section("things"))
     os.utime(remains, (0, time.time() - HOUR - 1))
     assert remains.stat().st_size == 4 == cache.clear() and not remains.exists()
 

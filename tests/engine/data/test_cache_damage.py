@@ -37,12 +37,12 @@ def cell(number):
 
 def entry():
     cache.put("things", "a", bytes(range(256)))
-    return cache.section("things") / "a", lambda: cache.get("things", "a") or MISSED
+    return cache.open_section("things") / "a", lambda: cache.get("things", "a") or MISSED
 
 
 def array():
     cache.put_array("things", "b", np.arange(60.0))
-    return cache.section("things") / "b", lambda: _plain(cache.get_array("things", "b"))
+    return cache.open_section("things") / "b", lambda: _plain(cache.get_array("things", "b"))
 
 
 def _plain(numbers):
@@ -55,10 +55,10 @@ def code():
     np.save(file, rows.numpy())
 
     def read():
-        return [part.tolist() for part in codes.cached_codes(file, rows, rows.norm(dim=1).double())]
+        return [part.tolist() for part in codes.load_cached_codes(file, rows, rows.norm(dim=1).double())]
 
     read()
-    (path,) = cache.files_of(cache.section(codes.SECTION))
+    (path,) = cache.list_files(cache.open_section(codes.CODES_SECTION))
     return path, read
 
 
@@ -67,7 +67,7 @@ def fingerprint():
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     hub.fingerprint(folder)
-    (path,) = cache.files_of(cache.section(hub.SECTION))
+    (path,) = cache.list_files(cache.open_section(hub.SECTION))
     return path, lambda: hub.fingerprint(folder)
 
 

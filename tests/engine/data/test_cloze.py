@@ -5,7 +5,7 @@ import re
 import pytest
 
 import engine
-from engine.data.cloze import containing
+from engine.data.cloze import find_containing_rows
 from engine.theory.text_vectors import text_vectors
 from support.random_texts import corpus_of
 
@@ -139,7 +139,7 @@ def test_errors_name_argument_range_and_value(options, said):
 
 def test_containing_finds_whole_words_only():
     texts = ["the cat sat", "The CAT, sat!", "thecat sat", "cats sat", ""]
-    assert containing(texts, ["cat sat", "sat", "unknown word"]) == [[0, 1], [0, 1, 2, 3], []]
+    assert find_containing_rows(texts, ["cat sat", "sat", "unknown word"]) == [[0, 1], [0, 1, 2, 3], []]
 
 
 def test_everything_works_on_it():

@@ -8,7 +8,7 @@ import torch
 
 import engine
 from engine.data import inventory
-from engine.data.codes import BLOCK, SECTION, WORDS, cached_codes, codes_of
+from engine.data.codes import CHECKSUM_BLOCK_WORDS, CODE_BLOCK_NUMBERS, CODES_SECTION, compute_codes, load_cached_codes
 from engine.matrix import Matrix
 from engine.paths import home
 
@@ -26,48 +26,48 @@ def mapped(path):
 
 
 def entries():
-    return [path for path in (home() / SECTION).glob("*") if path.name != "CACHEDIR.TAG"]
+    return [path for path in (home() / CODES_SECTION).glob("*") if path.name != "CACHEDIR.TAG"]
 
 
 def alike(found, expected):
     return all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2 * BLOCK // 64 + 7, 64)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2 * CODE_BLOCK_NUMBERS // 64 + 7, 64)])
 def test_codes_of_rows_are_within_their_slack_and_never_far_off(shape):
     rows = rows_of(*shape)
     rows[0] = 0
-    codes, step, slack = codes_of(torch.from_numpy(rows))
+    codes, step, slack = compute_codes(torch.from_numpy(rows))
     off = np.linalg.norm(rows - step.numpy()[:, None] * codes.numpy().astype(float), axis=1)
     assert (off <= slack.numpy()).all() and (slack.numpy() <= np.abs(rows).max(1) / 127 * np.sqrt(shape[1])).all()
     assert codes.dtype == torch.int8 and (codes[1:].abs().amax(1) == 127).all() and (codes[0] == 0).all()
 
 
 def test_codes_of_a_file_are_made_once_and_read_as_its_pages(tmp_path, monkeypatch):
-    np.save(tmp_path / "v.npy", rows_of(WORDS // 3, 29))  # more words than one piece of the checksum
+    np.save(tmp_path / "v.npy", rows_of(CHECKSUM_BLOCK_WORDS // 3, 29))  # more words than one piece of the checksum
     vectors, lengths = mapped(tmp_path / "v.npy")
-    first = cached_codes(tmp_path / "v.npy", vectors, lengths)
-    assert alike(first, codes_of(vectors)) and len(entries()) == 1
-    monkeypatch.setattr("engine.data.codes._made", None)
-    again = cached_codes(tmp_path / "v.npy", vectors, lengths)
+    first = load_cached_codes(tmp_path / "v.npy", vectors, lengths)
+    assert alike(first, compute_codes(vectors)) and len(entries()) == 1
+    monkeypatch.setattr("engine.data.codes._quantize_blocks", None)
+    again = load_cached_codes(tmp_path / "v.npy", vectors, lengths)
     assert alike(again, first)
     assert entries()[0].read_bytes()[: first[0].numel()] == first[0].numpy().tobytes()
-    [item] = inventory.items()
-    assert item.section == SECTION and item.facts["file"] == str(tmp_path / "v.npy")
+    [item] = inventory.list_items()
+    assert item.section == CODES_SECTION and item.facts["file"] == str(tmp_path / "v.npy")
 
 
 @pytest.mark.parametrize("at", [0, 6299, 6300, 6304, -100, -60, -41, -40, -20, -8, -1])
 def test_codes_with_any_byte_changed_are_made_anew(tmp_path, at):
     np.save(tmp_path / "v.npy", rows_of())
     vectors, lengths = mapped(tmp_path / "v.npy")
-    cached_codes(tmp_path / "v.npy", vectors, lengths)
+    load_cached_codes(tmp_path / "v.npy", vectors, lengths)
     [entry] = entries()
     sound = entry.read_bytes()
     damaged = bytearray(sound)
     damaged[at] ^= 64
     for content in (bytes(damaged), sound[:-1], sound + b"\0", b""):
         entry.write_bytes(content)
-        assert alike(cached_codes(tmp_path / "v.npy", vectors, lengths), codes_of(vectors))
+        assert alike(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors))
         assert entry.read_bytes() == sound
 
 
@@ -77,12 +77,14 @@ def test_codes_of_a_file_that_changed_behind_its_time_are_made_anew(tmp_path):
         np.save(path, rows_of(seed=seed))
         os.utime(path, ns=(10**18, 10**18))
         vectors, lengths = mapped(path)
-        assert alike(cached_codes(path, vectors, lengths), codes_of(vectors)) and len(entries()) == 1
+        assert alike(load_cached_codes(path, vectors, lengths), compute_codes(vectors)) and len(entries()) == 1
     before = entries()[0].read_bytes()
     os.utime(path, ns=(10**18, 10**18 + 1))
-    assert alike(cached_codes(path, vectors, lengths), codes_of(vectors)) and entries()[0].read_bytes() != before
+    assert (
+        alike(load_cached_codes(path, vectors, lengths), compute_codes(vectors)) and entries()[0].read_bytes() != before
+    )
     # The same lengths in the same file: rows that were sampled tell.
-    assert alike(cached_codes(path, -vectors, lengths), codes_of(-vectors))
+    assert alike(load_cached_codes(path, -vectors, lengths), compute_codes(-vectors))
 
 
 def test_codes_are_in_memory_where_nothing_can_be_kept(tmp_path, monkeypatch):
@@ -90,17 +92,17 @@ def test_codes_are_in_memory_where_nothing_can_be_kept(tmp_path, monkeypatch):
     vectors, lengths = mapped(tmp_path / "v.npy")
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "taken"))
-    assert alike(cached_codes(tmp_path / "v.npy", vectors, lengths), codes_of(vectors))
+    assert alike(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors))
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     (tmp_path / "v.npy").rename(tmp_path / "gone.npy")
-    assert alike(cached_codes(tmp_path / "v.npy", vectors, lengths), codes_of(vectors)) and not entries()
+    assert alike(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors)) and not entries()
 
 
 def test_spaces_keep_codes_of_files_only(tmp_path):
     np.save(tmp_path / "v.npy", rows_of(70, 40))
     dataset = engine.load_dataset(tmp_path / "v.npy")
     space = engine.Space(dataset.corpus, dataset.vectors, "cpu")
-    expected = codes_of(space.vectors)
+    expected = compute_codes(space.vectors)
     assert alike(Matrix(space.vectors, cached=True).codes, expected) and not entries()
     assert alike(space.matrix.codes, expected) and len(entries()) == 1
     for scaled in (True, False):

@@ -78,10 +78,10 @@ def test_documents_are_one_for_each_function_and_none_is_empty(documents):
 def test_aliases_share_a_document_and_twins_do_not(documents):
     assert documents["numpy.absolute"][0] == "numpy.absolute (also numpy.abs)"
     assert "numpy.abs" not in documents
-    assert demo.canonical("numpy.abs") == demo.canonical("numpy.absolute") == "numpy.absolute"
+    assert demo.find_canonical_id("numpy.abs") == demo.find_canonical_id("numpy.absolute") == "numpy.absolute"
     assert {"numpy.sum", "numpy.nansum", "numpy.ma.sum", "numpy.ndarray.sum", "numpy.hsplit"} <= documents.keys()
     with pytest.raises(KeyError):
-        demo.canonical("numpy.no_such_function")
+        demo.find_canonical_id("numpy.no_such_function")
 
 
 def test_every_process_reads_the_same_documents():
@@ -100,7 +100,7 @@ def test_stripped_docstrings_are_an_error_that_says_what_to_do():
 
 def test_a_missing_package_is_left_out_and_reading_can_be_stopped(monkeypatch):
     monkeypatch.setattr(demo, "PACKAGES", ("numpy", "a_package_that_is_not_installed"))
-    monkeypatch.setattr(demo, "_module_members", lambda name: [])  # NumPy's own functions only
+    monkeypatch.setattr(demo, "_list_module_members", lambda name: [])  # NumPy's own functions only
     assert {doc.partition(".")[0] for doc, _, _ in demo.python_api_documents()} == {"numpy"}
     stop = Event()
     stop.set()
@@ -126,7 +126,9 @@ def test_tasks_are_distinct_and_each_is_judged_in_one_split(queries, splits):
 
 
 def test_golds_exist_under_their_document_id(golds, documents):
-    assert not [doc for docs in golds.values() for doc in docs if demo.canonical(doc) != doc or doc not in documents]
+    assert not [
+        doc for docs in golds.values() for doc in docs if demo.find_canonical_id(doc) != doc or doc not in documents
+    ]
 
 
 def test_most_tasks_need_several_functions(splits):
@@ -144,7 +146,7 @@ def test_tasks_reach_over_all_of_numpy(golds):
 
 def test_no_task_names_its_golds(queries, golds):
     for query, docs in golds.items():
-        names = [name.lower() for name, doc in demo._numpy_ids().items() if doc in docs]
+        names = [name.lower() for name, doc in demo._index_numpy_ids().items() if doc in docs]
         assert not [name for name in names if name in queries[query].lower()]
         assert not {name.rpartition(".")[2] for name in names} & set(words(queries[query]))
 

@@ -150,10 +150,10 @@ def test_what_is_typed_stays_in_memory_and_a_set_of_queries_is_kept(encoded, mon
     assert embed(["typed once"]) == first and not encoded and entries() == kept
     embed(Queries.of("typed once"))
     assert len(entries()) == len(kept) + 1 and embed("typed once", cache=False) == first
-    monkeypatch.setattr(encoders, "_MOST_TYPED", 2)
+    monkeypatch.setattr(encoders, "_MAX_TYPED_TEXTS", 2)
     for text in ("b", "c", "d"):
         embed(text)
-    assert len(encoders._TYPED) == 2
+    assert len(encoders._TYPED_VECTORS) == 2
 
 
 def test_dtype_and_role_have_entries_of_their_own(encoded):
@@ -166,26 +166,26 @@ def test_dtype_and_role_have_entries_of_their_own(encoded):
 
 def test_a_change_in_one_place_keeps_most_chunks(encoded):
     texts = sentences(1500)
-    spans = list(encoders.chunks(texts))
+    spans = list(encoders.split_chunks(texts))
     assert [i for span in spans for i in span] == list(range(1500))
     assert max(map(len, spans)) <= 256 and len(spans) >= 10
     held = {tuple(texts[i] for i in span) for span in spans}
     for edited in (["a new text", *texts], [*texts[:700], "changed", *texts[701:]], texts[3:]):
-        lost = [s for s in encoders.chunks(edited) if tuple(edited[i] for i in s) not in held]
+        lost = [s for s in encoders.split_chunks(edited) if tuple(edited[i] for i in s) not in held]
         assert sum(map(len, lost)) <= 400
 
 
 def test_long_texts_make_small_chunks_and_batches():
-    spans = list(encoders.chunks(["word " * 1000] * 100))
+    spans = list(encoders.split_chunks(["word " * 1000] * 100))
     assert max(map(len, spans)) == 16
-    assert {len(b) for b in encoders._batches(["word " * 1000] * 10, 32, "cpu")} <= {4, 2}
-    assert [len(b) for b in encoders._batches(["word " * 1000] * 10, 32, "cuda")] == [10]
-    assert list(encoders._batches(["a", "word " * 9, "word"], 2, "cpu")) == [[1, 2], [0]]
+    assert {len(b) for b in encoders._split_batches(["word " * 1000] * 10, 32, "cpu")} <= {4, 2}
+    assert [len(b) for b in encoders._split_batches(["word " * 1000] * 10, 32, "cuda")] == [10]
+    assert list(encoders._split_batches(["a", "word " * 9, "word"], 2, "cpu")) == [[1, 2], [0]]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "swapped", "a folder"])
 def test_a_damaged_chunk_is_embedded_again(damage, encoded, monkeypatch):
-    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     first = embed(TEXTS)
     one, other = entries()[:2]
     raw = one.read_bytes()
@@ -231,14 +231,16 @@ os.write(1, json.dumps([digest, [m for m in ("sentence_transformers", "transform
 
 def test_a_killed_run_loses_at_most_one_chunk(home, encoded, monkeypatch):
     texts = sentences(500)
-    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 100)
-    code = f"from engine.data import encoders\nencoders._CHUNK_TEXTS = 100\nencoders.embed({texts!r}, dtype='float32')"
+    monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 100)
+    code = (
+        f"from engine.data import encoders\nencoders._MAX_CHUNK_TEXTS = 100\nencoders.embed({texts!r}, dtype='float32')"
+    )
     run = python(code, home)
     until(lambda: len(entries()) > 1 or run.poll() is not None)
     run.send_signal(signal.SIGKILL)
     run.communicate()
     assert run.returncode == -signal.SIGKILL
-    spans, kept = list(encoders.chunks(texts)), len(entries())
+    spans, kept = list(encoders.split_chunks(texts)), len(entries())
     assert 2 <= kept < len(spans)
     found = embed(texts, dtype="float32")
     assert sum(map(len, encoded)) == sum(map(len, spans[kept:])), "chunks are finished in order"
@@ -249,17 +251,19 @@ def test_a_killed_run_loses_at_most_one_chunk(home, encoded, monkeypatch):
 
 
 def test_a_large_matrix_is_a_mapped_file_with_the_same_vectors(home, encoded, monkeypatch):
-    monkeypatch.setattr(encoders, "MAPPED", 4 * 60 * 384)
+    monkeypatch.setattr(encoders, "MAPPED_MATRIX_BYTES", 4 * 60 * 384)
     docs = corpus(TEXTS)
     in_memory, kept = embed(docs).vectors, set(entries())
     seen = len(encoded)
-    monkeypatch.setattr(encoders, "MAPPED", 4 * 60 * 384 - 1)
+    monkeypatch.setattr(encoders, "MAPPED_MATRIX_BYTES", 4 * 60 * 384 - 1)
     mapped = embed(docs).vectors
     assert torch.equal(mapped, in_memory) and len(encoded) == seen, "the chunks of one are those of the other"
-    assert set(entries()) == kept and not list((home / encoders.SECTION).glob(".*.tmp")), "the file has no name"
+    assert set(entries()) == kept and not list((home / encoders.EMBEDDING_SECTION).glob(".*.tmp")), (
+        "the file has no name"
+    )
     maps = Path("/proc/self/maps")
     if maps.exists():
-        own = f"{home.resolve() / encoders.SECTION}/"
+        own = f"{home.resolve() / encoders.EMBEDDING_SECTION}/"
         assert [line for line in maps.read_text().splitlines() if own in line]
     assert torch.equal(embed(docs, cache=False).vectors, in_memory), "without the cache it is in memory"
 
@@ -268,7 +272,7 @@ def test_a_disk_without_room_for_a_large_matrix_is_named(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(encoders, "MAPPED", 0)
+    monkeypatch.setattr(encoders, "MAPPED_MATRIX_BYTES", 0)
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(FrontierError, match=r"cannot write .*embeddings: No space left on device; free some room"):
         embed(corpus(TEXTS[:9]))
@@ -281,7 +285,7 @@ def test_texts_that_stay_in_their_file_are_embedded_chunk_by_chunk(tmp_path, enc
     (folder / "corpus.jsonl").write_text("\n".join(rows))
     in_memory = embed(load_dataset(folder).corpus).vectors
     seen = len(encoded)
-    monkeypatch.setattr(line_texts, "LARGE", 0)
+    monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", 0)
     stays = load_dataset(folder).corpus
     assert isinstance(stays.texts, TextSource)
     assert torch.equal(embed(stays).vectors, in_memory) and len(encoded) == seen
@@ -298,7 +302,7 @@ def test_threads_may_embed_the_same_texts_at_once():
 
 
 def test_progress_never_falls_and_ends_at_the_total(monkeypatch):
-    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     seen = []
     for label in (encoders.EMBEDDING, encoders.READING):
         seen.clear()
@@ -310,7 +314,7 @@ def test_progress_never_falls_and_ends_at_the_total(monkeypatch):
 
 
 def test_stopping_keeps_finished_chunks(monkeypatch, encoded):
-    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     stop = threading.Event()
     with pytest.raises(Cancelled, match="stopped at 45 of 60"):
         embed(TEXTS, batch_size=5, stop=stop, progress=lambda done, *_: done >= 45 and stop.set())

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.data import files, textfiles
-from engine.data.files import check_growth, opened, present, readable
+from engine.data.files import check_growth, is_present, open_regular, translate_read_errors
 from engine.data.readers import load_dataset
-from engine.data.tables import preview
+from engine.data.tables import preview_table
 from engine.errors import DataError
 from support.datafiles import beir, written
 from support.hostile_files import HOSTILE
@@ -128,7 +128,7 @@ def read_damaged(suffix, damage):
     with tempfile.TemporaryDirectory() as folder:
         path = valid(folder, suffix)
         path.write_bytes(damaged(path.read_bytes(), damage))
-        for read in (load_dataset, preview) if suffix not in (".npy", ".npz") else (load_dataset,):
+        for read in (load_dataset, preview_table) if suffix not in (".npy", ".npz") else (load_dataset,):
             try:
                 read(path)
             except DataError as error:
@@ -188,17 +188,17 @@ class Failing:
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
 def test_an_error_in_mid_file_names_the_file(tmp_path, monkeypatch, name):
     path = valid(tmp_path, Path(name).suffix)
-    monkeypatch.setattr(textfiles, "opened", lambda path: Failing(opened(path), 200))
-    for read in (load_dataset, preview):
+    monkeypatch.setattr(textfiles, "open_regular", lambda path: Failing(open_regular(path), 200))
+    for read in (load_dataset, preview_table):
         with pytest.raises(DataError, match=rf"cannot read .*{name}: Input/output error"):
-            read(path) if read is load_dataset else read(path, rows=1000)
+            read(path) if read is load_dataset else read(path, max_rows=1000)
 
 
 @pytest.mark.threat("a file grows or shrinks while it is read", "a DataError that names the file")
 @pytest.mark.parametrize("change", [10, -10])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, change):
     path = written(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 20_000)
-    numbered = textfiles.lines(path)
+    numbered = textfiles.read_lines(path)
     next(numbered)
     os.truncate(path, path.stat().st_size + change)
     with pytest.raises(DataError, match=r"a\.jsonl changed while it was read: it had 500,000 bytes at first"):
@@ -244,16 +244,16 @@ def test_only_regular_files_are_opened_and_links_to_them(tmp_path):
     path = written(tmp_path, "a", "x")
     (tmp_path / "link").symlink_to(path)
     for name in ("a", "link"):
-        with opened(tmp_path / name) as file:
+        with open_regular(tmp_path / name) as file:
             assert file.read() == b"x"
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     (tmp_path / "round").symlink_to(tmp_path / "round")
     for name, why in (("fifo", "a FIFO"), (".", "a folder"), ("broken", "No such file"), ("round", "Too many levels")):
         with pytest.raises(DataError, match=why):
-            opened(tmp_path / name)
+            open_regular(tmp_path / name)
     with pytest.raises(DataError, match="it is a device"):
-        opened("/dev/null")
+        open_regular("/dev/null")
 
 
 @pytest.mark.threat("a file becomes a FIFO between two looks at it", "refused without waiting")
@@ -262,26 +262,29 @@ def test_what_became_a_fifo_is_refused_without_waiting(tmp_path, monkeypatch):
     regular, stat = written(tmp_path, "b", "x").stat(), os.stat
     monkeypatch.setattr(files.os, "stat", lambda path, **how: regular if path == tmp_path / "a" else stat(path, **how))
     with pytest.raises(DataError, match="it is a FIFO"):
-        opened(tmp_path / "a")
+        open_regular(tmp_path / "a")
 
 
 def test_presence_is_of_names(tmp_path):
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
-    assert present(tmp_path / "broken") and present(tmp_path) and not present(tmp_path / "nowhere")
-    assert not present(written(tmp_path, "a", "") / "below")
+    assert is_present(tmp_path / "broken") and is_present(tmp_path) and not is_present(tmp_path / "nowhere")
+    assert not is_present(written(tmp_path, "a", "") / "below")
 
 
 def test_errors_of_the_disk_name_their_file_and_a_closed_pipe_stays_one(tmp_path):
-    with pytest.raises(DataError, match=r"^cannot read other: No space left on device$"), readable(tmp_path):
+    with (
+        pytest.raises(DataError, match=r"^cannot read other: No space left on device$"),
+        translate_read_errors(tmp_path),
+    ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "other")
-    with pytest.raises(BrokenPipeError), readable(tmp_path):
+    with pytest.raises(BrokenPipeError), translate_read_errors(tmp_path):
         raise BrokenPipeError
 
 
 def test_growth_is_limited_by_a_files_size_and_small_for_none():
-    check_growth(Path("a"), 1, files.FREE, "")
-    check_growth(Path("a"), files.FREE, files.RATIO * files.FREE, "")
+    check_growth(Path("a"), 1, files.FREE_GROWTH_BYTES, "")
+    check_growth(Path("a"), files.FREE_GROWTH_BYTES, files.MAX_GROWTH_RATIO * files.FREE_GROWTH_BYTES, "")
     with pytest.raises(DataError, match=r"^a has 609 bytes and would take 3,719 MB of memory or more; .*; do this$"):
         check_growth(Path("a"), 609, 3_900_000_000, "do this")
     with pytest.raises(DataError):
-        check_growth(Path("a"), files.FREE, files.RATIO * files.FREE + 1, "")
+        check_growth(Path("a"), files.FREE_GROWTH_BYTES, files.MAX_GROWTH_RATIO * files.FREE_GROWTH_BYTES + 1, "")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def of(section):
-    return [item for item in inventory.items() if item.section == section]
+    return [item for item in inventory.list_items() if item.section == section]
 
 
 def named(section, name):
@@ -35,30 +35,30 @@ def test_embeddings_are_known_by_corpus_and_encoder():
     engine.embed(one, dtype="float32")
     engine.embed(engine.Queries.of(TEXTS[:5]), dtype="float32", label="animals")
     engine.embed(engine.Queries.of("asked alone"), dtype="float32")
-    facts = [item.facts for item in of(encoders.SECTION)]
+    facts = [item.facts for item in of(encoders.EMBEDDING_SECTION)]
     assert [f.get("name") for f in facts] == ["animals", "corpus", None], "the last used first, the unlabelled last"
     assert (facts[1]["texts"], facts[1]["encoder"], facts[1]["arithmetic"]) == (60, "bundled", "float32")
     assert facts[1]["content"] == one.digest and (facts[0]["role"], facts[1]["role"]) == ("query", "document")
-    assert inventory.weight(of(encoders.SECTION)) == cached_bytes(encoders.SECTION)
+    assert inventory.count_bytes(of(encoders.EMBEDDING_SECTION)) == cached_bytes(encoders.EMBEDDING_SECTION)
 
 
 def test_using_it_again_is_remembered_and_embeds_nothing(encoded):
     engine.embed(corpus(TEXTS), dtype="float32")
-    label = next(p for p in cache.files_of(cache.section(inventory.LABELS)))
+    label = next(p for p in cache.list_files(cache.open_section(inventory.LABEL_SECTION)))
     age(label)
-    before = named(encoders.SECTION, "corpus").used
+    before = named(encoders.EMBEDDING_SECTION, "corpus").used
     encoded.clear()
     engine.embed(corpus(TEXTS), dtype="float32")
-    assert named(encoders.SECTION, "corpus").used - before > 3000 and not encoded
+    assert named(encoders.EMBEDDING_SECTION, "corpus").used - before > 3000 and not encoded
 
 
 def test_entries_without_a_label_stay_valid(encoded):
     engine.embed(corpus(TEXTS), dtype="float32")
-    cache.clear(inventory.LABELS)
-    assert [item.name for item in of(encoders.SECTION)] == [""]
+    cache.clear(inventory.LABEL_SECTION)
+    assert [item.name for item in of(encoders.EMBEDDING_SECTION)] == [""]
     encoded.clear()
     engine.embed(corpus(TEXTS), dtype="float32")
-    assert not encoded and named(encoders.SECTION, "corpus").missing == 0
+    assert not encoded and named(encoders.EMBEDDING_SECTION, "corpus").missing == 0
 
 
 def test_what_two_corpora_share_stays_until_both_are_deleted(encoded):
@@ -68,25 +68,25 @@ def test_what_two_corpora_share_stays_until_both_are_deleted(encoded):
     object.__setattr__(second, "name", "second")
     for one in (first, second):
         engine.embed(one, dtype="float32")
-    items = inventory.items()
-    a, b = named(encoders.SECTION, "first"), named(encoders.SECTION, "second")
+    items = inventory.list_items()
+    a, b = named(encoders.EMBEDDING_SECTION, "first"), named(encoders.EMBEDDING_SECTION, "second")
     assert a.files.keys() & b.files.keys() and a.files.keys() - b.files.keys()
-    promised = inventory.frees([a], items)
+    promised = inventory.count_freed_bytes([a], items)
     assert 0 < promised < a.bytes
-    assert inventory.remove([a]) == promised
+    assert inventory.remove_items([a]) == promised
     encoded.clear()
     engine.embed(second, dtype="float32")
     assert not encoded, "the other corpus lost nothing"
-    b = named(encoders.SECTION, "second")
-    assert inventory.remove([b]) == b.bytes and entries() == []
-    assert list(cache.files_of(cache.section(inventory.LABELS))) == []
+    b = named(encoders.EMBEDDING_SECTION, "second")
+    assert inventory.remove_items([b]) == b.bytes and entries() == []
+    assert list(cache.list_files(cache.open_section(inventory.LABEL_SECTION))) == []
 
 
 def test_an_interrupted_run_is_incomplete():
     stop = SimpleNamespace(is_set=lambda: bool(entries()))
     with pytest.raises(engine.Cancelled):
         engine.embed(corpus([f"{i} {t}" for i, t in enumerate(TEXTS * 8)]), dtype="float32", stop=stop)
-    item = named(encoders.SECTION, "corpus")
+    item = named(encoders.EMBEDDING_SECTION, "corpus")
     assert item.missing > 0 and len(item.files) == len(entries())
 
 
@@ -94,28 +94,28 @@ def test_a_damaged_label_and_one_that_leads_elsewhere_are_passed_over(home):
     engine.embed(corpus(TEXTS), dtype="float32")
     victim = home / "victim"
     victim.write_text("years of work")
-    inventory.describe(encoders.SECTION, "evil", ["../victim"], {"name": "evil"})
-    cache.section(inventory.LABELS).joinpath("embeddings.torn").write_bytes(b"{")
-    assert [item.facts.get("name") for item in of(encoders.SECTION)] == ["corpus"]
-    inventory.remove(inventory.items())
+    inventory.label_entries(encoders.EMBEDDING_SECTION, "evil", ["../victim"], {"name": "evil"})
+    cache.open_section(inventory.LABEL_SECTION).joinpath("embeddings.torn").write_bytes(b"{")
+    assert [item.facts.get("name") for item in of(encoders.EMBEDDING_SECTION)] == ["corpus"]
+    inventory.remove_items(inventory.list_items())
     assert victim.exists() and entries() == []
 
 
 def test_a_label_whose_entries_are_gone_goes_too():
     engine.embed(corpus(TEXTS), dtype="float32")
-    cache.clear(encoders.SECTION)
-    assert of(encoders.SECTION) == []
-    assert list(cache.files_of(cache.section(inventory.LABELS))) == []
+    cache.clear(encoders.EMBEDDING_SECTION)
+    assert of(encoders.EMBEDDING_SECTION) == []
+    assert list(cache.list_files(cache.open_section(inventory.LABEL_SECTION))) == []
 
 
 def test_uploads_are_one_item_each_and_their_folder_goes_with_them(home):
     for name in ("aaaa", "bbbb"):
-        cache.write(cache.section("uploads") / name / "qrels" / "test.tsv", b"x" * 10)
-        cache.write(cache.section("uploads") / name / "corpus.jsonl", b"y" * 20)
+        cache.write(cache.open_section("uploads") / name / "qrels" / "test.tsv", b"x" * 10)
+        cache.write(cache.open_section("uploads") / name / "corpus.jsonl", b"y" * 20)
     first, _ = items = sorted(of("uploads"), key=lambda item: item.name)
     assert [item.name for item in items] == ["aaaa", "bbbb"]
     assert {(item.bytes, item.facts["files"]) for item in items} == {(30, "corpus.jsonl, test.tsv")}
-    assert inventory.remove([first]) == 30
+    assert inventory.remove_items([first]) == 30
     assert not (home / "uploads" / "aaaa").exists() and (home / "uploads" / "bbbb" / "corpus.jsonl").exists()
 
 
@@ -133,34 +133,34 @@ def store(home):
 
 
 def test_a_store_is_listed_and_deleted(store):
-    (item,) = of(inventory.STORES)
-    assert item.name == "sweeps.db" and item.store and not item.fresh and item.bytes == store.stat().st_size
-    assert inventory.held(item) is None
-    assert inventory.remove([item]) > 0 and not store.exists()
+    (item,) = of(inventory.STORE_SECTION)
+    assert item.name == "sweeps.db" and item.is_database and not item.is_recent and item.bytes == store.stat().st_size
+    assert inventory.find_obstacle(item) is None
+    assert inventory.remove_items([item]) > 0 and not store.exists()
 
 
 def test_a_store_that_somebody_uses_stays(store):
     other = sqlite3.connect(store)
     other.execute("SELECT * FROM cells").fetchall()
-    (item,) = of(inventory.STORES)
+    (item,) = of(inventory.STORE_SECTION)
     for path in item.files:
         age(path)
     with pytest.raises(engine.FrontierError, match=r"sweeps\.db cannot be deleted: another program has it open"):
-        inventory.remove([item])
+        inventory.remove_items([item])
     other.close()
     os.utime(store)
     with pytest.raises(engine.FrontierError, match="changed less than a minute ago"):
-        inventory.remove(of(inventory.STORES))
+        inventory.remove_items(of(inventory.STORE_SECTION))
     age(store)
-    assert inventory.remove(of(inventory.STORES)) > 0 and not store.exists()
+    assert inventory.remove_items(of(inventory.STORE_SECTION)) > 0 and not store.exists()
 
 
 def test_a_store_inside_a_section_is_an_item_of_its_own(store):
-    inner = cache.section("sweeps") / "old.db"
+    inner = cache.open_section("sweeps") / "old.db"
     inner.write_bytes(store.read_bytes())
     age(inner)
     (item,) = of("sweeps")
-    assert item.name == "old.db" and item.store
+    assert item.name == "old.db" and item.is_database
 
 
 def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
@@ -169,33 +169,33 @@ def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
     theirs = written(home, "fontconfig/font", "x").parent
     written(theirs, "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
     written(home, "notes.txt", "x")
-    outside = shutil.copytree(cache.section("things"), tmp_path / "outside")
+    outside = shutil.copytree(cache.open_section("things"), tmp_path / "outside")
     (home / "linked").symlink_to(outside, target_is_directory=True)
-    assert {item.section for item in inventory.items()} == {"things"}
-    inventory.remove(inventory.items())
+    assert {item.section for item in inventory.list_items()} == {"things"}
+    inventory.remove_items(inventory.list_items())
     cache.clear()
     assert (theirs / "font").exists() and (home / "notes.txt").exists() and (outside / "a").exists()
     with pytest.raises(engine.FrontierError, match=r"fontconfig holds files that Frontier did not write.*'font'"):
         cache.put("fontconfig", "a", b"x")
     forged = inventory.Item("things", "x", {}, {outside / "a": 33})
     with pytest.raises(engine.FrontierError, match="lies outside"):
-        inventory.remove([forged])
+        inventory.remove_items([forged])
     assert (outside / "a").exists()
 
 
 def test_compiled_code_is_listed_without_what_else_lies_there(home):
     written(home, "code/abc/f.nbi", b"x" * 7)
     kept = written(home, "code/abc/keep.txt", "x")
-    (item,) = of(inventory.CODE)
-    assert item.bytes == 7 and inventory.remove([item]) == 7 and kept.exists()
+    (item,) = of(inventory.CODE_SECTION)
+    assert item.bytes == 7 and inventory.remove_items([item]) == 7 and kept.exists()
 
 
 def test_free_space_is_of_the_disk_that_the_cache_is_on(home):
-    assert not home.exists() and 0 < inventory.free() < 1e18
+    assert not home.exists() and 0 < inventory.count_free_bytes() < 1e18
 
 
 def test_a_home_that_cannot_be_written_costs_no_embedding(home, monkeypatch):
     monkeypatch.setattr(cache, "put", lambda *a: (_ for _ in ()).throw(engine.FrontierError("full")))
-    inventory.describe("embeddings", "x", ["a"], {"name": "x"})
+    inventory.label_entries("embeddings", "x", ["a"], {"name": "x"})
     vectors = engine.embed(corpus(TEXTS[:2]), dtype="float32", cache=False).vectors
     assert np.isfinite(vectors.numpy()).all()

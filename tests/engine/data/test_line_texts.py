@@ -32,7 +32,7 @@ def written(folder, rows=ROWS, mark=b"", gap="\n", end="\n"):
 @pytest.fixture
 def large(monkeypatch):
     """Every file counts as large."""
-    monkeypatch.setattr(line_texts, "LARGE", 0)
+    monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", 0)
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -42,7 +42,7 @@ def test_a_large_file_is_the_same_corpus_whose_texts_stay_there(tmp_path, monkey
     folder = written(tmp_path / "set", mark=mark, gap=gap, end=end)
     small = engine.load_dataset(folder)
     assert isinstance(small.corpus.texts, tuple)
-    monkeypatch.setattr(line_texts, "LARGE", 0)
+    monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", 0)
     stays = engine.load_dataset(folder)
     assert isinstance(stays.corpus.texts, LineTexts) and isinstance(stays.corpus.titles, LineTexts)
     assert stays.corpus == small.corpus and stays.notices == small.notices
@@ -110,7 +110,7 @@ def test_it_is_decoded_with_words_as_a_corpus_in_memory(tmp_path, monkeypatch):
     rows = [{"_id": str(n), "text": text} for n, text in enumerate(("red apples", "green pears", "red cherries"))]
     folder, found = written(tmp_path / "set", rows), []
     for bytes_ in (1 << 20, 0):
-        monkeypatch.setattr(line_texts, "LARGE", bytes_)
+        monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", bytes_)
         space = engine.Space(engine.load_dataset(folder).corpus, engine.Embeddings(("0", "1", "2"), np.eye(3)), "cpu")
         queries = engine.Embeddings(("q",), np.ones((1, 3)), texts=("red cherries",))
         decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))

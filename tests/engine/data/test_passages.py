@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import engine
-from engine.data.passages import cut, part_id, split_id
+from engine.data.passages import cut_passages, part_id, split_id
 from engine.values import Corpus
 
 LENGTHS = [0, 1, 4, 5, 6, 9, 10, 11, 40]
@@ -21,7 +21,7 @@ def documents(lengths=LENGTHS):
 
 @pytest.mark.parametrize("words, overlap", [(5, 0.0), (5, 0.5), (4, 0.9), (1, 0.0), (10, 0.25), (1000, 0.5)])
 def test_windows_cover_every_word_in_order(words, overlap):
-    corpus, passages = documents(), cut(documents(), words, overlap)
+    corpus, passages = documents(), cut_passages(documents(), words, overlap)
     step = max(1, round(words * (1 - overlap)))
     for row, text in enumerate(corpus.texts):
         all_words = text.split()
@@ -38,8 +38,8 @@ def test_windows_cover_every_word_in_order(words, overlap):
 
 def test_a_text_stays_as_it_is_written():
     odd = "  one\ttwo \n\n three  four "
-    assert cut(Corpus(("a",), (odd,)), words=4).corpus.texts == (odd,)
-    assert cut(Corpus(("a",), (odd,)), words=3, overlap=0.0).corpus.texts == ("one\ttwo \n\n three", "four")
+    assert cut_passages(Corpus(("a",), (odd,)), words=4).corpus.texts == (odd,)
+    assert cut_passages(Corpus(("a",), (odd,)), words=3, overlap=0.0).corpus.texts == ("one\ttwo \n\n three", "four")
 
 
 @given(some.lists(some.tuples(some.text(max_size=6), some.integers(0, 200)), unique=True))
@@ -62,7 +62,7 @@ def test_a_wrong_id_is_quoted_as_far_as_it_can_be_read():
 
 def test_documents_named_like_passages_do_not_collide():
     corpus = Corpus(("a", "a#1", "#", ""), ("x " * 30, "y " * 30, "z " * 30, "w " * 30))
-    passages = cut(corpus, words=10)
+    passages = cut_passages(corpus, words=10)
     assert [corpus.position[split_id(p)[0]] for p in passages.corpus.ids] == passages.documents.tolist()
 
 
@@ -70,12 +70,15 @@ def test_other_documents_change_no_id():
     corpus = documents()
     order = random.Random(0).sample(range(len(corpus)), 5)
     fewer = Corpus(tuple(corpus.ids[i] for i in order), tuple(corpus.texts[i] for i in order))
-    here = dict(zip(cut(corpus, 5).corpus.ids, cut(corpus, 5).corpus.texts, strict=True))
-    assert all(here[p] == text for p, text in zip(cut(fewer, 5).corpus.ids, cut(fewer, 5).corpus.texts, strict=True))
+    here = dict(zip(cut_passages(corpus, 5).corpus.ids, cut_passages(corpus, 5).corpus.texts, strict=True))
+    assert all(
+        here[p] == text
+        for p, text in zip(cut_passages(fewer, 5).corpus.ids, cut_passages(fewer, 5).corpus.texts, strict=True)
+    )
 
 
 def test_a_corpus_of_passages_is_a_corpus():
-    passages = cut(documents(), words=10)
+    passages = cut_passages(documents(), words=10)
     space = engine.Space(passages.corpus, engine.embed(passages.corpus))
     best = engine.decode(engine.Decoder(engine.make("top_k")), space, [passages.corpus.passages[-1]], k=1)
     assert best.index.item() == len(passages) - 1
@@ -84,6 +87,6 @@ def test_a_corpus_of_passages_is_a_corpus():
 @pytest.mark.parametrize("bad", [{"words": 0}, {"words": 2.5}, {"overlap": 0.95}, {"overlap": -0.1}])
 def test_what_is_no_window_is_refused(bad):
     with pytest.raises(engine.ParamError, match=next(iter(bad))):
-        cut(documents(), **bad)
+        cut_passages(documents(), **bad)
     with pytest.raises(engine.DataError, match="no documents"):
-        cut(Corpus((), ()))
+        cut_passages(Corpus((), ()))

@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from engine.data.beir import write_beir
-from engine.data.plans import has_plans, planned
+from engine.data.plans import expand_plans, has_plans
 from engine.errors import DataError
 from engine.values import Corpus, Dataset, Qrels, Queries
 
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 def test_hops_are_the_steps_with_a_tool_of_the_corpus(folder):
     assert has_plans(folder)
-    found = planned(engine.load_dataset(folder), folder)
+    found = expand_plans(engine.load_dataset(folder), folder)
     assert found.hops == {"a": ("a/1", "a/2", "a/3"), "b": ("b/0",)}
     assert found.dataset.queries.ids == ("a/1", "a/2", "a/3", "b/0")
     assert found.dataset.qrels["dev"].grades == {"a/1": {"zz_make": 1}, "a/2": {"zz_send": 1}, "a/3": {"zz_make": 1}}
@@ -45,7 +45,7 @@ def test_hops_are_the_steps_with_a_tool_of_the_corpus(folder):
 
 
 def test_the_answer_is_never_in_what_is_embedded(folder):
-    dataset = planned(engine.load_dataset(folder), folder).dataset
+    dataset = expand_plans(engine.load_dataset(folder), folder).dataset
     assert not any("zz_" in text for text in dataset.queries.texts) and not dataset.queries.metadata
 
 
@@ -54,12 +54,12 @@ def test_sets_without_plans_say_what_a_plan_is(folder, tmp_path):
     plain = write_beir(dataset, tmp_path / "plain")
     assert not has_plans(plain) and not has_plans(tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"has no plans: hops are the steps of metadata.plan whose tool is a document"):
-        planned(dataset, plain)
+        expand_plans(dataset, plain)
     with pytest.raises(DataError, match=r"hops are read from the plans in queries.jsonl of a BEIR folder; 'numpy-api'"):
-        planned(dataset, "numpy-api")
+        expand_plans(dataset, "numpy-api")
     lines = (folder / "queries.jsonl").read_text().replace('"step": "1.1 make it", ', "")
     (folder / "queries.jsonl").write_text(lines)
     with pytest.raises(DataError, match=r"line 1 of queries.jsonl: metadata.plan must be a list of"):
-        planned(dataset, folder)
+        expand_plans(dataset, folder)
     (folder / "queries.jsonl").write_text(lines + "{")
     assert not has_plans(folder)

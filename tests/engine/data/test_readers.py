@@ -320,12 +320,12 @@ def test_the_numpy_demo_judges_functions_by_any_of_their_names(tmp_path, monkeyp
     names = {"numpy.abs": 1, "numpy.absolute": 3, "numpy.fabs": 2, "numpy.no": 1}
     judged = "".join(f"q1\t{name}\t{grade}\n" for name, grade in names.items())
     beir(tmp_path / "numpy-api", None, [{"_id": "q1", "text": "a"}], qrels__dev="q1\tnumpy.no\t1\n", qrels__test=judged)
-    monkeypatch.setattr(engine.data.demo, "folder", lambda: tmp_path)
+    monkeypatch.setattr(engine.data.demo, "demo_folder", lambda: tmp_path)
     dataset = load_dataset("numpy-api")
-    absolute = engine.data.demo.canonical("numpy.abs")
+    absolute = engine.data.demo.find_canonical_id("numpy.abs")
     assert dataset.corpus.name == "numpy-api" and absolute in dataset.corpus.position
     assert list(dataset.qrels) == ["test"] and dataset.qrels.refusals == {"dev": "qrels/dev.tsv judges nothing"}
-    assert dataset.qrels["test"].grades == {"q1": {absolute: 3, engine.data.demo.canonical("numpy.fabs"): 2}}
+    assert dataset.qrels["test"].grades == {"q1": {absolute: 3, engine.data.demo.find_canonical_id("numpy.fabs"): 2}}
     assert "1 functions judged in qrels/test.tsv are not in the installed NumPy and left out" in said(dataset.notices)
 
 
@@ -355,7 +355,7 @@ def test_the_demo_module_wins_over_the_installed_demo_folder(tmp_path):
         written(tmp_path, f"engine/{name}", (source.parent / name).read_bytes())
     written(tmp_path, "engine/data/demo/numpy-api/queries.jsonl", "")
     code = (
-        "import engine.data.demo as demo; from importlib import resources; print(demo.__file__, demo.canonical);"
+        "import engine.data.demo as demo; from importlib import resources; print(demo.__file__, demo.demo_folder);"
         "print((resources.files('engine.data') / 'demo' / 'numpy-api' / 'queries.jsonl').is_file())"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

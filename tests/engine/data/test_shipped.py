@@ -20,8 +20,8 @@ def packed(monkeypatch, tmp_path):
     vectors = torch.nn.functional.normalize(torch.randn(len(COMING), 384, generator=torch.manual_seed(0)))
     names = [shipped.text_digest("document", "", text) for text in COMING]
     file = tmp_path / "vectors.safetensors"
-    save_file(shipped.packed(names, vectors), file, {shipped.WEIGHTS: encoder_model.find("bundled").digest})
-    monkeypatch.setattr(shipped, "file", lambda: file)
+    save_file(shipped.pack_vectors(names, vectors), file, {shipped.WEIGHTS_FIELD: encoder_model.find("bundled").digest})
+    monkeypatch.setattr(shipped, "shipped_file", lambda: file)
     return vectors
 
 
@@ -65,14 +65,14 @@ def test_the_second_start_is_the_first_to_the_last_bit(packed, encoded):
 
 def test_a_home_with_vectors_of_its_own_keeps_them(packed, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
-        patch.setattr(shipped, "file", lambda: tmp_path / "none")
+        patch.setattr(shipped, "shipped_file", lambda: tmp_path / "none")
         before = engine.embed(corpus_of(COMING))
     assert engine.embed(corpus_of(COMING)).digest == before.digest
     assert said(before) == ""
 
 
 def test_what_the_cache_holds_in_part_is_embedded_to_its_end(packed, monkeypatch, encoded):
-    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     engine.embed(corpus_of(COMING))
     entries()[0].unlink()
     engine.embed(corpus_of(COMING))
@@ -92,7 +92,7 @@ def test_what_came_needs_no_probe_of_the_precision(packed, capable, encoded):
     labels = []
     found = engine.embed(corpus_of(COMING), progress=lambda done, total, label: labels.append(label))
     assert found.encoder.dtype == "float32" and not encoded and encoders.PROBING not in labels
-    assert encoders.embedded(corpus_of(COMING)) == found
+    assert encoders.read_embedded_texts(corpus_of(COMING)) == found
     # Another corpus has bfloat16 tried, and the demo stays as it was.
     assert engine.embed(["another text"]).encoder.dtype == "bfloat16"
     assert engine.embed(corpus_of(COMING)).digest == found.digest

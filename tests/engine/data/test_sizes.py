@@ -3,7 +3,7 @@
 import json
 
 import engine
-from engine.data.sizes import Spread, sizes_of
+from engine.data.sizes import Spread, measure_sizes
 from support.cli import run
 from support.datafiles import beir
 
@@ -15,7 +15,9 @@ def test_sizes_by_hand():
         "train": engine.Qrels({"p": {"a": 1, "b": 2}, "q": {"c": 1}}),
         "test": engine.Qrels({"r": {"b": 1, "a": 1, "c": 0}, "s": {"a": 0, "b": 0}, "q": {"gone": 1}}),
     }
-    found = sizes_of(engine.Dataset(corpus, queries, qrels, {"p": {"x": frozenset("a"), "y": frozenset("b")}, "q": {}}))
+    found = measure_sizes(
+        engine.Dataset(corpus, queries, qrels, {"p": {"x": frozenset("a"), "y": frozenset("b")}, "q": {}})
+    )
     assert (found.documents, found.queries) == (3, 4)
     assert found.document_words == Spread(1, 3.0, 7 / 3, 3) and found.query_words == Spread(1, 1.5, 7 / 4, 3)
     assert found.aspects == Spread(2, 2.0, 2.0, 2)
@@ -23,7 +25,7 @@ def test_sizes_by_hand():
     assert (train.split, train.queries, train.answerable, train.judgements, train.missing) == ("train", 2, 2, 3, 0)
     assert train.relevant == Spread(1, 1.5, 1.5, 2) and (train.shared, test.shared) == (1, 1)
     assert (test.queries, test.answerable, test.judgements, test.missing) == (3, 2, 6, 1)
-    empty = sizes_of(engine.Dataset(corpus, engine.Queries((), ())))
+    empty = measure_sizes(engine.Dataset(corpus, engine.Queries((), ())))
     assert empty.splits == () and empty.query_words is None
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from engine.data.sqlite import connect, write_ahead
+from engine.data.sqlite import connect_database, write_ahead
 from engine.errors import DataError
 from engine.paths import home
 from support.processes import environment
@@ -18,9 +18,9 @@ from support.read_only import VIEW, needed_view
 READ = """
 import sys
 from pathlib import Path
-from engine.data.sqlite import connect
+from engine.data.sqlite import connect_database
 try:
-    print(connect(Path(sys.argv[1]), sys.argv[2]).execute("SELECT count(*) FROM t").fetchone()[0])
+    print(connect_database(Path(sys.argv[1]), sys.argv[2]).execute("SELECT count(*) FROM t").fetchone()[0])
 except ValueError as error:
     print(error)
 """
@@ -32,7 +32,7 @@ def counted(tmp_path):
     folder = tmp_path / "stores"
     folder.mkdir()
     needed_view(folder)
-    with closing(connect(folder / "a.db")) as db:
+    with closing(connect_database(folder / "a.db")) as db:
         write_ahead(db)
         db.execute("CREATE TABLE t (a)")
         db.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(3)])
@@ -77,7 +77,7 @@ def test_a_file_of_the_home_and_those_beside_it_are_the_users_alone(tmp_path, mo
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     home().mkdir()
     for folder, mode in ((home(), 0o600), (tmp_path, 0o644)):
-        with closing(connect(folder / "a.db")) as db:
+        with closing(connect_database(folder / "a.db")) as db:
             write_ahead(db)
             db.execute("CREATE TABLE t (a)")
             modes = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("a.db*")}
@@ -99,8 +99,8 @@ def test_only_plain_tables_are_read(tmp_path, statement):
     path = tmp_path / "a.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b UNIQUE)")
-        connect(path).close()
+        connect_database(path).close()
         db.execute(statement)
         db.commit()
     with pytest.raises(DataError, match=r"a\.db is of .* holds 'x', which computes what it shows"):
-        connect(path)
+        connect_database(path)

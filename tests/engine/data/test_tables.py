@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.data.readers import load_dataset
-from engine.data.tables import Columns, guess_separator, preview
+from engine.data.tables import Columns, guess_separator, preview_table
 from engine.errors import DataError, RepeatedIdError
 from support.datafiles import TEXT, said, triples, written
 
@@ -136,12 +136,12 @@ def test_unreadable_parquet_is_said(tmp_path):
 )
 def test_columns_are_guessed_from_their_names(tmp_path, header, guess):
     row = ",".join("long text" if name == "b" else "x" for name in header.split(","))
-    assert preview(written(tmp_path, "a.csv", f"{header}\n{row}\n")).guess == guess
+    assert preview_table(written(tmp_path, "a.csv", f"{header}\n{row}\n")).guessed_columns == guess
 
 
 def test_a_first_column_that_ends_in_id_is_one_only_where_it_tells_rows_apart(tmp_path):
     path = written(tmp_path, "a.csv", "author_id,text\n1,x\n1,y\n")
-    assert preview(path).guess == Columns(text="text") and load_dataset(path).corpus.ids == ("0", "1")
+    assert preview_table(path).guessed_columns == Columns(text="text") and load_dataset(path).corpus.ids == ("0", "1")
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|", ","])
@@ -156,14 +156,14 @@ def test_separators_are_recognised(tmp_path, mark):
 
 def test_a_header_with_two_marks_is_decided_by_the_rows(tmp_path):
     path = written(tmp_path, "a.csv", "id;text, or more;year\n1;a, b;1999\n2;c;2000\n3;d, e, f;2001\n")
-    assert preview(path).columns == ("id", "text, or more", "year")
+    assert preview_table(path).columns == ("id", "text, or more", "year")
     path = written(tmp_path, "b.csv", 'id,"text; long"\n1,"x; y"\n2,z\n')
-    assert preview(path).columns == ("id", "text; long")
+    assert preview_table(path).columns == ("id", "text; long")
 
 
 def test_a_separator_can_be_chosen(tmp_path):
     path = written(tmp_path, "a.csv", "id;text,more\n1;x,y\n")
-    assert preview(path, separator=";").columns == ("id", "text,more")
+    assert preview_table(path, separator=";").columns == ("id", "text,more")
     corpus = load_dataset(path, columns=Columns(id="id", text="text,more"), separator=";").corpus
     assert triples(corpus) == [("1", "x,y", "")]
     assert load_dataset(path, columns=Columns(text="more"), separator=",").corpus.texts == ("y",)
@@ -245,16 +245,16 @@ def test_columns_with_dots_in_their_names_and_struct_columns(tmp_path):
 
 def test_preview_shows_text(tmp_path):
     path = written(tmp_path, "a.csv", "id,text\n" + "".join(f"00{i},1e{i}\n" for i in range(30)))
-    seen = preview(path)
-    assert seen.columns == ("id", "text") and len(seen.rows) == 20 and seen.total is None
-    assert seen.rows[3] == {"id": "003", "text": "1e3"} and seen.guess == Columns(id="id", text="text")
-    assert preview(path, rows=30).total == 30 and preview(path, rows=40).total == 30
-    seen = preview(written(tmp_path, "b.jsonl", '{"id": 1, "text": null}\n{"id": 2, "more": [1.5], "text": "x"}'))
-    assert seen.columns == ("id", "text", "more") and seen.total == 2
-    assert seen.rows == [{"id": "1", "text": "", "more": ""}, {"id": "2", "text": "x", "more": "[1.5]"}]
+    seen = preview_table(path)
+    assert seen.columns == ("id", "text") and len(seen.first_rows) == 20 and seen.total_rows is None
+    assert seen.first_rows[3] == {"id": "003", "text": "1e3"} and seen.guessed_columns == Columns(id="id", text="text")
+    assert preview_table(path, max_rows=30).total_rows == 30 and preview_table(path, max_rows=40).total_rows == 30
+    seen = preview_table(written(tmp_path, "b.jsonl", '{"id": 1, "text": null}\n{"id": 2, "more": [1.5], "text": "x"}'))
+    assert seen.columns == ("id", "text", "more") and seen.total_rows == 2
+    assert seen.first_rows == [{"id": "1", "text": "", "more": ""}, {"id": "2", "text": "x", "more": "[1.5]"}]
     pq.write_table(pa.table({"text": ["x"] * 50, "raw": [b"ab"] * 50}), tmp_path / "c.parquet")
-    seen = preview(tmp_path / "c.parquet", rows=2)
-    assert seen.total == 50 and seen.rows == [{"text": "x", "raw": "2 bytes"}] * 2
+    seen = preview_table(tmp_path / "c.parquet", max_rows=2)
+    assert seen.total_rows == 50 and seen.first_rows == [{"text": "x", "raw": "2 bytes"}] * 2
 
 
 def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):

@@ -54,7 +54,7 @@ def test_a_later_run_replaces_its_claims_and_keeps_the_others():
     run.keep(whole_of(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
     whole = run.keep(whole_of(row("N6", Finding.HOLDS)))
     assert {r.claim.id: r.ruling.verdict for r in whole.rows} == {"N5": Finding.HOLDS, "N6": Finding.HOLDS}
-    (kept,) = run.cache.section(run.SECTION).glob(f"{run.BEGIN}*")
+    (kept,) = run.cache.open_section(run.SECTION).glob(f"{run.BEGIN}*")
     run.cache.put(run.SECTION, kept.name, b"{}")  # of another version
     assert len(run.keep(whole).rows) == 2
     run.keep(whole_of(row("V2", Finding.PARTLY), seed=1))

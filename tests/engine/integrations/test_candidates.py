@@ -66,9 +66,9 @@ def test_an_encoder_by_name_embeds_as_the_engine_does_and_leaves_the_disk_alone(
     corpus = engine.Corpus(dataset.corpus.ids[:40], dataset.corpus.texts[:40])
     space = engine.Space(corpus, engine.embed(corpus, cache=False))
     query = "sort along an axis as nobody asked before"
-    before = set(cache.files_of(cache.home() / encoders.SECTION))
+    before = set(cache.list_files(cache.home() / encoders.EMBEDDING_SECTION))
     found = answer(MMR, query, corpus.texts, encoder="bundled", ids=corpus.ids, k=5)
-    assert set(cache.files_of(cache.home() / encoders.SECTION)) == before
+    assert set(cache.list_files(cache.home() / encoders.EMBEDDING_SECTION)) == before
     assert found.ids == tuple(corpus.ids[row] for row in engine.decode(MMR, space, [query], k=5).rows())
 
 

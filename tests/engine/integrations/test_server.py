@@ -41,10 +41,10 @@ def test_texts_are_answered_as_decode_does_and_the_disk_is_left_alone(embedded, 
     from engine.data import cache, encoders
 
     dataset, space = demo
-    before = set(cache.files_of(cache.home() / encoders.SECTION))
+    before = set(cache.list_files(cache.home() / encoders.EMBEDDING_SECTION))
     texts = ["sort along two axes, asked for the first time", "mean of what is no number"]
     found = embedded.post("/answer", json={"queries": texts}).json()
-    assert set(cache.files_of(cache.home() / encoders.SECTION)) == before
+    assert set(cache.list_files(cache.home() / encoders.EMBEDDING_SECTION)) == before
     ranking = engine.decode(MMR, space, texts, k=5)
     assert [one["ids"] for one in found["answers"]] == [
         [dataset.corpus.ids[r] for r in ranking.rows(b)] for b in (0, 1)

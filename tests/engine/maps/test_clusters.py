@@ -65,13 +65,13 @@ def test_clusters_are_kept_beside_their_map_by_the_texts_too():
     cache.clear("maps")
     layout, corpus, _ = planted()
     first = clusters(layout, corpus)
-    (entry,) = cache.files_of(cache.section("maps"))
+    (entry,) = cache.list_files(cache.open_section("maps"))
     again = clusters(layout, corpus)
     assert again.names == first.names
     for name in ("of", "centres", "sizes"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
     other = clusters(layout, corpus_of(["ocean wave"] * len(corpus)))
-    assert other.names != first.names and len(list(cache.files_of(cache.section("maps")))) == 2
+    assert other.names != first.names and len(list(cache.list_files(cache.open_section("maps")))) == 2
     entry.write_bytes(entry.read_bytes()[:-1])
     assert clusters(layout, corpus).names == first.names, "a damaged entry is made again"
 

@@ -177,7 +177,7 @@ def test_progress_rises_to_its_end(groups):
 
 def kept():
     """The maps on the disk."""
-    return list(cache.files_of(cache.section("maps")))
+    return list(cache.list_files(cache.open_section("maps")))
 
 
 @pytest.fixture

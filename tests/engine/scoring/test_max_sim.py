@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import engine
-from engine.data.passages import cut
+from engine.data.passages import cut_passages
 from engine.decoder import query_batch
 from engine.multi_vector import Parts
 from engine.progress import report_to
@@ -35,7 +35,7 @@ def batch(space):
 
 
 def by_hand(space, batch, length, overlap, most=None):
-    passages = cut(space.corpus, length, overlap)
+    passages = cut_passages(space.corpus, length, overlap)
     vectors = engine.embed(passages.corpus).vectors.double()
     scores = np.full((len(batch), len(space)), -np.inf)
     taken = [0] * len(space)
@@ -63,7 +63,7 @@ def test_one_whole_passage_a_document_is_dense(space, batch):
 
 def test_the_index_says_what_it_takes(space):
     stage = engine.make("max_sim", length=5, overlap=0.0)
-    index, rows = stage.index(space), len(cut(space.corpus, 5, 0.0))
+    index, rows = stage.index(space), len(cut_passages(space.corpus, 5, 0.0))
     assert len(index) == rows and index.per_document == rows / 25 and index.bytes == rows * 384 * 4
     assert stage.index(space) is index, "kept with the space"
     fewer = engine.make("max_sim", length=5, overlap=0.0, most=2).index(space)
@@ -152,5 +152,5 @@ def test_embedding_passages_is_watched_and_can_be_stopped(space, batch):
         stage.score(space, batch)
     with report_to(lambda done, total, label: seen.append((done, total))):
         stage.score(space, batch)
-    passages = len(cut(space.corpus, 7, 0.1))
+    passages = len(cut_passages(space.corpus, 7, 0.1))
     assert seen[-1] == (passages, passages)

