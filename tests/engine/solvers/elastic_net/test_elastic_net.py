@@ -246,7 +246,7 @@ def test_the_judge_of_any_weights_is_the_formula(seed):
     on = l2 * w[chosen] - g[chosen]
     squares = (off**2).sum() + (on**2 - np.minimum(g[chosen], 0) ** 2).sum()
     assert worst == pytest.approx(max([0, *off, *abs(on)]), abs=1e-15)
-    assert gap == pytest.approx(active_set.SUMMED * squares / (2 * l2), rel=1e-13, abs=1e-15)
+    assert gap == pytest.approx(SUM_FACTOR * squares / (2 * l2), rel=1e-13, abs=1e-15)
 
 
 def test_without_ridge_there_is_no_gap():
