@@ -15,7 +15,7 @@ from harness import arguments, machine, table, timed, write_page
 from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
-from engine.evaluation.statistics import ALPHA, RESAMPLES, compare, holm, intervals, sign_flips
+from engine.evaluation.statistics import RESAMPLES, SIGNIFICANCE_LEVEL, compare, holm, intervals, sign_flips
 from support.points import cell
 
 SIZES = (20, 50, 200)
@@ -104,7 +104,7 @@ def alarms(simulations):
                 single[seed], any_[seed], family[seed] = p[0], p.min(), holm(p).min()
                 pair = draw(np.random.default_rng([3, n, seed]), n, np.array([0.0, BETTER]))
                 power[seed] = sign_flips(pair[:, 1:] - pair[:, :1], 2000, seed)[0]
-            rates = (found < ALPHA).mean(1)
+            rates = (found < SIGNIFICANCE_LEVEL).mean(1)
             good &= rates[0] <= FALSE and rates[2] <= FALSE
             lines.append((kind, n, *(f"{100 * r:.1f} %" for r in rates)))
     return lines, good
@@ -120,9 +120,9 @@ def uneven(simulations):
             d = (values[:, 1] - values[:, 0])[:, None]
             p[seed] = sign_flips(d, 2000, seed)[0]
             ((low, high),) = intervals(d, BAND_RESAMPLES, seed)
-            significant = p[seed] < ALPHA and not low <= 0 <= high
+            significant = p[seed] < SIGNIFICANCE_LEVEL and not low <= 0 <= high
             missed, mean = missed + significant, mean + d.mean() / simulations
-        rates = (f"{100 * rate:.1f} %" for rate in ((p < ALPHA).mean(), missed / simulations))
+        rates = (f"{100 * rate:.1f} %" for rate in ((p < SIGNIFICANCE_LEVEL).mean(), missed / simulations))
         lines.append((n, f"{mean:+.4f}", *rates))
     return lines
 
