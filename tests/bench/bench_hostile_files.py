@@ -13,7 +13,6 @@ from pathlib import Path
 
 from harness import arguments, machine, table, write_page
 
-import engine.data.readers
 from support.hostile_files import HOSTILE, measured
 
 MOST, LONGEST = 512, 1.0

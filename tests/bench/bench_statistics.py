@@ -16,8 +16,8 @@ from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
 from engine.evaluation.statistics import (
-    ALPHA,
     RESAMPLES,
+    SIGNIFICANCE_LEVEL,
     bootstrap_intervals,
     compare,
     compute_sign_flip_p_values,
@@ -111,7 +111,7 @@ def alarms(simulations):
                 single[seed], any_[seed], family[seed] = p[0], p.min(), correct_holm(p).min()
                 pair = draw(np.random.default_rng([3, n, seed]), n, np.array([0.0, BETTER]))
                 power[seed] = compute_sign_flip_p_values(pair[:, 1:] - pair[:, :1], 2000, seed)[0]
-            rates = (found < ALPHA).mean(1)
+            rates = (found < SIGNIFICANCE_LEVEL).mean(1)
             good &= rates[0] <= FALSE and rates[2] <= FALSE
             lines.append((kind, n, *(f"{100 * r:.1f} %" for r in rates)))
     return lines, good
@@ -127,9 +127,9 @@ def uneven(simulations):
             d = (values[:, 1] - values[:, 0])[:, None]
             p[seed] = compute_sign_flip_p_values(d, 2000, seed)[0]
             ((low, high),) = bootstrap_intervals(d, BAND_RESAMPLES, seed)
-            significant = p[seed] < ALPHA and not low <= 0 <= high
+            significant = p[seed] < SIGNIFICANCE_LEVEL and not low <= 0 <= high
             missed, mean = missed + significant, mean + d.mean() / simulations
-        rates = (f"{100 * rate:.1f} %" for rate in ((p < ALPHA).mean(), missed / simulations))
+        rates = (f"{100 * rate:.1f} %" for rate in ((p < SIGNIFICANCE_LEVEL).mean(), missed / simulations))
         lines.append((n, f"{mean:+.4f}", *rates))
     return lines
 

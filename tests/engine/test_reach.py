@@ -15,7 +15,7 @@ from engine.data.stores.recall import MeasuredRecall
 from engine.data.stores.store import VectorStore, is_unit
 from engine.matrix import Matrix, products
 from engine.reach import Reach
-from engine.views.sets import trust
+from engine.views.decision import trust
 from support.instances import FAMILIES, problem, unit
 from support.reaches import K, LossyStore, corpus, decoder, same_as_whole
 

@@ -327,11 +327,9 @@ def main(mounted: str = "") -> None:
     if mounted:
         options = ["-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", mounted]
         subprocess.run(["mount", *options], check=True)
-    import sentence_transformers
     import torch
 
     import engine
-    from support import durable
 
     for public in ("embed", "sweep", "tune", "train"):
         getattr(engine, public)

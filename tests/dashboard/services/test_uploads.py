@@ -73,5 +73,5 @@ def test_what_makes_no_corpus_is_refused(names, message):
 def test_a_rerun_writes_nothing_again(monkeypatch):
     files = [sent("things.csv", b"id,text\n1,a\n")]
     path = uploads.keep(files)
-    monkeypatch.setattr(uploads, "_set_arrays", lambda files: pytest.fail("kept twice"))
+    monkeypatch.setattr(uploads, "_keep", lambda files: pytest.fail("kept twice"))
     assert uploads.keep(files) == path

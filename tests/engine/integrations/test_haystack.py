@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import engine
-from support import adapters
 from support.instances import random_rows
 
 pytest.importorskip("haystack")

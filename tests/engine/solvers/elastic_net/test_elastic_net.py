@@ -13,6 +13,7 @@ import engine
 from engine.candidates import Candidates
 from engine.matrix import Matrix
 from engine.solvers.elastic_net import active_set, dual_newton, solve, working_set
+from engine.solvers.elastic_net.rounding import SUM_FACTOR
 from support import elastic_oracles as oracles
 from support.instances import few_or_all
 from support.stage_laws import threads
