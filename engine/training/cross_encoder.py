@@ -185,8 +185,8 @@ class _Record:
 def _check_installed() -> None:
     """Raise a FrontierError where a library that the trainer needs is not installed."""
     try:
-        import accelerate
-        import datasets
+        import accelerate  # noqa: F401
+        import datasets  # noqa: F401
     except ImportError as error:
         raise FrontierError(
             f"training a cross-encoder needs {error.name or 'datasets'}, which is not installed: "

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness import arguments, machine, table, write_page
 
+import engine.data.readers  # noqa: F401  (before the processes are forked)
 from support.hostile_files import HOSTILE, measured
 
 MOST, LONGEST = 512, 1.0

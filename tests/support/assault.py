@@ -327,9 +327,11 @@ def main(mounted: str = "") -> None:
     if mounted:
         options = ["-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", mounted]
         subprocess.run(["mount", *options], check=True)
+    import sentence_transformers  # noqa: F401, for the children
     import torch
 
     import engine
+    from support import durable  # noqa: F401
 
     for public in ("embed", "sweep", "tune", "train"):
         getattr(engine, public)

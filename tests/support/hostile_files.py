@@ -493,6 +493,7 @@ def read(hostile, folder):
 
 def answer():
     """The process: it imports what reads, and then measures what each line of its input names."""
+    import engine.data.readers  # noqa: F401
 
     for line in sys.stdin:
         print(json.dumps(measured(*json.loads(line))), flush=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import engine
+from support import adapters  # noqa: F401  (says nothing to anybody before Haystack is imported)
 from support.instances import random_rows
 
 pytest.importorskip("haystack")
