@@ -61,20 +61,28 @@ def exact_frontier(
 
     Parameters
     ----------
-    selector, interval, **fixed : as in `engine.path`.
-    space, queries, qrels, k, metrics, split, aspects, progress, stop : as in `engine.sweep`.
-    store : a file of a sweep; a curve that it holds is not computed again.
-    tolerance : in λ; of breakpoints nearer than this some are merged.
-    resamples, seed : of the bands, which are those of `engine.frontier`.
+    selector, interval, **fixed
+        As in `engine.path`.
+    space, queries, qrels, k, metrics, split, aspects, progress, stop
+        As in `engine.sweep`.
+    store : Store, str, Path or None
+        A file of a sweep; a curve that it holds is not computed again.
+    tolerance : float
+        In λ; of breakpoints nearer than this some are merged.
+    resamples, seed : int
+        Of the bands, which are those of `engine.frontier`.
 
     Returns
     -------
-    Curve : the means as step functions of λ, with bands.
+    Curve
+        The means as step functions of λ, with bands.
 
     Raises
     ------
-    ParamError, DataError : if an argument is invalid or inputs do not belong together.
-    Cancelled : if it is stopped.
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
 
     Examples
     --------

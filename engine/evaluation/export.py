@@ -105,17 +105,22 @@ def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> S
 
     Parameters
     ----------
-    decoder : the decoder.
-    target : a key of EXPORT_TARGETS, as "python", "json", "command" or the name of a store or framework.
-    use : the place where it will be used, by default placeholders.
+    decoder : Decoder
+        The decoder.
+    target : str
+        A key of EXPORT_TARGETS, as "python", "json", "command" or the name of a store or framework.
+    use : ExportContext or None
+        The place where it will be used, by default placeholders.
 
     Returns
     -------
-    Snippet : the text to paste, or the reason why the target cannot express the decoder.
+    Snippet
+        The text to paste, or the reason why the target cannot express the decoder.
 
     Raises
     ------
-    ParamError : if the target is unknown or `decoder` is no Decoder.
+    ParamError
+        If the target is unknown or `decoder` is no Decoder.
 
     Examples
     --------

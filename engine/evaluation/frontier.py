@@ -121,23 +121,33 @@ def frontier(
 
     Parameters
     ----------
-    points : cells of one split, of any k.
-    x : a metric of which more is better, or "milliseconds", the time of a query; cells without a time are counted.
-    y : a metric of which more is better.
-    k : the size of the retrieved sets.
-    reference : (x, y) from which the hypervolume is measured, by default the worst x and the worst y of the cells;
-        give one to compare two frontiers.
-    seed : the seed of the bands' draws.
-    resamples : the number of the bands' draws.
+    points : iterable of Cell
+        Cells of one split, of any k.
+    x : str
+        A metric of which more is better, or "milliseconds", the time of a query; cells without a time are counted.
+    y : str
+        A metric of which more is better.
+    k : int
+        The size of the retrieved sets.
+    reference : tuple of float, float or None
+        (x, y) from which the hypervolume is measured, by default the worst x and the worst y of the cells; give one
+        to compare two frontiers.
+    seed : int
+        The seed of the bands' draws.
+    resamples : int
+        The number of the bands' draws.
 
     Returns
     -------
-    Frontier : the curves, the points that no other dominates, and the hypervolume.
+    Frontier
+        The curves, the points that no other dominates, and the hypervolume.
 
     Raises
     ------
-    ParamError : if an axis is unknown or less of it is better.
-    DataError : if the cells have no query in common, or none has a time.
+    ParamError
+        If an axis is unknown or less of it is better.
+    DataError
+        If the cells have no query in common, or none has a time.
 
     Examples
     --------

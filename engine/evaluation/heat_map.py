@@ -58,19 +58,26 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
 
     Parameters
     ----------
-    points : cells of one split, of any k and any methods.
-    metric : the name of a metric.
-    k : the size of the retrieved sets.
-    method : the method to show, needed if several have two parameters that vary.
+    points : iterable of Cell
+        Cells of one split, of any k and any methods.
+    metric : str
+        The name of a metric.
+    k : int
+        The size of the retrieved sets.
+    method : str or None
+        The method to show, needed if several have two parameters that vary.
 
     Returns
     -------
-    HeatMap : the means over the values of both parameters, NaN where there is no cell.
+    HeatMap
+        The means over the values of both parameters, NaN where there is no cell.
 
     Raises
     ------
-    ParamError : if the number of varying parameters is not two, or scorers or pool vary too.
-    DataError : if two cells of one setting differ.
+    ParamError
+        If the number of varying parameters is not two, or scorers or pool vary too.
+    DataError
+        If two cells of one setting differ.
 
     Examples
     --------

@@ -302,23 +302,34 @@ def measure(
 
     Parameters
     ----------
-    ranking : the decoded ranking of B queries.
-    space : the space that was searched.
-    queries : the decoded queries in the same order, or their ids; `cos_sum` needs Embeddings.
-    qrels : the relevance judgements of the queries.
-    k : the number of documents that count.
-    metrics : names of metrics; `engine.evaluation.metrics.METRICS` lists them with what each needs.
-    aspects : query id → aspect → ids of the documents that cover it.
-    answers : query id → answer → ids of the documents that contain it.
+    ranking : Ranking
+        The decoded ranking of B queries.
+    space : Space or Elsewhere
+        The space that was searched.
+    queries : Queries, Embeddings or sequence of str
+        The decoded queries in the same order, or their ids; `cos_sum` needs Embeddings.
+    qrels : Qrels or None
+        The relevance judgements of the queries.
+    k : int
+        The number of documents that count.
+    metrics : sequence of str
+        Names of metrics; `engine.evaluation.metrics.METRICS` lists them with what each needs.
+    aspects : mapping or None
+        Query id → aspect → ids of the documents that cover it.
+    answers : mapping or None
+        Query id → answer → ids of the documents that contain it.
 
     Returns
     -------
-    Measures : the values per query and their means.
+    Measures
+        The values per query and their means.
 
     Raises
     ------
-    ParamError : if a metric is unknown or k exceeds the ranking's depth.
-    DataError : if inputs do not belong together or a metric lacks what it needs.
+    ParamError
+        If a metric is unknown or k exceeds the ranking's depth.
+    DataError
+        If inputs do not belong together or a metric lacks what it needs.
 
     Examples
     --------

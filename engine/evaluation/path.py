@@ -116,21 +116,30 @@ def path(
 
     Parameters
     ----------
-    selector : its name, or a stage, whose own λ is ignored.
-    space : a Space, or (n, d) vectors.
-    queries : as `decode` (with a Space) or `select` (with vectors) takes them.
-    k : the size of the rankings.
-    interval : the lowest and the highest λ; λ₁ for a selector with weights.
-    depth : the number of most relevant documents to choose from, by default all.
-    **fixed : the selector's other parameters.
+    selector : str or Selector
+        Its name, or a stage, whose own λ is ignored.
+    space : Space, ndarray or Tensor
+        A Space, or (n, d) vectors.
+    queries : Queries, str, sequence of str, Embeddings, ndarray or Tensor
+        As `decode` (with a Space) or `select` (with vectors) takes them.
+    k : int
+        The size of the rankings.
+    interval : sequence of float
+        The lowest and the highest λ; λ₁ for a selector with weights.
+    depth : int or None
+        The number of most relevant documents to choose from, by default all.
+    **fixed
+        The selector's other parameters.
 
     Returns
     -------
-    list of Path : one for each query.
+    list of Path
+        One for each query.
 
     Raises
     ------
-    ParamError, DataError : if the selector has no path, or an argument is invalid.
+    ParamError, DataError
+        If the selector has no path, or an argument is invalid.
 
     Examples
     --------
@@ -204,19 +213,26 @@ def weight_path(
 
     Parameters
     ----------
-    space : a Space, or (n, d) vectors.
-    query : one query, as `decode` (with a Space) or `select` (with vectors) takes it.
-    l2 : λ₂.
-    lowest : the λ₁ where the path ends.
-    pool : the number of most relevant documents to weigh, by default all.
+    space : Space, ndarray or Tensor
+        A Space, or (n, d) vectors.
+    query : Queries, str, sequence of str, Embeddings, ndarray or Tensor
+        One query, as `decode` (with a Space) or `select` (with vectors) takes it.
+    l2 : float
+        Λ₂.
+    lowest : float
+        The λ₁ where the path ends.
+    pool : int or None
+        The number of most relevant documents to weigh, by default all.
 
     Returns
     -------
-    WeightPath : `path.at(l1)` returns the weights at one λ₁.
+    WeightPath
+        `path.at(l1)` returns the weights at one λ₁.
 
     Raises
     ------
-    ParamError, DataError : if an argument is invalid or the dimensions differ.
+    ParamError, DataError
+        If an argument is invalid or the dimensions differ.
 
     Examples
     --------

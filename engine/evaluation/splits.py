@@ -26,17 +26,22 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
 
     Parameters
     ----------
-    qrels : the judgements to split.
-    seed : another seed gives another split.
-    shares : of the queries in each split, with sum 1; every split gets at least one query.
+    qrels : Qrels
+        The judgements to split.
+    seed : int
+        Another seed gives another split.
+    shares : tuple of float, float, float
+        Of the queries in each split, with sum 1; every split gets at least one query.
 
     Returns
     -------
-    dict : split → its judgements.
+    dict
+        Split → its judgements.
 
     Raises
     ------
-    DataError : if fewer than three queries are judged.
+    DataError
+        If fewer than three queries are judged.
 
     Examples
     --------

@@ -197,21 +197,30 @@ def compare(
 
     Parameters
     ----------
-    points : cells of a sweep; those of another k are ignored.
-    metric : the name of a metric.
-    baseline : one of the cells, or its label, its name, or its method if that has one cell.
-    k : the size of the retrieved sets.
-    resamples : draws of the interval and of the test, which takes more if there are many rows.
-    seed : the seed of the draws.
+    points : iterable of Cell
+        Cells of a sweep; those of another k are ignored.
+    metric : str
+        The name of a metric.
+    baseline : Cell or str
+        One of the cells, or its label, its name, or its method if that has one cell.
+    k : int
+        The size of the retrieved sets.
+    resamples : int
+        Draws of the interval and of the test, which takes more if there are many rows.
+    seed : int
+        The seed of the draws.
 
     Returns
     -------
-    tuple of Comparison : in the order of the cells, without the baseline and cells that have the metric on no query.
+    tuple of Comparison
+        In the order of the cells, without the baseline and cells that have the metric on no query.
 
     Raises
     ------
-    ParamError : if the baseline is not one of the cells, or the metric was not measured.
-    DataError : if the cells have no query in common.
+    ParamError
+        If the baseline is not one of the cells, or the metric was not measured.
+    DataError
+        If the cells have no query in common.
 
     Examples
     --------

@@ -147,23 +147,34 @@ def stratify(
 
     Parameters
     ----------
-    points : cells of a sweep; those of another k are ignored.
-    metric : the name of a metric.
-    counts : query → number, which is grouped into ranges, or query → text, a group for each of the most frequent.
-    k : the size of the retrieved sets.
-    groups : the maximal number of groups.
-    against : a baseline, as `compare` takes it, for differences to it in place of the values.
-    resamples : the number of draws of the intervals.
-    seed : the seed of the draws.
+    points : iterable of Cell
+        Cells of a sweep; those of another k are ignored.
+    metric : str
+        The name of a metric.
+    counts : mapping of str to int or mapping of str to str
+        Query → number, which is grouped into ranges, or query → text, a group for each of the most frequent.
+    k : int
+        The size of the retrieved sets.
+    groups : int
+        The maximal number of groups.
+    against : Cell or str or None
+        A baseline, as `compare` takes it, for differences to it in place of the values.
+    resamples : int
+        The number of draws of the intervals.
+    seed : int
+        The seed of the draws.
 
     Returns
     -------
-    tuple of Stratum : group by group, in the order of the cells.
+    tuple of Stratum
+        Group by group, in the order of the cells.
 
     Raises
     ------
-    ParamError : if an argument is invalid or the metric was not measured.
-    DataError : if the cells have no query in common that `counts` has.
+    ParamError
+        If an argument is invalid or the metric was not measured.
+    DataError
+        If the cells have no query in common that `counts` has.
 
     Examples
     --------

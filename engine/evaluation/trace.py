@@ -61,19 +61,26 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
 
     Parameters
     ----------
-    ranking : (B, k), of any selector.
-    space : a Space, or the (n, d) vectors that the ranking's rows refer to.
-    queries : the queries, as `decode` (with a Space) or `select` (with vectors) took them.
-    relevance : (B, n) scores of all documents if the selector's were not inner products; the queries are then ignored.
+    ranking : Ranking
+        (B, k), of any selector.
+    space : Space, ndarray or Tensor
+        A Space, or the (n, d) vectors that the ranking's rows refer to.
+    queries : Queries, str, sequence of str, Embeddings, ndarray or Tensor
+        The queries, as `decode` (with a Space) or `select` (with vectors) took them.
+    relevance : Tensor or None
+        (B, n) scores of all documents if the selector's were not inner products; the queries are then ignored.
 
     Returns
     -------
-    Trace : the numbers behind every pick.
+    Trace
+        The numbers behind every pick.
 
     Raises
     ------
-    ParamError : if `ranking` is not a Ranking.
-    DataError : if the shapes do not fit.
+    ParamError
+        If `ranking` is not a Ranking.
+    DataError
+        If the shapes do not fit.
 
     Examples
     --------
