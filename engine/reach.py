@@ -47,6 +47,10 @@ class Reach(Elsewhere):
     Notes
     -----
     Rankings hold rows of `space`, which grows. `engine.attach` constructs a reach from stores.toml.
+
+    Examples
+    --------
+    >>> Reach(store, where={"lang": ["en"]})  # doctest: +SKIP
     """
 
     def __init__(
@@ -238,7 +242,7 @@ def attach(name: str, where: Where | None = None, exact: bool = False) -> Reach:
 
     Examples
     --------
-    >>> attach("nowhere/none")
+    >>> attach("nowhere/none")  # doctest: +SKIP
     Traceback (most recent call last):
     engine.errors.DataError: ...
     """

@@ -82,6 +82,7 @@ def load_dataset(
     Returns
     -------
     Dataset
+        The corpus with what belongs to it; its notices list what was odd.
 
     Raises
     ------

@@ -61,16 +61,38 @@ def exact_frontier(
 
     Parameters
     ----------
-    selector, interval, **fixed
-        As in `engine.path`.
-    space, queries, qrels, k, metrics, split, aspects, progress, stop
-        As in `engine.sweep`.
+    selector : str or Selector
+        Its name, or a stage, whose own λ is ignored.
+    space : Space
+        The corpus to search.
+    queries : Queries or Embeddings
+        The queries to average over.
+    qrels : Qrels or None
+        Their judgements, for metrics that need them.
+    k : int
+        The size of the retrieved sets.
+    metrics : sequence of str
+        Names of metrics.
+    interval : sequence of float
+        The lowest and the highest λ; λ₁ for a selector with weights.
+    split : str
+        The name of the split, for the file.
+    aspects : mapping or None
+        Query id → aspect → ids of the documents that cover it.
     store : Store, str, Path or None
         A file of a sweep; a curve that it holds is not computed again.
     tolerance : float
         In λ; of breakpoints nearer than this some are merged.
-    resamples, seed : int
-        Of the bands, which are those of `engine.frontier`.
+    resamples : int
+        The number of draws of the bands, which are those of `engine.frontier`.
+    seed : int
+        The seed of these draws.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+    **fixed
+        The selector's other parameters.
 
     Returns
     -------

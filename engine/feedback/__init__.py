@@ -1,10 +1,16 @@
 """Feedback that moves the documents (Online-Optimized RAG, Pan et al. 2025), as immutable sessions.
 
-session = orag.session(space)                            # nothing has happened yet
-event = orag.thumb(session, "how to sort?", "sort", up=False)
-after = orag.feed(session, event)                        # `session` stays as it was
-space_now = engine.Space(corpus, after.embeddings())     # every decoder works on it
-before = orag.undo(after, event.id)                      # bit by bit
+The examples of the functions go on from these lines; `path` is a new file.
+
+>>> import engine, numpy as np
+>>> from engine import orag
+>>> corpus = engine.Corpus(("sort", "argsort", "open"), ("Sort a list.", "The order that sorts a list.", "Open a file."))
+>>> space = engine.Space(corpus, engine.embed(corpus))
+>>> session = orag.session(space)  # the state before any vote
+>>> event = orag.thumb(session, "how to sort?", "sort", up=False)
+>>> after = orag.feed(session, event)  # `session` stays as it was
+>>> space_now = engine.Space(corpus, after.embeddings())  # every decoder works on it
+>>> before = orag.undo(after, event.id)  # the same bits as before the vote
 """
 
 from engine.feedback.diff import Diff, diff

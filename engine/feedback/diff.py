@@ -13,10 +13,21 @@ from engine.feedback.session import Session
 class Diff:
     """Changes from one session state to another.
 
-    rows: the documents whose vectors differ, the farthest moved first.
-    moved: (m,) distance that each of them moved.
-    added, removed: feedback that counts in the second state only, and in the first only.
-    came, went: rows that became available, or ceased to be.
+    Parameters
+    ----------
+    rows : tuple of int
+        Documents whose vectors differ, the farthest moved first.
+    moved : ndarray
+        (m,) distance that each of them moved.
+    added, removed : tuple of Event
+        Feedback that counts in the second state only, and in the first only.
+    came, went : tuple of int
+        Rows that became available, or ceased to be.
+
+    Examples
+    --------
+    >>> orag.diff(session, after).rows
+    (0,)
     """
 
     rows: tuple[int, ...]

@@ -40,7 +40,7 @@ def export(session: Session, path: str | Path) -> Path:
 
     Examples
     --------
-    >>> path = orag.export(session, path)
+    >>> path = orag.export(session, path.with_suffix(".npz"))
     """
     path, doc_ids = Path(path), session.space.corpus.ids
     match path.suffix.lower():
@@ -84,7 +84,7 @@ def upsert(session: Session, client: Any, collection: str = "documents", *, move
 
     Examples
     --------
-    >>> n_documents = orag.upsert(session, client)
+    >>> n_documents = orag.upsert(session, client)  # doctest: +SKIP
     """
     from qdrant_client import models
 

@@ -142,7 +142,7 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
 
     Examples
     --------
-    >>> carried, notices = orag.carry(session, new_space)
+    >>> carried, notices = orag.carry(session, space)
     """
     bodies = [record_to_json(record, session.space.corpus) for record in session.records]
     return carry_records(header_to_json(session), bodies, space)

@@ -31,7 +31,16 @@ Planner = Callable[[Any], Sequence[Any]]
 
 
 class Reranker(Protocol):
-    """Function that picks one of the drawn rows, or such a row and the probability of this pick."""
+    """Function that picks one of the drawn rows, or such a row and the probability of this pick.
+
+    Examples
+    --------
+    >>> def pick_first(session, query, items):
+    ...     return items[0]
+    >>> draw = orag.ask(session, "how to sort?", k=2, reranker=pick_first)
+    >>> draw.item == draw.items[0]
+    True
+    """
 
     def __call__(self, session: Session, query: Query, items: tuple[int, ...]) -> int | tuple[int, float]: ...
 
@@ -40,12 +49,28 @@ class Reranker(Protocol):
 class Draw:
     """Documents drawn for a query, and the one to show.
 
-    round: round whose random numbers were used.
-    items: drawn rows.
-    probabilities: (n,) softmax probabilities of all documents when they were drawn.
-    weights: divisor of feedback on each item, by default its probability of being drawn (see Preset.weights).
-    item: row to show, picked by the reranker.
-    sure: probability with which the reranker picks `item` among the items.
+    Parameters
+    ----------
+    query : Query
+        The query with its vector.
+    round : int
+        Round whose random numbers were used.
+    items : tuple of int
+        Drawn rows.
+    probabilities : ndarray
+        (n,) softmax probabilities of all documents when they were drawn.
+    weights : tuple of float
+        Divisor of feedback on each item, by default its probability of being drawn (see Preset.weights).
+    item : int
+        Row to show, picked by the reranker.
+    sure : float
+        Probability with which the reranker picks `item` among the items.
+
+    Examples
+    --------
+    >>> draw = orag.ask(session, "how to sort?", k=2)
+    >>> draw.item in draw.items
+    True
     """
 
     query: Query

@@ -14,7 +14,15 @@ MIN_TEMPERATURE = 1e-6
 
 @dataclass(frozen=True)
 class Preset(Declared):
-    """Parameters of a session; presets are equal if all parameters are."""
+    """Parameters of a session; presets are equal if all parameters are.
+
+    Every parameter is declared with its range and its help, as `engine.feedback.presets` lists them.
+
+    Examples
+    --------
+    >>> orag.PRESETS["careful"].rate
+    0.01
+    """
 
     mode: str = declare(
         Choice("chosen", "mode", UPDATE_MODES, source="Algorithm 1 and appendix B.2"),

@@ -32,7 +32,20 @@ MAX_SMALL_ARRAY_SIZE = 32
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A query: its vector, (d,) in the precision of the corpus, and its text if it has one."""
+    """A query of a session.
+
+    Parameters
+    ----------
+    vector : ndarray
+        (d,) in the precision of the corpus.
+    text : str or None
+        Its text, if it has one.
+
+    Examples
+    --------
+    >>> event.query.text
+    'how to sort?'
+    """
 
     vector: np.ndarray
     text: str | None = None
@@ -64,18 +77,41 @@ class Query:
 class Event:
     """One piece of feedback; equal by its id.
 
-    round: round of the session in which it was given.
-    items: rows that it moves, each once.
-    coefficients: gradient coefficient of each item, so that an item moves by −η · coefficient · query.
-    item: row that it is about.
-    good: True for positive feedback on `item`.
-    propensity: probability with which the item was shown, None if it was not drawn.
-    mode: update mode of the session.
-    shown: rows that the person saw, if known.
-    person: who gave it, None if unknown.
-    writer: distinguishes the processes that write to one log.
-    time: seconds since 1970 at which a log recorded it.
-    id: by default a digest of everything but the time, so that repeated identical feedback is the same event.
+    Parameters
+    ----------
+    round : int
+        Round of the session in which it was given.
+    kind : str
+        Kind of feedback: a thumb, an outcome of a draw, a click, or a list of right documents.
+    query : Query
+        The query that it is about.
+    items : sequence of int
+        Rows that it moves, each once.
+    coefficients : sequence of float
+        Gradient coefficient of each item: an item moves by −η · coefficient · query.
+    item : int
+        Row that it is about.
+    good : bool
+        True for positive feedback on `item`.
+    propensity : float or None
+        Probability with which the item was shown, None if it was not drawn.
+    mode : str
+        Update mode of the session.
+    shown : tuple of int
+        Rows that the person saw, if known.
+    person : str or None
+        Person who gave it, None if unknown.
+    writer : str
+        Distinguishes the processes that write to one log.
+    time : float or None
+        Seconds since 1970 at which a log recorded it.
+    id : str
+        By default a digest of all but the time: repeated identical feedback is the same event.
+
+    Examples
+    --------
+    >>> event.item, event.good
+    (0, False)
     """
 
     round: int

@@ -36,13 +36,33 @@ from engine.values import Embeddings, Queries, digest_of
 class Session:
     """Documents that learn from feedback; immutable, so every change returns another session.
 
-    preset: parameters by which it learns.
-    temperature: τ of the softmax.
-    position: number of records folded.
-    round: number of feedback events among them.
-    available: (n,) bool, None if all documents are available.
-    writer: distinguishes the processes that write to one log.
-    kept: cached earlier states by position.
+    Parameters
+    ----------
+    start : StartVectors
+        Vectors before any feedback, with their space.
+    preset : Preset
+        Parameters by which it learns.
+    temperature : float
+        τ of the softmax.
+    journal : Journal
+        Records that it shares with the sessions it comes from.
+    position : int
+        Number of records applied.
+    round : int
+        Number of feedback events among them.
+    state : SparseState or MatrixState
+        Vectors after these records.
+    available : ndarray or None
+        (n,) bool, None if all documents are available.
+    writer : str
+        Distinguishes the processes that write to one log.
+    kept : tuple
+        Cached earlier states by position.
+
+    Examples
+    --------
+    >>> orag.session(space)
+    <session default: 3 documents, 0 rounds, τ ...>
     """
 
     start: StartVectors

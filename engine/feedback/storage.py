@@ -47,7 +47,24 @@ def _as_log_method(
 class Log(EventLog):
     """Open feedback log: its current session, and operations that write to it; thread-safe.
 
-    notices: remarks from opening and reading it.
+    Parameters
+    ----------
+    path : str or Path
+        An existing log; `engine.orag.log` creates one.
+    space : Space
+        The corpus that its session began with.
+    writer : str or None
+        Distinguishes its events from those of other processes; random by default.
+
+    Attributes
+    ----------
+    notices : tuple of Notice
+        Remarks from opening and reading it.
+
+    Examples
+    --------
+    >>> orag.log(path, space).session.round
+    0
     """
 
     kind = LOG_KIND
@@ -231,6 +248,7 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
 
     Examples
     --------
+    >>> path = orag.save(session, path)
     >>> session, notices = orag.load(path, space)
     """
     path = Path(path)
@@ -283,6 +301,7 @@ def toggle_vote(
 
     Examples
     --------
+    >>> log = orag.log(path, space)
     >>> session = orag.toggle_vote(log, "how to sort?", "sort", "up", person="ana")
     """
 
