@@ -4,7 +4,7 @@ The examples of the functions go on from these lines; `path` is a new file.
 
 >>> import engine, numpy as np
 >>> from engine import orag
->>> corpus = engine.Corpus(("sort", "argsort", "open"), ("Sort a list.", "The order that sorts a list.", "Open a file."))
+>>> corpus = engine.Corpus(("sort", "argsort", "open"), ("Sort a list.", "The order that sorts it.", "Open a file."))
 >>> space = engine.Space(corpus, engine.embed(corpus))
 >>> session = orag.session(space)  # the state before any vote
 >>> event = orag.thumb(session, "how to sort?", "sort", up=False)
