@@ -10,7 +10,7 @@ from engine.cli.inputs import CorpusOptions, space_and_decoder
 from engine.cli.output import echo, echo_json, format_columns
 from engine.data.stores.config import open_store
 from engine.data.stores.load import HnswIndex, check_target, load
-from engine.data.stores.recall import keep_recall, measured_path
+from engine.data.stores.recall import measured_path, save_recall
 from engine.evaluation.studies.store_recall import query_vectors, sample_queries, store_recall
 from engine.progress import counted, report_to
 from engine.values import Queries
@@ -43,7 +43,7 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
             test_queries = engine.load_dataset(data, progress=meter).queries.sample(queries, seed)
             test_vectors = query_vectors(collection, test_queries, progress=meter, stop=stop_event)
         rows = store_recall(collection, test_vectors, n, enough=enough, progress=meter, stop=stop_event)
-    keep_recall(rows)
+    save_recall(rows)
     if as_json:
         return echo_json(*(asdict(recall_row) for recall_row in rows))
     head = ("ef", f"recall@{n} of queries", "of residuals", "what the engine did")

@@ -246,7 +246,7 @@ def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
     parts = [measure_key(claim.measure)]
     if claim.sets:
         used = _used(claim, sets)
-        parts += [encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
+        parts += [encoder_model.find_source(sets.encoder).digest, *(s.digest for s in used)]
         parts += [judged.trained_digest for judged in used if claim.trained]
     return hashlib.sha256(digest_of([*parts, str(seed)]).encode()).hexdigest()[:32]
 
