@@ -20,7 +20,7 @@ from engine.errors import FrontierError
 from engine.evaluation.export import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.sweep.compute import latency, make_ready
-from engine.integrations.server import Service, app
+from engine.integrations.server import Service, build_app
 from engine.params import parse_values, values_of
 from engine.progress import counted
 from engine.space import Elsewhere, Space, resolve_local_space
@@ -289,4 +289,4 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         # Everything is embedded before the port opens: the first request waits for nothing.
         service = Service(decoder, space, set_size)
     echo(f"{decoder.label}: {len(space):,} documents, k = {set_size}", err=True)
-    uvicorn.run(app(service, host), host=host, port=port, log_level="info", access_log=False)
+    uvicorn.run(build_app(service, host), host=host, port=port, log_level="info", access_log=False)

@@ -43,7 +43,12 @@ class StratifiedSweep:
         """Return plain JSON values."""
         rows = {"groups": self.means, "differences": self.differences}
         display_names = dict(zip(self.methods, short_names(self.best, format_stage_call), strict=True))
-        json_rows = {kind: [{**asdict(row), "name": display_names[row.label]} for row in rows[kind]] for kind in rows}
+        # Readers of the JSON know the ends of a group by these names.
+        keys = {"lowest": "least", "highest": "most"}
+        json_rows: dict[str, list[dict[str, Any]]] = {}
+        for kind, strata in rows.items():
+            fields = [{keys.get(key, key): value for key, value in asdict(row).items()} for row in strata]
+            json_rows[kind] = [{**row, "name": display_names[row["label"]]} for row in fields]
         return {"kind": self.kind, "baseline": self.baseline, **json_rows}
 
     def table(self) -> tuple[dict[str, int], list[tuple[str, ...]]]:
