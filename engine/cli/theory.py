@@ -11,8 +11,8 @@ from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, write_text
 from engine.evaluation.studies.brute_force import optimum_gap, pools
-from engine.evidence.run import as_plain, in_order, keep
 from engine.evidence.run import reproduce as run
+from engine.evidence.run import row_as_json, save_report, sort_rows
 from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
@@ -199,13 +199,13 @@ def reproduce(
             meter.clear()
             row = evidence_report.rows[-1]
             echo(f"{row.claim.id:<4} {row.words}", err=True)
-    rows, stored_report = in_order(evidence_report.rows), keep(evidence_report)
+    rows, stored_report = sort_rows(evidence_report.rows), save_report(evidence_report)
     # The stored report is the one that is exported, so that both agree.
     if out is not None:
         write_text(out, stored_report.as_json())
     if as_json:
         for row in rows:
-            echo_json(as_plain(row))
+            echo_json(row_as_json(row))
         return
     for row in rows:
         echo(f"\n{row.claim.id} {row.claim.paper}, {row.claim.place}: {row.words}", bold=True)

@@ -25,10 +25,10 @@ from engine.values import replace_surrogates
 
 Role = Literal["document", "query"]
 Dtype = Literal["float32", "bfloat16"]
-Key = TypeVar("K")
-Model = TypeVar("M")
-Text = TypeVar("T")
-Loaded = TypeVar("D", bound="OnDevice")
+Key = TypeVar("Key")
+Model = TypeVar("Model")
+Text = TypeVar("Text")
+Loaded = TypeVar("Loaded", bound="OnDevice")
 
 OFFLINE_SETTINGS: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """Settings of a loader that neither asks the hub nor runs a model's own code."""

@@ -61,6 +61,7 @@ def fingerprint(folder: Path, use_cache: bool = True) -> str:
     if use_cache and (cached_digest := cache.get(FINGERPRINT_SECTION, key)):
         return cached_digest.decode()
     h = hashlib.sha256()
+    # Each file's digest is hashed with its name, so that moving bytes between files changes the result.
     for name in file_names:
         with open(folder / name, "rb") as file:
             h.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode("utf-8", "surrogatepass"))

@@ -95,6 +95,7 @@ def is_complete(folder: Path) -> bool:
         return False
     file_names = set(files(folder))
     try:
+        # An index names the shards of the weights; an interrupted download may have the index and not all of them.
         for index_path in (PurePosixPath(name) for name in file_names if name.endswith(".index.json")):
             shard_names = json.loads((folder / index_path).read_text("utf-8"))["weight_map"].values()
             if not file_names.issuperset(str(index_path.parent / shard_name) for shard_name in shard_names):
@@ -185,6 +186,7 @@ def _is_inside(folder: Path, module_place: object) -> bool:
     path = PurePosixPath(module_place)
     if path.is_absolute() or ".." in path.parts or len(path.parts) > MAX_DEPTH or not relevant([str(path / "x")]):
         return False
+    # Comparing resolved paths also refuses a link on the way.
     return (folder / path).resolve() == folder.resolve() / path
 
 

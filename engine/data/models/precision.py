@@ -48,6 +48,7 @@ def choose_dtype(
     hardware = describe_hardware(device)
     if hardware is None:
         return _FULL_DTYPE
+    # The result depends on the weights, on torch's kernels, on the hardware and on the probe texts.
     probe_key = digest_of([source.digest, torch.__version__, hardware, *PROBE_TEXTS])
     cosine = _measured.get(probe_key)
     if use_cache:

@@ -15,7 +15,7 @@ from engine.errors import DataError
 if TYPE_CHECKING:
     from psycopg import Connection
 
-ResultType = TypeVar("T")
+ResultType = TypeVar("ResultType")
 MAX_IDLE_CONNECTIONS = 4
 """Idle connections that stay open."""
 CONNECT_SECONDS = 4

@@ -257,7 +257,7 @@ peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 for folder in sys.argv[1:]:
     before = peak()
     try:
-        encoder_model.load(encoder_model.find(folder), "cpu", "float32")
+        encoder_model.load(encoder_model.find_source(folder), "cpu", "float32")
         said = "loaded"
     except FrontierError as error:
         said = str(error).replace(chr(10), " ")
