@@ -7,7 +7,7 @@ import click
 
 from engine.cli import main
 from engine.cli.group import runs_in
-from engine.cli.options import FINISHED_SWEEP, RUNS, corpus_option, file_option
+from engine.cli.options import FINISHED_SWEEP, OTHER_RUNS, corpus_option, file_option
 
 
 def _base_path(_: click.Context, __: click.Parameter, given: str) -> str:
@@ -28,7 +28,7 @@ def _base_path(_: click.Context, __: click.Parameter, given: str) -> str:
     default=None,
     help="Default: 8501, or the next one that is free; of several workers the first one's.",
 )
-@corpus_option(multiple=True, more="Given several times, the first is where people start; links open the others.")
+@corpus_option(multiple=True, extra_help="Given several times, the first is where people start; links open the others.")
 @click.option(
     "--workers",
     "count",
@@ -76,7 +76,7 @@ def serve() -> None:
 
 @main.command()
 @FINISHED_SWEEP
-@RUNS
+@OTHER_RUNS
 @file_option("--out", default="report.html", help="The file to write.")
 @runs_in("dashboard.report")
 def report() -> None:

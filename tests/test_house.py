@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 import engine
-from engine.evidence.run import shipped
+from engine.evidence.run import load_shipped
 from engine.views.evidence import markdown
 from engine.views.methods import method_table
 from support import house_rules, threats
@@ -131,7 +131,7 @@ def test_methods_document_is_current():
 
 
 def test_guide_counts_claims_as_they_were_judged():
-    assert between(GUIDE, "evidence") == markdown(shipped()), (
+    assert between(GUIDE, "evidence") == markdown(load_shipped()), (
         "paste engine.views.evidence.markdown(engine.evidence.run.shipped()) between the markers of assets/guide.md"
     )
 

@@ -82,7 +82,7 @@ def _again(loaded: Loaded) -> None:
 
 @st.cache_data(ttl=60, show_spinner=False)
 def _models_here() -> tuple[str, ...]:
-    return hub.here()
+    return hub.list_local_encoders()
 
 
 def _compare(loaded: Loaded) -> tuple[Any, ...] | None:

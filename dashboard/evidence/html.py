@@ -6,12 +6,14 @@ from dashboard.charts.evidence import curve_figures, effects_figure
 from dashboard.charts.html import html_chart, html_page, html_table, html_text
 from engine.cli.output import echo, write_text
 from engine.evidence.claim import PAPERS
-from engine.evidence.run import JudgedClaim, Report, report_of, reports
+from engine.evidence.run import JudgedClaim, Report, list_reports, parse_report
 from engine.views.evidence import command, facts, figures, headline
 
 
 def evidence(measured: str | None, out: str) -> None:
-    report = report_of(Path(measured).read_text(encoding="utf-8")) if measured else next(iter(reports().values()))
+    report = (
+        parse_report(Path(measured).read_text(encoding="utf-8")) if measured else next(iter(list_reports().values()))
+    )
     write_text(out, page(report))
     echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(report.rows):,} claims")
 

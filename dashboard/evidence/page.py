@@ -8,7 +8,7 @@ from dashboard.charts.evidence import curve_figures, effects_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.widgets.choices import choose, select
 from engine.evidence.claim import PAPERS
-from engine.evidence.run import JudgedClaim, Report, reports
+from engine.evidence.run import JudgedClaim, Report, list_reports
 from engine.views.evidence import COLOURS, command, facts, figures, headline
 
 ALL = "all"
@@ -19,7 +19,7 @@ STYLE = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
 def show() -> None:
     """The whole page."""
     st.html(STYLE)
-    known = reports()
+    known = list_reports()
     title = select("Measured on", known, "evidence.report", label_visibility="collapsed")
     report = known[title]
     st.subheader(headline(report), anchor=False)

@@ -10,55 +10,55 @@ from engine.cli.options import (
     EMBEDDED,
     ENCODER,
     FINISHED_SWEEP,
+    OTHER_RUNS,
     POINTS,
     READING,
-    RUNS,
-    SIZE,
+    SIZE_OPTION,
     SOURCE,
-    STAGE,
-    TABLE,
+    STAGE_TEXT,
+    TABLE_COLUMNS,
     DeclaredCommand,
+    chain_options,
     execution_options,
     file_option,
-    grouped,
+    group_options,
     json_option,
     judged_options,
     metrics_option,
     option,
-    options,
     seed_option,
     size_option,
     split_option,
     stages_option,
 )
 
-JSON = json_option()
-LINES = json_option("One JSON object a line.")
-JUDGED = judged_options()
-SAMPLE = judged_options(
+JSON_FLAG = json_option()
+JSON_LINES_FLAG = json_option("One JSON object a line.")
+JUDGED_DATA = judged_options()
+JUDGED_SAMPLE = judged_options(
     "Whose judged queries are asked.",
     option("--count", type=click.IntRange(1), default=200, help="How many of the queries, at random."),
     seed_option("Of the choice of queries."),
 )
-SMALL = size_option(default="5")
-POOL = option(
+SMALL_SIZE = size_option(default="5")
+POOL_SIZE = option(
     "--pool", type=int, default=18, help="How many of the most relevant documents; their sets are enumerated."
 )
-NAME = click.argument("name", metavar="NAME/COLLECTION")
-LOG = click.argument("log", metavar="LOG")
-EXPORT = file_option("--export", "target", help="The adapted vectors: .npy, .npz or .parquet.")
-SELECT = stages_option("select", "selectors", "Decoders that are looked at.")
+COLLECTION = click.argument("name", metavar="NAME/COLLECTION")
+LOG_FILE = click.argument("log", metavar="LOG")
+EXPORT_FILE = file_option("--export", "target", help="The adapted vectors: .npy, .npz or .parquet.")
+SELECTORS = stages_option("select", "selectors", "Decoders that are looked at.")
 
 
 @main.command()
 @json_option("Machine-readable.")
 @runs_in("engine.cli.decode")
 def methods() -> None:
-    """The table of methods, their parameters and sources."""
+    """Print the table of methods, their parameters and sources."""
 
 
 @main.command()
-@grouped("source", lazy("engine.cli.inputs:CorpusOptions"), CORPUS, TABLE, ENCODER)
+@group_options("source", lazy("engine.cli.inputs:CorpusOptions"), CORPUS, TABLE_COLUMNS, ENCODER)
 @click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
 @runs_in("engine.cli.decode")
 def embed() -> None:
@@ -70,7 +70,7 @@ def embed() -> None:
 @click.option("--query", "texts", multiple=True, help="A query; may be given more than once.")
 @click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
 @split_option("All judged queries of a split; prints the means of the metrics.", default=None)
-@SIZE
+@SIZE_OPTION
 @json_option("One JSON object.")
 @click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
 @runs_in("engine.cli.decode")
@@ -94,11 +94,11 @@ def answer() -> None:
 
 @main.command(cls=DeclaredCommand, flags=lazy("engine.cli.passages:task_flags"))
 @CORPUS
-@grouped("reading", lazy("engine.cli.inputs:ReadOptions"), TABLE)
+@group_options("reading", lazy("engine.cli.inputs:ReadOptions"), TABLE_COLUMNS)
 @click.option("--out", required=True, metavar="FOLDER", help="Where the BEIR folder goes: new, or empty.")
 @runs_in("engine.cli.passages")
 def passages() -> None:
-    """Labelled queries out of a corpus: find the document that contains a passage.
+    """Make labelled queries out of a corpus: find the document that contains a passage.
 
     Passages of the corpus's documents are the queries; relevant is every document that contains one word for word.
     Distractors, copies of these documents with a word or two of the passage changed, are added to the corpus. Recall is
@@ -108,11 +108,11 @@ def passages() -> None:
 
 @main.command(name="data")
 @CORPUS
-@grouped("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
-@JSON
+@group_options("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
+@JSON_FLAG
 @runs_in("engine.cli.passages")
 def sizes() -> None:
-    """Documents, queries and relevant documents a query, by split; nothing is embedded."""
+    """Count documents, queries and relevant documents per query, by split; nothing is embedded."""
 
 
 @main.command()
@@ -139,28 +139,28 @@ def sweep() -> None:
 
 @main.command()
 @FINISHED_SWEEP
-@RUNS
+@OTHER_RUNS
 @metrics_option("Of the table. Default: those of the store.")
 @click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
 @click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")
 @file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
-@JSON
+@JSON_FLAG
 @runs_in("engine.cli.evaluation")
 def compare() -> None:
-    """The frontier of a finished sweep, and what differs significantly from the baseline."""
+    """Print the frontier of a finished sweep, and what differs significantly from the baseline."""
 
 
 @main.command()
 @SOURCE
-@option("--select", "selector", metavar=STAGE, help="Tune this selector; all chooses among all of them.")
-@option("--retrieve", metavar=STAGE, help="Tune this scorer instead; beside --select all: scorers to try, or all.")
+@option("--select", "selector", metavar=STAGE_TEXT, help="Tune this selector; all chooses among all of them.")
+@option("--retrieve", metavar=STAGE_TEXT, help="Tune this scorer instead; beside --select all: scorers to try, or all.")
 @option("--objective", help="maximise, diverse or knee; default: diverse for selectors, maximise with --metric.")
 @option("--metric", help="What is maximised; default: comp.")
 @option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: 0.95.")
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
-@SIZE
+@SIZE_OPTION
 @POINTS
 @option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
 @seed_option("Of the search and of the draws.")
@@ -171,51 +171,51 @@ def compare() -> None:
     help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
 )
 @click.option("--history", "past", is_flag=True, help="List the studies in the store, newest first; tune nothing.")
-@JSON
+@JSON_FLAG
 @runs_in("engine.cli.evaluation")
 def tune() -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
 
 
 @main.command()
-@JUDGED
+@JUDGED_DATA
 @stages_option("rerank", "reranks", "Scores again.", required=True)
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("select", "selectors", "Default: the first one.")
 @click.option("--depth", "depths", multiple=True, metavar="N", help="How many are reranked. Default: 10 to 1000.")
 @click.option("--random", type=int, help="So many others, at random, are reranked too; nothing is kept.")
 @seed_option("Of those.")
-@SIZE
+@SIZE_OPTION
 @metrics_option("What is measured.", default=("mrr",))
 @execution_options("depths.db")
-@LINES
+@JSON_LINES_FLAG
 @runs_in("engine.cli.search")
 def depths() -> None:
     """Measure rerankers by how many of the retrieved documents they get to see."""
 
 
 @main.command()
-@JUDGED
+@JUDGED_DATA
 @stages_option("retrieve", "retrieves", "Whose vectors. Default: dense.")
 @click.option(
     "--index",
     "indexes",
     multiple=True,
-    metavar=STAGE,
+    metavar=STAGE_TEXT,
     help="hnsw (links, construction, breadth) or ivf (cells, probes); a bare name tries several. Default: both.",
 )
-@SIZE
+@SIZE_OPTION
 @metrics_option("Default: mrr and ndcg.")
 @option("--share", metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
 @seed_option("Of the graph and of k-means.")
-@LINES
+@JSON_LINES_FLAG
 @runs_in("engine.cli.search")
 def ann() -> None:
     """Measure approximate search against the exact one: quality, time and memory (extra `ann`)."""
 
 
 @main.command()
-@JUDGED
+@JUDGED_DATA
 @stages_option("select", "selectors", "Default: every selector that has a weight of relevance.")
 @size_option("sizes", ("10", "20", "50", "100"))
 @click.option("--weight", "weights", multiple=True, type=float, default=(0.5, 0.7, 0.9), help="Of relevance.")
@@ -223,20 +223,20 @@ def ann() -> None:
 @click.option(
     "--plain/--no-plain", default=True, help="mmr, dpp, max_sum without swaps: also as their papers print them."
 )
-@LINES
+@JSON_LINES_FLAG
 @runs_in("engine.cli.search")
 def latency() -> None:
     """Measure what one query takes by k and by the weight of relevance: one at a time, on one thread."""
 
 
 @main.command()
-@JUDGED
+@JUDGED_DATA
 @stages_option("select", "selectors", "Default: the first one.")
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @click.option("--words", "budgets", multiple=True, type=int, help="A budget. Default: 50 to 1600.")
 @size_option(default="50")
 @click.option("--answers", "answered", is_flag=True, help="Also answer strings, of answers.tsv in the corpus' folder.")
-@LINES
+@JSON_LINES_FLAG
 @runs_in("engine.cli.search")
 def budget() -> None:
     """Measure Recall within budgets of words: what a reader of so many words gets, best document first."""
@@ -264,48 +264,48 @@ def theory() -> None:
 
 
 @theory.command()
-@SAMPLE
-@SMALL
-@POOL
+@JUDGED_SAMPLE
+@SMALL_SIZE
+@POOL_SIZE
 @json_option("One JSON object a query.")
 @runs_in("engine.cli.theory")
 def vrsd() -> None:
-    """VRSD: are §3.1's two problems one, and does Algorithm 1 find the best set? By enumeration of small pools."""
+    """VRSD: compare §3.1's two problems, and Algorithm 1 with the best set, by enumeration of small pools."""
 
 
 @theory.command()
-@SAMPLE
-@JSON
+@JUDGED_SAMPLE
+@JSON_FLAG
 @runs_in("engine.cli.theory")
 def nnn() -> None:
-    """NNN: how often is exactly the relevant set recovered, by dense retrieval, on a grid, and for some λ₁ at all?"""
+    """NNN: count the relevant sets that are recovered exactly: by dense retrieval, on a grid, for any λ₁."""
 
 
 @theory.command()
-@SAMPLE
+@JUDGED_SAMPLE
 @size_option("sizes", ("5", "10", "50"))
 @click.option("--weight", "weights", multiple=True, type=float, default=(0.0, 0.3, 0.6, 0.8, 0.9, 1.0), help="θ.")
 @option("--pool", type=click.IntRange(4, 10), default=8, help="Of the most relevant documents; faces are enumerated.")
-@JSON
+@JSON_FLAG
 @runs_in("engine.cli.theory")
 def ccbqp() -> None:
-    """CCBQP: is the relaxation tight, does Algorithm 1 end at sets, and how narrow is the cone?"""
+    """CCBQP: measure how tight the relaxation is, how often Algorithm 1 ends at sets, and how narrow the cone is."""
 
 
 @theory.command()
-@SAMPLE
-@SMALL
+@JUDGED_SAMPLE
+@SMALL_SIZE
 @stages_option("select", "selectors", "Of those with an objective. Default: all of them, with and without swaps.")
-@POOL
+@POOL_SIZE
 @click.option("--fix-first", is_flag=True, help="vrsd: only sets with the most relevant document (Definition 2).")
 @json_option("One JSON object a selector and query.")
 @runs_in("engine.cli.theory")
 def gap() -> None:
-    """How often selectors find the best set by their own objective, and what they lack: by enumeration of pools."""
+    """Measure how often selectors find the best set of their objective, and what they lack, by enumeration."""
 
 
 @theory.command()
-@SAMPLE
+@JUDGED_SAMPLE
 @option("--vectors", type=click.Choice(["bm25", "boolean", "dense"]), default="bm25", help="What is projected.")
 @click.option("--dimension", "dimensions", multiple=True, type=int, default=(256, 1024, 4096), help="k.")
 @option("--rank", type=int, default=1, help="r₀: within how many the best document is wanted.")
@@ -313,7 +313,7 @@ def gap() -> None:
 @json_option("One JSON object a query and dimension.")
 @runs_in("engine.cli.theory")
 def recall() -> None:
-    """Lemma 2: how often do random projections lose a query's best document, beside the bound?"""
+    """Lemma 2: measure how often random projections lose a query's best document, beside the bound."""
 
 
 @main.group()
@@ -322,20 +322,20 @@ def store() -> None:
 
 
 @store.command("load")
-@NAME
+@COLLECTION
 @SOURCE
 @option("--batch", type=click.IntRange(1, 100_000), default=1_000, help="Documents a transaction.")
 @click.option("--index", is_flag=True, help="Build an HNSW index in the end.")
 @option("--m", "links", type=click.IntRange(2, 100), default=16, help="Links a document in the index.")
 @option("--ef-construction", type=click.IntRange(4, 1000), default=64, help="Candidates while the index is built.")
-@JSON
+@JSON_FLAG
 @runs_in("engine.cli.stores")
 def load_command() -> None:
     """Write a corpus with its embeddings; run again, it goes on where it was."""
 
 
 @store.command("check")
-@NAME
+@COLLECTION
 @option("--queries", type=click.IntRange(1, 10_000), default=20, help="Points between two documents, at random.")
 @click.option("--data", metavar="NAME|PATH", help="A data set whose queries are asked instead.")
 @option("-n", "--depth", "n", type=click.IntRange(1, 10_000), default=500, help="How many documents are compared.")
@@ -351,9 +351,9 @@ def check_command() -> None:
 
 
 @store.command("prove", cls=DeclaredCommand, flags=lazy("engine.cli.decode:stage_flags"))
-@NAME
+@COLLECTION
 @option("--query", "texts", multiple=True, required=True, help="A query; may be given more than once.")
-@SIZE
+@SIZE_OPTION
 @click.option("--by-index", is_flag=True, help="Answer from the engine's index, and prove nothing.")
 @json_option("One JSON object a query.")
 @runs_in("engine.cli.stores")
@@ -366,38 +366,40 @@ def orag() -> None:
     """Feedback that moves the documents' vectors, and the drift it causes."""
 
 
-def _numbers(kind: type) -> Any:
-    """A callback that reads numbers with commas between them; None where there are none."""
+def _numbers_parser(number_type: type) -> Any:
+    """Return a callback that parses comma-separated numbers; it returns None if the option is not given."""
 
-    def parse(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[Any, ...] | None:
+    # click passes the parameter, so that the error names the option as it was typed.
+    # click passes the parameter, so that the error names the option as it was typed.
+    def parse(_context: click.Context, parameter: click.Parameter, option: str | None) -> tuple[Any, ...] | None:
         try:
-            return None if text is None else tuple(kind(part) for part in text.split(","))
+            return None if option is None else tuple(number_type(number_text) for number_text in option.split(","))
         except ValueError:
-            raise click.UsageError(f"{parameter.opts[0]} takes numbers with commas between; got {text!r}") from None
+            raise click.UsageError(f"{parameter.opts[0]} takes numbers with commas between; got {option!r}") from None
 
     return parse
 
 
 def _parse_arrivals(
-    _ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+    _context: click.Context, parameter: click.Parameter, arrival_texts: tuple[str, ...]
 ) -> tuple[tuple[float, int], ...]:
-    """(share, round) of each SHARE@ROUND, the share as 0.5 or 50%."""
-    pairs = []
-    for text in texts:
-        share, _, after = text.partition("@")
+    """Return (share, round) of each SHARE@ROUND; the share is written as 0.5 or 50%."""
+    arrivals = []
+    for arrival_text in arrival_texts:
+        share, _, round_text = arrival_text.partition("@")
         try:
-            pairs.append((float(share.removesuffix("%")) / (100 if share.endswith("%") else 1), int(after)))
+            arrivals.append((float(share.removesuffix("%")) / (100 if share.endswith("%") else 1), int(round_text)))
         except ValueError:
             raise click.UsageError(
-                f"{parameter.opts[0]} takes SHARE@ROUND, 0.5@1000 or 50%@1000; got {text!r}"
+                f"{parameter.opts[0]} takes SHARE@ROUND, 0.5@1000 or 50%@1000; got {arrival_text!r}"
             ) from None
-    return tuple(pairs)
+    return tuple(arrivals)
 
 
 _PARSE_DECLARED = lazy("engine.cli.simulation:parse_declared")
-VARIANT = options(
+SHOWING = chain_options(
     option(
-        "--reranker", metavar=f"cosine|judgements|{STAGE}", callback=lazy("engine.cli.simulation:parse_reranker"),
+        "--reranker", metavar=f"cosine|judgements|{STAGE_TEXT}", callback=lazy("engine.cli.simulation:parse_reranker"),
         help="Picks what is shown among several drawn (Algorithm 2): cosine, judgements (the best there is), a scorer.",
     ),
     option(
@@ -424,94 +426,94 @@ VARIANT = options(
     ),
 )  # fmt: skip
 """How a simulated deployment shows documents."""
-STREAM = lazy("engine.cli.simulation:StreamOptions")
+STREAM_OPTIONS = lazy("engine.cli.simulation:StreamOptions")
 STREAM_SPLIT = split_option("Whose judged queries are the stream; default: the largest.", default=None)
 
 
 @orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
-@grouped(
+@group_options(
     "stream",
-    STREAM,
+    STREAM_OPTIONS,
     EMBEDDED,
     option("--preset", default="default", help="How it learns: default, careful or paper."),
     STREAM_SPLIT,
     split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test"),
-    VARIANT,
+    SHOWING,
 )
-@SELECT
-@SIZE
+@SELECTORS
+@SIZE_OPTION
 @file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
 @file_option("--log", "log", help="Write the feedback as a log, for replay and report; .jsonl: as an export.")
-@EXPORT
-@JSON
+@EXPORT_FILE
+@JSON_FLAG
 @runs_in("engine.cli.feedback")
 def simulate() -> None:
     """Learn from a stream of judged queries as if people answered, and measure what it does."""
 
 
 @orag.command()
-@LOG
+@LOG_FILE
 @SOURCE
 @option("--to", "to", metavar="N|NAME", help="As it was after N records, or at a snapshot.")
-@EXPORT
-@JSON
+@EXPORT_FILE
+@JSON_FLAG
 @runs_in("engine.cli.feedback")
 def replay() -> None:
     """Fold a log over the corpus again: the documents as feedback left them."""
 
 
 @orag.command()
-@LOG
+@LOG_FILE
 @SOURCE
 @click.argument("events", nargs=-1, metavar="[EVENT]…")
 @option("--last", type=click.IntRange(1), metavar="N", help="The newest N that count.")
-@JSON
+@JSON_FLAG
 @runs_in("engine.cli.feedback")
 def undo() -> None:
     """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
 
 
 @orag.command()
-@LOG
+@LOG_FILE
 @SOURCE
 @split_option("Whose queries are followed; default: the largest.", default=None)
 @option("--points", default=10, help="At how many moments to look.")
 @click.option("--query", "texts", multiple=True, help="What it is answered then and now; may be given more than once.")
-@SELECT
-@SIZE
+@SELECTORS
+@SIZE_OPTION
 @option("--events", "shown", default=10, help="How many of the newest events to list.")
-@JSON
+@JSON_FLAG
 @runs_in("engine.cli.feedback")
 def report() -> None:
-    """What feedback did: drift along the log, what moved most, and answers then and now."""
+    """Report what feedback did: drift along the log, what moved most, and answers then and now."""
 
 
 @orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
-@grouped(
+@group_options(
     "stream",
-    STREAM,
+    STREAM_OPTIONS,
     EMBEDDED,
     option("--preset", default="paper", help="How it learns, but for rate and batch: default, careful or paper."),
     option(
         "--rates",
         metavar="η,η,…",
-        callback=_numbers(float),
+        callback=_numbers_parser(float),
         help="Rates to try; default: the paper's ten, 1e-8 to 1e-5.",
     ),
     option(
         "--batches",
         metavar="N,N,…",
-        callback=_numbers(int),
+        callback=_numbers_parser(int),
         help="Batch sizes to try; default: the paper's six, 5 to 50.",
     ),
     STREAM_SPLIT,
     split_option(
         "A split that only the report is on; default: a share of the second half's.", default=None, name="--test"
     ),
-    VARIANT,
+    SHOWING,
 )
-@SIZE
-@JSON
+@SIZE_OPTION
+@JSON_FLAG
 @runs_in("engine.cli.simulation")
 def search() -> None:
     """Search for learning rate and batch size.
@@ -522,12 +524,14 @@ def search() -> None:
 
 
 class TrainingGroup(click.Group):
-    """A command a recipe, and one for cross-encoders, made when asked for."""
+    """A command for each recipe and one for cross-encoders, created on first use."""
 
-    def list_commands(self, _ctx: click.Context) -> list[str]:
+    def list_commands(self, _context: click.Context) -> list[str]:
+        # Names of recipes are known only to the training package, which is imported for --help of this group alone.
         return sorted(lazy("engine.cli.training:commands")())
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _context: click.Context, cmd_name: str) -> click.Command | None:
+        # Recipes import torch, so their commands are built only if one of them is named.
         command: click.Command | None = lazy("engine.cli.training:commands")().get(cmd_name)
         return command
 

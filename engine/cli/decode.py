@@ -13,14 +13,14 @@ import engine
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import STAGES, CorpusOptions, embed_corpus, space_and_decoder, warn_of_leakage
 from engine.cli.options import value_flag
-from engine.cli.output import aligned, echo, echo_json, echo_notices, nan_to_none, one_line
+from engine.cli.output import echo, echo_json, echo_notices, format_columns, nan_to_none, one_line
 from engine.data.encoders import shipped_notices
 from engine.decoder import DEPTH, SET_SIZE, Decoder, score_candidates
 from engine.errors import FrontierError
 from engine.evaluation.export import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.sweep.compute import latency, make_ready
-from engine.integrations.server import Service, app
+from engine.integrations.server import Service, build_app
 from engine.params import parse_values, values_of
 from engine.progress import counted
 from engine.space import Elsewhere, Space, resolve_local_space
@@ -30,9 +30,9 @@ from engine.values import Corpus, Dataset, Qrels, Queries
 from engine.views.decision import trust
 from engine.views.methods import method_columns, method_table
 
-SECONDS = 0.5
+TIMING_SECONDS = 0.5
 """What timing an answer may take."""
-DEFAULTS = {"select": "top_k", "retrieve": "dense", "rerank": None}
+DEFAULT_METHODS = {"select": "top_k", "retrieve": "dense", "rerank": None}
 
 
 def methods(as_json: bool) -> None:
@@ -46,40 +46,42 @@ def embed(source: CorpusOptions, queries: bool) -> None:
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
-        wanted: list[Corpus | Queries] = [dataset.corpus]
+        text_sets: list[Corpus | Queries] = [dataset.corpus]
+        # Queries have a prompt of their own, and so a cache entry of their own.
         if queries and len(dataset.queries):
-            wanted.append(dataset.queries)
-        for texts in wanted:
-            vectors = engine.embed(
-                texts, encoder=source.encoder, dtype=source.dtype, device=source.device, progress=meter
+            text_sets.append(dataset.queries)
+        for text_set in text_sets:
+            embeddings = engine.embed(
+                text_set, encoder=source.encoder, dtype=source.dtype, device=source.device, progress=meter
             )
-            ref = vectors.encoder
+            ref = embeddings.encoder
             meter.echo(
-                f"{len(vectors):,} vectors of {vectors.dimension} dimensions, {ref.name} in {ref.dtype}, "
-                f"fingerprint {vectors.digest[:12]}"
+                f"{len(embeddings):,} vectors of {embeddings.dimension} dimensions, {ref.name} in {ref.dtype}, "
+                f"fingerprint {embeddings.digest[:12]}"
             )
-            echo_notices(shipped_notices(texts, vectors))
+            echo_notices(shipped_notices(text_set, embeddings))
 
 
 def stage_flags() -> list[click.Option]:
-    """A flag for each stage, for each parameter of its methods, and for the depth."""
-    flags = []
-    for stage, kind, prefix in STAGES:
-        specs, default = registered(kind), DEFAULTS[stage]
-        named, text = click.Choice(list(specs)), f"The {kind} that {stage}s."
-        flags.append(
-            click.Option([f"--{stage}"], type=named, default=default, show_default=default is not None, help=text)
+    """Build a flag for each stage, for each parameter of its methods, and for the depth."""
+    flag_options = []
+    for stage, stage_kind, prefix in STAGES:
+        method_specs, default = registered(stage_kind), DEFAULT_METHODS[stage]
+        method, help_text = click.Choice(list(method_specs)), f"The {stage_kind} that {stage}s."
+        flag_options.append(
+            click.Option([f"--{stage}"], type=method, default=default, show_default=default is not None, help=help_text)
         )
-        owners: dict[str, list[Any]] = {}
-        for spec in specs.values():
+        # Methods of one stage may share a parameter's name: they share its flag, whose help lists all of them.
+        param_owners: dict[str, list[Any]] = {}
+        for spec in method_specs.values():
             for param in spec.params:
-                owners.setdefault(param.name, []).append((spec, param))
-        for name, declared in owners.items():
-            text = "; ".join(
+                param_owners.setdefault(param.name, []).append((spec, param))
+        for param_name, declared in param_owners.items():
+            help_text = "; ".join(
                 f"{spec.name}: {p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}" for spec, p in declared
             )
-            flags.append(value_flag(f"--{prefix}{declared[0][1].flag[2:]}", f"{stage}__{name}", text))
-    return [*flags, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
+            flag_options.append(value_flag(f"--{prefix}{declared[0][1].flag[2:]}", f"{stage}__{param_name}", help_text))
+    return [*flag_options, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
 
 
 def decode(
@@ -93,35 +95,37 @@ def decode(
     **stage_texts: str | None,
 ) -> None:
     use_threads()
-    flags = passed_flags(stage_texts)
+    passed_texts = passed_flags(stage_texts)
     # Wrong flags are refused before anything is embedded, where no checkpoint has a say in them.
-    decoder = decoder_from_flags(flags) if source.trained is None else None
+    decoder = decoder_from_flags(passed_texts) if source.trained is None else None
     if sum(map(bool, (texts, query_ids, split))) != 1:
         raise click.UsageError("give one of --query, --query-id or --split")
-    if any(not text.strip() for text in texts):
+    if any(not query_text.strip() for query_text in texts):
         raise click.UsageError("--query is empty")
     with Meter() as meter:
         dataset = source.load(meter)
         queries = _queries(dataset, texts, query_ids, split)
         space, trained_decoder = space_and_decoder(dataset, source, progress=meter)
         if decoder is None:
-            decoder = decoder_from_flags(flags, trained_decoder)
+            decoder = decoder_from_flags(passed_texts, trained_decoder)
             meter.clear()
-            _echo_trained_decoder(decoder, flags)
+            _echo_trained_decoder(decoder, passed_texts)
         vectors = queries if space.encoder is None else engine.embed_queries(space, texts or queries, progress=meter)
         if not texts:
             warn_of_leakage(space, queries, meter)
         make_ready(decoder, space)
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         ranking = engine.decode(decoder, space, vectors, k=k)
-        single = (time.perf_counter() - started) / len(queries)
+        first_seconds = (time.perf_counter() - start_time) / len(queries)
         # The first answer has made everything ready; what takes long is not asked again to be timed.
-        timed = latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
+        timing = latency(decoder, space, vectors, k, TIMING_SECONDS) if first_seconds < TIMING_SECONDS else None
     judgements = _judgements(dataset, queries, split)
+    # Aspects are judgements too: without judged queries there is nothing to measure them on.
     aspects = dataset.aspects if judgements else None
-    names = available_metrics(judgements, aspects, vectors)
-    measured = engine.measure(ranking, space, vectors, judgements, k, names, aspects)
-    entries = entries_of(decoder, space, queries, vectors, ranking) if as_json or not split else []
+    metric_names = available_metrics(judgements, aspects, vectors)
+    measured = engine.measure(ranking, space, vectors, judgements, k, metric_names, aspects)
+    entries = build_entries(decoder, space, queries, vectors, ranking) if as_json or not split else []
+    # The summary has null where a metric is undefined: JSON has no NaN.
     if as_json:
         summary = {
             "decoder": decoder.label,
@@ -129,19 +133,19 @@ def decode(
             "documents": len(dataset.corpus),
             "k": k,
             "queries": len(queries),
-            "milliseconds": timed and round(timed[0], 3),
-            "calls": timed and timed[1],
+            "milliseconds": timing and round(timing[0], 3),
+            "calls": timing and timing[1],
             "mean": nan_to_none(measured.mean),
             "left_out": measured.left_out,
         }
         return echo_json({**summary, "results": entries}, allow_nan=False)
-    for entry in entries:
-        echo_entry(entry, traced)
-    took = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
-    counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    means = "  ".join(f"{METRICS[m].title}@{k} {v:.4f}" for m, v in measured.mean.items() if v == v)
-    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
-    echo(f"\n{decoder.label}: {counts}{took}\n{means}{left}")
+    for query_entry in entries:
+        echo_entry(query_entry, traced)
+    timing_text = f", {timing[0]:.1f} ms a query (median of {counted(timing[1], 'single call')})" if timing else ""
+    counts_text = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
+    means = "  ".join(f"{METRICS[m].title}@{k} {value:.4f}" for m, value in measured.mean.items() if value == value)
+    skipped = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
+    echo(f"\n{decoder.label}: {counts_text}{timing_text}\n{means}{skipped}")
 
 
 def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> Queries:
@@ -149,113 +153,120 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
         return Queries.of(texts)
     if split:
         return dataset.judged(split)
-    if missing := [q for q in query_ids if q not in dataset.queries.position]:
-        raise click.UsageError(f"no query {missing[0]!r} in this corpus; it has {len(dataset.queries):,} queries")
+    if unknown_ids := [query_id for query_id in query_ids if query_id not in dataset.queries.position]:
+        raise click.UsageError(f"no query {unknown_ids[0]!r} in this corpus; it has {len(dataset.queries):,} queries")
     return dataset.queries.only(query_ids)
 
 
 def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels | None:
-    """The split's judgements, or those of any split of these queries; None where there are none."""
+    """Return the split's judgements, or those of any split of these queries; None if there are none."""
     if split:
         return dataset.qrels[split]
     splits = dataset.qrels.values()
-    grades = {q: of_query for qrels in splits for q, of_query in qrels.grades.items() if q in queries.position}
-    return Qrels(grades) if grades and queries.digest == dataset.queries.only(queries.ids).digest else None
+    query_grades = {q: grades for qrels in splits for q, grades in qrels.grades.items() if q in queries.position}
+    # Free texts can share an id with a judged query, so the texts are compared too.
+    return Qrels(query_grades) if query_grades and queries.digest == dataset.queries.only(queries.ids).digest else None
 
 
-def passed_flags(texts: Mapping[str, str | None]) -> dict[str, str | None]:
+def passed_flags(flag_texts: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the texts of the stages' flags that were given on the command line."""
     origin = click.get_current_context().get_parameter_source
-    return {name: text for name, text in texts.items() if origin(name) is not ParameterSource.DEFAULT}
+    return {name: flag_text for name, flag_text in flag_texts.items() if origin(name) is not ParameterSource.DEFAULT}
 
 
-def decoder_from_flags(flags: Mapping[str, str | None], base: Decoder | None = None) -> Decoder:
-    """The decoder of the flags that were passed; base: that of a checkpoint, which fills in what they leave open."""
-    stages: dict[str, Any] = {}
-    for stage, kind, prefix in STAGES:
+def decoder_from_flags(flags: Mapping[str, str | None], base_decoder: Decoder | None = None) -> Decoder:
+    """Build the decoder that the passed flags describe.
+
+    base_decoder: a checkpoint's decoder, which supplies what the flags leave open
+    """
+    stage_methods: dict[str, Any] = {}
+    for stage, kind, flag_prefix in STAGES:
         texts = {key.split("__", 1)[1]: v for key, v in flags.items() if key.startswith(f"{stage}__") and v is not None}
-        default = None if base is None else getattr(base, stage)
-        name = flags.get(stage) or (DEFAULTS[stage] if default is None else default.spec.name)
-        if name is None:
+        base_stage = None if base_decoder is None else getattr(base_decoder, stage)
+        method_name = flags.get(stage) or (DEFAULT_METHODS[stage] if base_stage is None else base_stage.spec.name)
+        if method_name is None:
             if texts:
                 raise click.UsageError(f"--{stage} is not given, so {', '.join(texts)} has nothing to act on")
-            stages[stage] = None
+            stage_methods[stage] = None
             continue
-        params = spec_of(name, kind).params
+        method_params = spec_of(method_name, kind).params
+        # A parameter of another method is an error, which names the method that has it.
         for text in texts:
-            owners = [s.name for s in registered(kind).values() if text in {p.name for p in s.params}]
-            if text not in {p.name for p in params}:
-                flag = f"--{prefix}{text.replace('_', '-')}"
-                raise click.UsageError(f"{flag} is of {', '.join(owners)}; add --{stage} {owners[0]}")
-        values = values_of(default) if default is not None and default.spec.name == name else {}
-        stages[stage] = make(name, **(values | parse_values(params, texts, name)))
-    depth = flags.get("depth")
-    unset = DEPTH.default if base is None else base.depth
-    return Decoder(**stages, depth=unset if depth is None else DEPTH.parse(depth))
+            owners = [spec.name for spec in registered(kind).values() if text in {param.name for param in spec.params}]
+            if text not in {param.name for param in method_params}:
+                flag_name = f"--{flag_prefix}{text.replace('_', '-')}"
+                raise click.UsageError(f"{flag_name} is of {', '.join(owners)}; add --{stage} {owners[0]}")
+        # A checkpoint's parameter values apply only as long as the flags name the method that it was trained with.
+        param_values = values_of(base_stage) if base_stage is not None and base_stage.spec.name == method_name else {}
+        stage_methods[stage] = make(method_name, **(param_values | parse_values(method_params, texts, method_name)))
+    depth_text = flags.get("depth")
+    unset_depth = DEPTH.default if base_decoder is None else base_decoder.depth
+    return Decoder(**stage_methods, depth=unset_depth if depth_text is None else DEPTH.parse(depth_text))
 
 
-def _echo_trained_decoder(decoder: Decoder, flags: Mapping[str, str | None]) -> None:
-    """Say on stderr where a checkpoint decides how it is searched."""
+def _echo_trained_decoder(decoder: Decoder, passed_texts: Mapping[str, str | None]) -> None:
+    """Print on stderr what the checkpoint decides about the search."""
     try:
-        plain = decoder_from_flags(flags)
+        flag_decoder = decoder_from_flags(passed_texts)
     except click.UsageError:
-        plain = None
-    if not flags:
+        flag_decoder = None
+    if not passed_texts:
         echo(f"searched as the checkpoint was trained for: {decoder.label}", err=True)
-    elif decoder != plain:
+    elif decoder != flag_decoder:
         echo(f"what no flag says is the checkpoint's: {decoder.label}", err=True)
 
 
-def entries_of(
+def build_entries(
     decoder: Decoder, space: Space | Elsewhere, queries: Queries, vectors: Any, ranking: Any
 ) -> list[dict[str, Any]]:
-    """Each query with its documents."""
+    """Return each query with its ranked documents as plain values."""
     space = resolve_local_space(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
-    worded = (
+    query_scores = (
         None if vectors is not queries else [score_candidates(decoder, space, queries.only([q])) for q in queries.ids]
     )
-    relevance = None if worded is None else torch.stack([each.retrieved for each in worded])
+    relevance = None if query_scores is None else torch.stack([scores.retrieved for scores in query_scores])
     trace = engine.trace(ranking, space, vectors, relevance)
-    ids, texts = space.corpus.ids, space.corpus.passages
+    doc_ids, passages = space.corpus.ids, space.corpus.passages
     return [
         {
-            "id": queries.ids[i],
-            "query": queries.texts[i],
+            "id": queries.ids[query_index],
+            "query": queries.texts[query_index],
             "documents": [
                 {
                     "rank": pick["rank"],
-                    "id": ids[pick["row"]],
+                    "id": doc_ids[pick["row"]],
                     "gain": pick["score"],
                     "relevance": pick["relevance"],
-                    "nearest": None if pick["nearest"] is None else ids[pick["nearest"]],
+                    "nearest": None if pick["nearest"] is None else doc_ids[pick["nearest"]],
                     "similarity": pick["similarity"],
-                    "text": texts[pick["row"]],
+                    "text": passages[pick["row"]],
                 }
-                for pick in trace.rows(i)
+                for pick in trace.rows(query_index)
             ],
-            "info": dict(ranking.info[i]),
+            "info": dict(ranking.info[query_index]),
         }
-        for i in range(len(queries))
+        for query_index in range(len(queries))
     ]
 
 
-def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
-    """Print a query's documents and what its answer is certain of."""
-    echo(f"\n{one_line(entry['query'], 100)}", bold=True)
-    rows = [("#", "score", "relevance", "nearest chosen", "", "")] if traced else []
-    for document in entry["documents"]:
-        near = f"{document['similarity']:.4f} {one_line(document['nearest'], 40)}" if document["nearest"] else "–"
-        more = (f"{document['relevance']:.4f}", near) if traced else ()
-        texts = one_line(document["id"], 60), one_line(document["text"], 80)
-        rows.append((str(document["rank"]), f"{document['gain']:.4f}", *more, *texts))
-    if rows:
-        echo(aligned(rows, "rrrlll" if traced else "rrll"))
-    if sentence := trust(entry["info"]):
-        echo(f"     {sentence}")
+def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
+    """Print a query's documents, and the guarantee that its answer has."""
+    echo(f"\n{one_line(query_entry['query'], 100)}", bold=True)
+    table_rows = [("#", "score", "relevance", "nearest chosen", "", "")] if with_trace else []
+    for document in query_entry["documents"]:
+        nearest = f"{document['similarity']:.4f} {one_line(document['nearest'], 40)}" if document["nearest"] else "–"
+        trace_cells = (f"{document['relevance']:.4f}", nearest) if with_trace else ()
+        text_cells = one_line(document["id"], 60), one_line(document["text"], 80)
+        table_rows.append((str(document["rank"]), f"{document['gain']:.4f}", *trace_cells, *text_cells))
+    if table_rows:
+        echo(format_columns(table_rows, "rrrlll" if with_trace else "rrll"))
+    if trust_sentence := trust(query_entry["info"]):
+        echo(f"     {trust_sentence}")
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:
+    # The server's packages are an optional extra.
     try:
         import uvicorn
     except ImportError:
@@ -264,16 +275,18 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     decoder, use = read_setting(setting)
     origin = click.get_current_context().get_parameter_source
     if use is not None:
-        named = {name: getattr(use, name) for name in ("corpus", "encoder", "trained", "dtype")}
+        named = {option_name: getattr(use, option_name) for option_name in ("corpus", "encoder", "trained", "dtype")}
+        # The corpus of the exported file brings its reading options with it; another corpus may have other columns.
         if origin("corpus") is ParameterSource.DEFAULT:
             named |= use.reading or {}
-        left = {n: value for n, value in named.items() if value is not None and origin(n) is ParameterSource.DEFAULT}
-        source = replace(source, **left)
-    size = SET_SIZE.parse(k) if k is not None else 10 if use is None else use.k
+        options = {n: value for n, value in named.items() if value is not None and origin(n) is ParameterSource.DEFAULT}
+        source = replace(source, **options)
+    set_size = SET_SIZE.parse(k) if k is not None else 10 if use is None else use.k
     with Meter() as meter:
         dataset = source.load(meter)
         space = embed_corpus(dataset, source, progress=meter)
         make_ready(decoder, space)
-        service = Service(decoder, space, size)
-    echo(f"{decoder.label}: {len(space):,} documents, k = {size}", err=True)
-    uvicorn.run(app(service, host), host=host, port=port, log_level="info", access_log=False)
+        # Everything is embedded before the port opens: the first request waits for nothing.
+        service = Service(decoder, space, set_size)
+    echo(f"{decoder.label}: {len(space):,} documents, k = {set_size}", err=True)
+    uvicorn.run(build_app(service, host), host=host, port=port, log_level="info", access_log=False)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import engine
-from engine.cli.finished_sweep import FinishedSweep, OtherSystems, plain_strata
+from engine.cli.finished_sweep import FinishedSweep, OtherSystems, format_strata
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import (
     CorpusOptions,
@@ -21,7 +21,16 @@ from engine.cli.inputs import (
     make_stages,
     parse_stage,
 )
-from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_written, nan_to_none, or_dash, write_text
+from engine.cli.output import (
+    echo,
+    echo_json,
+    echo_lines,
+    echo_written,
+    format_columns,
+    nan_to_none,
+    or_dash,
+    write_text,
+)
 from engine.data.answers import containing_documents, read_answers
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, DataError
@@ -67,67 +76,78 @@ def sweep(
     as_json: bool,
 ) -> None:
     use_threads()
-    exact, selectors = _with_paths(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
-    decoders = _swept_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
-    total, store = len(decoders) * len(sizes), execution["store"]
+    exact_stages, selectors = _split_exact_selectors(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
+    decoders = _build_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
+    n_cells, store_file = len(decoders) * len(sizes), execution["store"]
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
-        names = metrics or available_metrics(qrels, dataset.aspects, queries)
-        answers = corpus_answers(judged.corpus, dataset) if "answer_coverage" in names else None
+        metric_names = metrics or available_metrics(qrels, dataset.aspects, queries)
+        answers = corpus_answers(judged.corpus, dataset) if "answer_coverage" in metric_names else None
+        # Ctrl-C sets the event, so that the cell in progress ends between two steps and all finished ones stay stored.
         stop = threading.Event()
-        asked = (space, queries, qrels, sizes, names)
+        sweep_inputs = (space, queries, qrels, sizes, metric_names)
         options: dict[str, Any] = {"split": judged.split, "aspects": dataset.aspects, "progress": meter, "stop": stop}
-        curves = _curves(exact, asked, {**options, "store": store})
+        curves = _compute_curves(exact_stages, sweep_inputs, {**options, "store": store_file})
         options |= {**execution, "answers": answers}
-        results: Iterator[Any] = run(decoders, *asked, **options) if decoders else iter(())
-        cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
+        results: Iterator[Any] = run(decoders, *sweep_inputs, **options) if decoders else iter(())
+        cells = collect_cells(results, stop, lambda done: f"{done} of {n_cells} cells are in {store_file}")
     echo_curves(curves, as_json)
     if cells and not as_json:
-        _echo_means(cells, decoders, names)
+        _echo_means(cells, decoders, metric_names)
+    # A run with exact curves alone has no cells to report.
     if cells or not curves:
-        echo_cells(cells, len(queries), store, as_json)
+        echo_cells(cells, len(queries), store_file, as_json)
 
 
 def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
-    """The answers in a corpus' folder, with the documents that contain them. Raises DataError where there are none."""
+    """Return the answers in a corpus' folder, each with the documents that contain it.
+
+    Raises DataError if the folder has none.
+    """
     return containing_documents(dataset.corpus, read_answers(corpus))
 
 
-def _with_paths(selectors: Sequence[str], others: Sequence[str], values: str) -> tuple[list[Any], tuple[str, ...]]:
-    """The selectors that have a path over λ, if all values are asked for, and the descriptions of the others."""
-    texts = tuple(selectors or methods("selector"))
-    if values == "grid":
-        return [], texts
-    if others:
-        raise click.UsageError("--values all chooses from the whole corpus by the dense scorer; leave out " + others[0])
-    exact, rest = [], []
-    for text in texts:
-        name, fixed = parse_stage(text, "select")
-        stage = make_selector(name, **fixed)
-        if stage.path_range is not None and stage.path_parameter not in fixed:
-            exact.append(stage)
+def _split_exact_selectors(
+    selectors: Sequence[str], scorers: Sequence[str], mode: str
+) -> tuple[list[Any], tuple[str, ...]]:
+    """Separate selectors with an exact path over λ, if --values all, from the texts of the others."""
+    selector_texts = tuple(selectors or methods("selector"))
+    if mode == "grid":
+        return [], selector_texts
+    # An exact path covers the whole corpus by inner products, so no other scorer may come before it.
+    if scorers:
+        raise click.UsageError(
+            "--values all chooses from the whole corpus by the dense scorer; leave out " + scorers[0]
+        )
+    exact_stages, grid_texts = [], []
+    for selector_text in selector_texts:
+        method_name, fixed_params = parse_stage(selector_text, "select")
+        stage = make_selector(method_name, **fixed_params)
+        if stage.path_range is not None and stage.path_parameter not in fixed_params:
+            exact_stages.append(stage)
         else:
-            rest.append(text)
-    return exact, tuple(rest)
+            grid_texts.append(selector_text)
+    return exact_stages, tuple(grid_texts)
 
 
-def _curves(stages: Sequence[Any], asked: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
-    """The exact frontiers of selectors; Ctrl-C stops with Cancelled."""
+def _compute_curves(exact_stages: Sequence[Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
+    """Compute the exact frontiers of selectors; Ctrl-C raises Cancelled."""
     try:
-        return [curve for stage in stages for curve in compute_exact_frontiers(stage, *asked, **options)]
+        return [curve for stage in exact_stages for curve in compute_exact_frontiers(stage, *inputs, **options)]
     except KeyboardInterrupt:
         options["stop"].set()
         raise Cancelled(f"finished curves are in {options['store']}; the same command goes on from there") from None
 
 
 def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
-    """Print every curve as JSON, or where its means are best, as a table."""
+    """Print every curve as JSON, or a table of the intervals with the best means."""
     if as_json:
+        # NaN marks intervals without a value; JSON has null for it.
         for c in curves:
-            names = ("label", "method", "parameter", "interval", "k", "split", "key")
-            means = {m: [v if v == v else None for v in column.tolist()] for m, column in c.means.items()}
-            head: dict[str, Any] = {name: getattr(c, name) for name in names}
-            echo_json({**head, "breakpoints": c.breakpoints.tolist(), "means": means})
+            field_names = ("label", "method", "parameter", "interval", "k", "split", "key")
+            means = {metric: [v if v == v else None for v in column.tolist()] for metric, column in c.means.items()}
+            curve_fields: dict[str, Any] = {name: getattr(c, name) for name in field_names}
+            echo_json({**curve_fields, "breakpoints": c.breakpoints.tolist(), "means": means})
         return
     rows = [["every value", "of", "k", "pieces", "metric", "best", "from", "to"]]
     for c in curves:
@@ -136,80 +156,87 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
             best = c.at((low + high) / 2)[name] if low == low else low
             rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
     if curves:
-        echo(aligned(rows) + "\n")
+        echo(format_columns(rows) + "\n")
 
 
-def _swept_decoders(
-    selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, points: int
+def _build_decoders(
+    selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, n_points: int
 ) -> list[Decoder]:
-    """Every setting of the selectors after every chain of scorers, without repetition."""
-    named = [parse_stage(text) for text in selectors or methods("selector")]
+    """Combine every setting of the selectors with every chain of scorers, without repetition."""
+    parsed_selectors = [parse_stage(selector_text) for selector_text in selectors or methods("selector")]
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
     chains = product(make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None])
-    settings = [decoder for name, fixed in named for decoder in engine.grid(name, points, **fixed)]
+    settings = [decoder for name, params in parsed_selectors for decoder in engine.grid(name, n_points, **params)]
     decoders = [
         replace(decoder, retrieve=first, rerank=second, depth=pool) for first, second in chains for decoder in settings
     ]
+    # Settings of different options can coincide: the first one stays, in order.
     return list(dict.fromkeys(decoders))
 
 
-def collect_cells(results: Iterator[Any], stop: threading.Event, kept: Callable[[int], str]) -> list[Any]:
-    """All cells of a sweep; Ctrl-C stops it with Cancelled. kept: what the store holds after so many cells."""
-    cells: list[Any] = []
+def collect_cells(results: Iterator[Any], event: threading.Event, describe_stored: Callable[[int], str]) -> list[Any]:
+    """Collect all cells of a sweep; Ctrl-C raises Cancelled.
+
+    describe_stored: takes the number of finished cells and says where they are stored
+    """
+    finished_cells: list[Any] = []
     try:
         for cell in results:
-            cells.append(cell)
+            finished_cells.append(cell)
     except (KeyboardInterrupt, Cancelled):
-        stop.set()
+        event.set()
+        # Closing the generator ends its worker processes before the command returns.
         if isinstance(results, Generator):
             results.close()
-        raise Cancelled(f"{kept(len(cells))}; the same command goes on from there") from None
-    return cells
+        raise Cancelled(f"{describe_stored(len(finished_cells))}; the same command goes on from there") from None
+    return finished_cells
 
 
-def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) -> None:
-    """Print every cell as JSON, without its values for every query, or how many there are, at the end of a table."""
+def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: bool) -> None:
+    """Print every cell as JSON without its per-query values, or the number of cells below a table."""
     if not as_json:
-        echo(f"\n{len(cells)} cells of {queries:,} queries in {store}")
+        echo(f"\n{len(cells)} cells of {n_queries:,} queries in {store_file}")
         return
-    names = ("label", "method", "k", "split", "left_out", "returned", "key", "digest")
+    field_names = ("label", "method", "k", "split", "left_out", "returned", "key", "digest")
     for cell in cells:
-        mean, provenance = nan_to_none(cell.mean), dict(cell.provenance)
-        rest = {"decoder": cell.decoder, "mean": mean, "provenance": provenance, "queries": len(cell.queries)}
-        rest["milliseconds"] = cell.latency
-        echo_json({name: getattr(cell, name) for name in names} | rest)
+        mean_values, provenance = nan_to_none(cell.mean), dict(cell.provenance)
+        fields = {"decoder": cell.decoder, "mean": mean_values, "provenance": provenance, "queries": len(cell.queries)}
+        fields["milliseconds"] = cell.latency
+        echo_json({field_name: getattr(cell, field_name) for field_name in field_names} | fields)
 
 
-def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
-    """A row a cell, with the means that `compare` shows: over the queries for which every setting has the metric."""
-    columns, remarks = _means(cells, names)
-    rows = [("decoder", "k", *names, "returned", "ms/query")]
-    order = {d.label: place for place, d in enumerate(decoders)}
-    for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
-        values = (or_dash(columns[cell.k, name].get(cell.label)) for name in names)
-        rows.append((cell.label, str(cell.k), *values, f"{cell.returned:.2f}", or_dash(cell.latency, 3)))
-    echo(aligned(rows))
+def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], metric_names: Sequence[str]) -> None:
+    """Print a row a cell with the means over the queries for which every setting has the metric."""
+    mean_columns, remarks = _compute_means(cells, metric_names)
+    table_rows = [("decoder", "k", *metric_names, "returned", "ms/query")]
+    decoder_order = {decoder.label: decoder_index for decoder_index, decoder in enumerate(decoders)}
+    for cell in sorted(cells, key=lambda c: (c.k, decoder_order.get(c.label, 0))):
+        mean_texts = (or_dash(mean_columns[cell.k, metric_name].get(cell.label)) for metric_name in metric_names)
+        table_rows.append((cell.label, str(cell.k), *mean_texts, f"{cell.returned:.2f}", or_dash(cell.latency, 3)))
+    echo(format_columns(table_rows))
     echo_lines(["", *remarks] if remarks else [])
 
 
-def _means(cells: Sequence[Any], names: Sequence[str]) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
-    """(k, metric) → label → mean over the queries that every setting has the metric for; and where not all do."""
-    columns: dict[tuple[int, str], dict[str, float]] = {}
+def _compute_means(
+    cells: Sequence[Any], names: Sequence[str]
+) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
+    """Return (k, metric) → label → mean over the common queries, and remarks on metrics that not all settings have."""
+    mean_columns: dict[tuple[int, str], dict[str, float]] = {}
     remarks = []
     for k, name in product(sorted({cell.k for cell in cells}), names):
         try:
             common = align_on_common_queries(cells, (name,), k)
         except DataError as error:
-            columns[k, name] = {}
+            mean_columns[k, name] = {}
             remarks.append(f"{title_of(name)}@{k}: {error}")
             continue
-        means = common.values[name].mean(0).tolist()
-        columns[k, name] = dict(zip((p.label for p in common.cells), means, strict=True))
-        if (count := len(common.queries)) < common.n_common:
+        cell_means = common.values[name].mean(0).tolist()
+        mean_columns[k, name] = dict(zip((common_cell.label for common_cell in common.cells), cell_means, strict=True))
+        if (n_queries := len(common.queries)) < common.n_common:
             remarks.append(
-                f"{title_of(name)}@{k}: over {count:,} of {common.n_common:,} queries: every setting has it there"
+                f"{title_of(name)}@{k}: over {n_queries:,} of {common.n_common:,} queries: every setting has it there"
             )
-    return columns, remarks
+    return mean_columns, remarks
 
 
 def compare(
@@ -221,57 +248,59 @@ def compare(
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
-        raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad[0]!r}")
+    # File endings are checked before the store is read.
+    if bad_files := [file for file in files if Path(file).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
+        raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad_files[0]!r}")
     cells, k = swept.load_cells()
     cells += others.cells(swept, cells, k)
-    across, up = swept.across, swept.up
-    curve = frontier(cells, across, up, k)
+    x_name, y_name = swept.across, swept.up
+    curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
-    rows = compare_cells(cells, up, table.rows[0][0], k)
-    comparisons, headroom = summarize_comparisons(rows), per_query_best(cells, up, k) if oracle else ()
+    rows = compare_cells(cells, y_name, table.rows[0][0], k)
+    comparisons, headroom = summarize_comparisons(rows), per_query_best(cells, y_name, k) if oracle else ()
     strata = swept.stratify(cells, k)
-    for file in files:
-        match Path(file).suffix.lower():
+    for file_name in files:
+        match Path(file_name).suffix.lower():
             case ".md":
-                write_text(file, format_markdown(table))
+                write_text(file_name, format_markdown(table))
             case ".tex":
-                write_text(file, format_latex(table))
+                write_text(file_name, format_latex(table))
             case _:
-                write_table(build_frame(cells), file)
+                write_table(build_frame(cells), file_name)
+    # JSON holds every optional part only if its flag was given.
     if as_json:
         at_k = [c for c in cells if c.k == k]
         written = dict(zip((c.label for c in at_k), short_names(at_k, format_stage_call), strict=True))
         front = [
-            {"decoder": p.point.decoder, "name": written[p.point.label], across: p.x, up: p.y} for p in curve.front
+            {"decoder": p.point.decoder, "name": written[p.point.label], x_name: p.x, y_name: p.y} for p in curve.front
         ]
-        base = resolve_baseline(at_k, table.rows[0][0], k).label
-        head = {"k": k, "queries": curve.queries, "baseline": written[base], "summary": comparisons}
+        baseline_label = resolve_baseline(at_k, table.rows[0][0], k).label
+        head = {"k": k, "queries": curve.queries, "baseline": written[baseline_label], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups: dict[str, Any] = {"by": strata.as_json()} if strata else {}
-        groups |= {"wins": [{**asdict(row), "wins": row.wins._asdict()} for row in rows]} if wins else {}
-        groups |= {"oracle": [asdict(row) for row in headroom]} if oracle else {}
+        groups |= {"wins": [{**asdict(data), "wins": data.wins._asdict()} for data in rows]} if wins else {}
+        groups |= {"oracle": [asdict(data) for data in headroom]} if oracle else {}
         return echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
-    echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
+    echo(f"Not dominated in {x_name}@{k} and {y_name}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))
     echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
-    marked = (zip(row, marks, strict=True) for row, marks in zip(table.rows, table.marks, strict=True))
-    plain = aligned(
-        [table.head, *([cell + SIGNIFICANCE_ARROWS[mark].ljust(2) for cell, mark in row] for row in marked)]
+    marked_rows = (zip(data, marks, strict=True) for data, marks in zip(table.rows, table.marks, strict=True))
+    table_text = format_columns(
+        [table.head, *([cell + SIGNIFICANCE_ARROWS[mark].ljust(2) for cell, mark in data] for data in marked_rows)]
     )
-    echo(f"{plain}\n\n{table.caption}\n\n{comparisons}")
+    echo(f"{table_text}\n\n{table.caption}\n\n{comparisons}")
     if strata:
-        echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
+        echo(f"\n{METRICS[y_name].title}@{k} by {strata.title}, each method's best setting:\n{format_strata(strata)}")
     if wins:
-        echo(f"\n{METRICS[up].title}@{k} against {table.rows[0][0]}, query by query:\n{_plain_wins(rows)}")
+        echo(f"\n{METRICS[y_name].title}@{k} against {table.rows[0][0]}, query by query:\n{_format_wins(rows)}")
     if oracle:
-        echo(f"\n{METRICS[up].title}@{k} of each method's settings:\n{_plain_headroom(headroom)}")
+        echo(f"\n{METRICS[y_name].title}@{k} of each method's settings:\n{_format_headroom(headroom)}")
     echo_written(files)
 
 
-def _plain_headroom(rows: Sequence[Any]) -> str:
-    """The best setting for all queries, and the best for each: chosen with the query's own judgements."""
+def _format_headroom(headroom_rows: Sequence[Any]) -> str:
+    """Format the best setting for all queries, and the best for each one by its own judgements."""
     lines = [
         (
             row.method,
@@ -281,23 +310,23 @@ def _plain_headroom(rows: Sequence[Any]) -> str:
             f"{row.oracle:.4f}",
             f"{row.difference:.4f}" + ("" if row.low is None else f" [{row.low:.4f}, {row.high:.4f}]"),
         )
-        for row in rows
+        for row in headroom_rows
     ]
-    return aligned([("", "settings", "best for all", "its mean", "best for each", "at most gained"), *lines])
+    return format_columns([("", "settings", "best for all", "its mean", "best for each", "at most gained"), *lines])
 
 
-def _plain_wins(rows: Sequence[Any]) -> str:
-    """Every setting's share of queries with more, as much and less than the baseline, and the largest differences."""
-    head = ("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")
-    lines = [
+def _format_wins(differences: Sequence[Any]) -> str:
+    """Format each setting's shares of queries above, equal to and below the baseline, and the largest differences."""
+    table_head = ("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")
+    table_rows = [
         (
             row.name,
-            *(f"{count / row.queries:.1%}" for count in row.wins),
+            *(f"{win_count / row.queries:.1%}" for win_count in row.wins),
             *(f"{value:.4f}" for value in (row.mean, row.baseline_mean, max(0.0, row.most), max(0.0, -row.least))),
         )
-        for row in rows
+        for row in differences
     ]
-    return aligned([head, *lines])
+    return format_columns([table_head, *table_rows])
 
 
 def tune(
@@ -317,92 +346,96 @@ def tune(
     as_json: bool,
     **search: Any,
 ) -> None:
-    store = execution["store"]
+    store_file = execution["store"]
+    # Listing earlier studies neither reads a corpus nor tunes.
     if past:
-        return _echo_history(store, as_json)
+        return _echo_history(store_file, as_json)
     use_threads()
-    work, chosen = _tuning(selector, retrieve, search)
+    tune_function, tune_arguments = _resolve_tuning(selector, retrieve, search)
     objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
-    aim = _checked(objective, metric, share, target)
+    tuning_objective = _parse_objective(objective, metric, share, target)
     with Meter() as meter:
         dataset = source.load(meter)
-        names = [dev] if halve or test == "none" else [dev, test]
-        check_splits(dataset.qrels, names, " (--halve makes two of one)")
-        splits = dataset.qrels
+        splits = [dev] if halve or test == "none" else [dev, test]
+        check_splits(dataset.qrels, splits, " (--halve makes two of one)")
+        qrels = dataset.qrels
         if halve:
-            splits, names = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
+            qrels, splits = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
         space = embed_corpus(dataset, source, progress=meter)
-        queries = dataset.queries.only({query for split in names for query in splits[split].grades})
+        queries = dataset.queries.only({query_id for split_name in splits for query_id in qrels[split_name].grades})
         vectors = embed_queries(space, queries, progress=meter)
-        roles = dict(zip(("dev", "test"), [*names, None], strict=False))
-        stop = threading.Event()
+        split_roles = dict(zip(("dev", "test"), [*splits, None], strict=False))
+        stop_event = threading.Event()
         try:
-            tuned = work(
-                space=space, queries=vectors, qrels=splits, objective=aim, k=k, aspects=dataset.aspects,
-                progress=meter, stop=stop, **roles, **execution, **chosen,
+            tuning_result = tune_function(
+                space=space, queries=vectors, qrels=qrels, objective=tuning_objective, k=k, aspects=dataset.aspects,
+                progress=meter, stop=stop_event, **split_roles, **execution, **tune_arguments,
             )  # fmt: skip
         except KeyboardInterrupt:
-            stop.set()
-            raise Cancelled(f"what is finished is in {store}; the same command goes on from there") from None
-    asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
-    named = "every decoder" if selector == "all" else selector or retrieve or ""
-    remember(Store(store), tuned, named, {**asked, **search, "objective": aim.text})
+            stop_event.set()
+            raise Cancelled(f"what is finished is in {store_file}; the same command goes on from there") from None
+    request = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **split_roles}
+    subject = "every decoder" if selector == "all" else selector or retrieve or ""
+    # The study is stored only once it is complete; its cells are stored as they finish.
+    remember(Store(store_file), tuning_result, subject, {**request, **search, "objective": tuning_objective.text})
     if as_json:
-        return echo_json(tuned.as_json())
-    echo_lines(tuned.sentences)
-    if tuned.several:
-        echo("\n" + aligned(tuned.table))
-    if (reported := roles["test"]) is not None:
-        words = ["frontier", "report", execution["store"], "--split", reported, "-k", str(tuned.k)]
-        echo(f"With charts: {command_line(words)}", err=True)
+        return echo_json(tuning_result.as_json())
+    echo_lines(tuning_result.sentences)
+    if tuning_result.several:
+        echo("\n" + format_columns(tuning_result.table))
+    if (report_split := split_roles["test"]) is not None:
+        command_words = ["frontier", "report", execution["store"], "--split", report_split, "-k", str(tuning_result.k)]
+        echo(f"With charts: {command_line(command_words)}", err=True)
     if target:
-        _echo_export(tuned.decoder, target, source, space, vectors, tuned.k)
+        _echo_export(tuning_result.decoder, target, source, space, vectors, tuning_result.k)
 
 
 def _echo_export(
-    decoder: Decoder, target: str, source: CorpusOptions, space: Space, queries: Embeddings, k: int
+    decoder: Decoder, target_name: str, source: CorpusOptions, space: Space, query_vectors: Embeddings, k: int
 ) -> None:
-    """Print a decoder for a target, with the number of candidates that keeps its answers to the queries."""
+    """Print a decoder for an export target, with a pool depth that preserves its answers to the queries."""
     context = ExportContext(
         k=k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
         documents=len(space), trained=source.trained,
-        pool=engine.pool_depth(decoder, space, queries, k) if EXPORT_TARGETS[target].fetches else None,
+        pool=engine.pool_depth(decoder, space, query_vectors, k) if EXPORT_TARGETS[target_name].fetches else None,
     )  # fmt: skip
-    echo("\n" + export(decoder, target, context).text)
+    echo("\n" + export(decoder, target_name, context).text)
 
 
-def _echo_history(store: str, as_json: bool) -> None:
+def _echo_history(store_file: str, as_json: bool) -> None:
     """Print the studies of a store, one JSON object each or as a table."""
-    if not Path(store).is_file():
-        raise DataError(f"--store names the file of earlier studies; there is no {store!r}")
-    studies = history(Store(store))
+    if not Path(store_file).is_file():
+        raise DataError(f"--store names the file of earlier studies; there is no {store_file!r}")
+    studies = history(Store(store_file))
     if as_json:
         return echo_json(*(asdict(study) for study in studies))
-    echo(aligned([HEAD, *(study.row for study in studies)]))
+    echo(format_columns([HEAD, *(study.row for study in studies)]))
 
 
-def _tuning(
-    selector: str | None, retrieve: str | None, search: Mapping[str, Any]
+def _resolve_tuning(
+    selector: str | None, retrieve: str | None, search_options: Mapping[str, Any]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """What does it, and its arguments of the flags. Raises UsageError."""
+    """Return the tuning function of the flags and its arguments. Raises UsageError."""
     if selector == "all":
-        every = [name for name, spec in engine.methods("scorer").items() if not spec.cls.rerank_only]
-        scorers = every if retrieve == "all" else retrieve.split(",") if retrieve else None
-        return engine.choose, {"scorers": scorers, **{name: search[name] for name in ("points", "seed")}}
+        scorers = [name for name, method_spec in engine.methods("scorer").items() if not method_spec.cls.rerank_only]
+        scorer_choice = scorers if retrieve == "all" else retrieve.split(",") if retrieve else None
+        return engine.choose, {"scorers": scorer_choice, **{name: search_options[name] for name in ("points", "seed")}}
+    # Exactly one stage is tuned at a time.
     if (selector is None) == (retrieve is None):
         raise click.UsageError("name what is tuned, one of --select (a selector, or all) and --retrieve (a scorer)")
-    name, fixed = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
-    return engine.tune, {"name": name, "fixed": fixed, **search}
+    name, params = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
+    return engine.tune, {"name": name, "fixed": params, **search_options}
 
 
-def _checked(objective: str, metric: str | None, share: float | None, target: str | None) -> Objective:
-    """The objective of the flags. Raises an error that names the flag, of --export too."""
-    if target is not None and target not in EXPORT_TARGETS:
-        raise click.UsageError(f"--export must be one of {', '.join(EXPORT_TARGETS)}; got {target!r}")
-    given: dict[str, Any] = {
-        n: v for n, v in (("aim", objective), ("metric", metric), ("share", share)) if v is not None
+def _parse_objective(objective: str, metric: str | None, share: float | None, target_name: str | None) -> Objective:
+    """Return the objective of the flags. Raises an error that names the flag, also for --export."""
+    if target_name is not None and target_name not in EXPORT_TARGETS:
+        raise click.UsageError(f"--export must be one of {', '.join(EXPORT_TARGETS)}; got {target_name!r}")
+    given_values: dict[str, Any] = {
+        param_name: v for param_name, v in (("aim", objective), ("metric", metric), ("share", share)) if v is not None
     }
+    # The parameters are checked under the names of their flags, so that an error says what was typed.
     for param in params_of(Objective):
-        flag = "--objective" if param.name == "aim" else param.flag
-        replace(param, name=flag, symbol=flag).check(given.get(param.name, param.default))
-    return Objective(**given)
+        flag_name = "--objective" if param.name == "aim" else param.flag
+        replace(param, name=flag_name, symbol=flag_name).check(given_values.get(param.name, param.default))
+    return Objective(**given_values)

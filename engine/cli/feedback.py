@@ -11,7 +11,7 @@ import click
 from engine import feedback as core
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
 from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
-from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
+from engine.cli.output import echo, echo_json, echo_lines, echo_notices, echo_written, format_columns, one_line, or_dash
 from engine.cli.simulation import StreamOptions, declared_values
 from engine.data.event_log import log_exists
 from engine.decoder import Decoder
@@ -32,11 +32,11 @@ from engine.views import drift as views
 from engine.views.drift import conclusions, regret, timeline
 from engine.views.exploration import exploration
 
-MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", "neighbourhood")
+TIMELINE_MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", "neighbourhood")
 """Drift measures of the timeline."""
 
 
-def _decoders(selectors: Sequence[str]) -> list[Decoder]:
+def _build_decoders(selectors: Sequence[str]) -> list[Decoder]:
     return [Decoder(selector) for selector in make_stages(selectors, "select")]
 
 
@@ -54,19 +54,21 @@ def simulate(
     values = declared_values(texts)
     if target is not None and Path(target).suffix.lower() not in VECTOR_FILE_SUFFIXES:
         raise click.UsageError(f"--export must end in {', '.join(VECTOR_FILE_SUFFIXES)}; got {target!r}")
+    # A log is append-only: a simulation never adds to one that exists.
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    drawn = Deployment.of(stream.reranker, stream.candidates)
-    if (log or target) and not replayable(values["plan"], resolve_preset(stream.preset, values["preset"]), drawn):
+    deployment = Deployment.of(stream.reranker, stream.candidates)
+    # A log holds one event for one chosen document; other simulations cannot be written as such a log.
+    if (log or target) and not replayable(values["plan"], resolve_preset(stream.preset, values["preset"]), deployment):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
         )
-    with Meter() as meter, stop_on_interrupt() as stop:
-        task = stream.load_stream(values["corpus"].get("words"), meter, stop)
+    with Meter() as meter, stop_on_interrupt() as stop_event:
+        task = stream.load_stream(values["corpus"].get("words"), meter, stop_event)
         simulation = run(
             task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
-            held_out=task.held_out, decoders=_decoders(selectors), k=k, file=file, hops=task.hops, progress=meter,
-            stop=stop, **stream.variant, **values["preset"],
+            held_out=task.held_out, decoders=_build_decoders(selectors), k=k, file=file, hops=task.hops, progress=meter,
+            stop=stop_event, **stream.variant, **values["preset"],
         )  # fmt: skip
     if log is not None:
         core.save(simulation.session(), log)
@@ -80,23 +82,24 @@ def simulate(
 
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
     _, space = _load_space(source)
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     session = _read_log(log, space)
     if to is not None:
         # A snapshot may have a number for a name.
         session = core.at(session, int(to) if to not in session.snapshots and re.fullmatch("[0-9]{1,18}", to) else to)
-    moved = len(core.diff(core.at(session, 0), session).rows)
-    milliseconds = 1000 * (time.perf_counter() - started)
+    # The time covers reading, folding and comparing, not the embedding of the corpus.
+    n_moved = len(core.diff(core.at(session, 0), session).rows)
+    milliseconds = 1000 * (time.perf_counter() - start_time)
     if target is not None:
         core.export(session, target)
     summary = _session_json(session)
     if as_json:
-        return echo_json(summary | {"moved": moved, "milliseconds": round(milliseconds, 3)}, allow_nan=False)
-    feedback = f"{counted(summary['feedback'], 'piece')} of feedback, {summary['counting']:,} of which count"
-    documents = f"{counted(moved, 'document')} moved; {milliseconds:.0f} ms"
-    echo(f"{counted(summary['records'], 'record')}: {feedback}; {documents}")
-    preset, digest = summary["preset"], summary["digest"]
-    echo(f"learns as {preset}, temperature {session.temperature:.4g}; fingerprint {digest[:12]}")
+        return echo_json(summary | {"moved": n_moved, "milliseconds": round(milliseconds, 3)}, allow_nan=False)
+    feedback_text = f"{counted(summary['feedback'], 'piece')} of feedback, {summary['counting']:,} of which count"
+    documents_text = f"{counted(n_moved, 'document')} moved; {milliseconds:.0f} ms"
+    echo(f"{counted(summary['records'], 'record')}: {feedback_text}; {documents_text}")
+    preset, fingerprint = summary["preset"], summary["digest"]
+    echo(f"learns as {preset}, temperature {session.temperature:.4g}; fingerprint {fingerprint[:12]}")
     echo_written(filter(None, (target,)))
 
 
@@ -106,26 +109,29 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
     if not log_exists(Path(log)):
         raise click.UsageError(f"no such log: {log!r}")
     _, space = _load_space(source)
-    opened = None if Path(log).suffix == EXPORT_SUFFIX else core.log(log, space)
-    before, notices = core.load(log, space) if opened is None else (opened.session, opened.notices)
+    # An exported log is one file that is rewritten; a live log is append-only and takes an undo event.
+    open_log = None if Path(log).suffix == EXPORT_SUFFIX else core.log(log, space)
+    old_session, notices = core.load(log, space) if open_log is None else (open_log.session, open_log.notices)
     echo_notices(notices)
+    # The newest events that still count, the newest of them first.
     if last is not None:
-        counting = [event.id for event in before.history if before.status(event.id) == "counts"]
-        events = tuple(counting[-last:][::-1])
-    for event in events:
-        before.event(event)  # refuses an unknown one before anything is undone
-    after = before
-    for event in events:
-        after = core.undo(after, event) if opened is None else opened.undo(event)
-    if opened is None:
-        core.save(after, log)
-    moved = core.diff(before, after).rows
-    summary = _session_json(after)
+        counting_ids = [event_id.id for event_id in old_session.history if old_session.status(event_id.id) == "counts"]
+        events = tuple(counting_ids[-last:][::-1])
+    for event_id in events:
+        old_session.event(event_id)  # refuses an unknown one before anything is undone
+    # Every undo is a new record: the log itself never loses one.
+    new_session = old_session
+    for event_id in events:
+        new_session = core.undo(new_session, event_id) if open_log is None else open_log.undo(event_id)
+    if open_log is None:
+        core.save(new_session, log)
+    moved_rows = core.diff(old_session, new_session).rows
+    summary = _session_json(new_session)
     if as_json:
-        ids = [space.corpus.ids[row] for row in moved]
-        return echo_json({**summary, "undone": list(events), "moved": ids}, allow_nan=False)
+        moved_ids = [space.corpus.ids[row_index] for row_index in moved_rows]
+        return echo_json({**summary, "undone": list(events), "moved": moved_ids}, allow_nan=False)
     echo(
-        f"{counted(len(events), 'piece')} of feedback undone; {counted(len(moved), 'document')} moved back; "
+        f"{counted(len(events), 'piece')} of feedback undone; {counted(len(moved_rows), 'document')} moved back; "
         f"fingerprint {summary['digest'][:12]}"
     )
 
@@ -141,15 +147,16 @@ def report(
     shown: int,
     as_json: bool,
 ) -> None:
-    decoders = _decoders(selectors or ("top_k",))
+    decoders = _build_decoders(selectors or ("top_k",))
     dataset, space = _load_space(source)
     session = _read_log(log, space)
     drifts = _drift_history(session, dataset, split, points)
     now = adapted(space, session.vectors)
     answers = [(text, answer) for text in texts for answer in views.then_and_now(space, now, decoders, text, k)]
     events = views.feedback(session, shown)
+    # JSON has all the fields; the text shows the documents that moved most.
     if as_json:
-        content = {
+        report_fields = {
             "drift": [drift.as_json() | {"alarm": drift.alarm, "light": drift.light} for drift in drifts],
             "movers": [vars(mover) for mover in views.movers(drifts[-1], space, session.vectors)],
             "events": [vars(event) for event in events],
@@ -158,7 +165,7 @@ def report(
                 for text, a in answers
             ],
         }
-        return echo_json({**_session_json(session), **content}, allow_nan=False)
+        return echo_json({**_session_json(session), **report_fields}, allow_nan=False)
     echo_lines((*_timeline_lines(drifts), *_drift_lines(drifts[-1], space)))
     for text, answer in answers:
         echo(f"\n{one_line(text, 80)} · {answer.decoder}", bold=True)
@@ -170,16 +177,17 @@ def report(
             echo(f"  {event.id}  {event.said}: {about}" + ("" if event.status == "counts" else f"  ({event.status})"))
 
 
-def _drift_history(session: Session, dataset: Dataset, split: str | None, points: int) -> list[Any]:
-    """Drift at so many moments, seen by the judged queries of a split, the largest where none is named."""
-    name = split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]), default=None)
+def _drift_history(session: Session, dataset: Dataset, split_choice: str | None, n_moments: int) -> list[Any]:
+    """Measure drift at `n_moments` moments with the judged queries of a split, by default the largest."""
+    name = split_choice or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]), default=None)
     check_splits(dataset.qrels, (name,))
     probes = None
     with Meter() as meter:
+        # Precomputed vectors have no encoder: drift is then measured without probe queries.
         if name is not None and session.space.encoder is not None:
             probes = embed_queries(session.space, dataset.judged(name).sample(500), progress=meter)
         start = beginning(session, probes, dataset.qrels[name] if name is not None and probes is not None else None)
-        return list(history(session, start, moments(session.position, points), progress=meter))
+        return list(history(session, start, moments(session.position, n_moments), progress=meter))
 
 
 def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
@@ -189,105 +197,107 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
         return dataset, embed_corpus(dataset, source, progress=meter)
 
 
-def _read_log(log: str, space: Space) -> Session:
-    if not log_exists(Path(log)):
-        raise click.UsageError(f"no such log: {log!r}; `frontier orag simulate --log {log}` makes one")
-    session, notices = core.load(log, space)
+def _read_log(file: str, space: Space) -> Session:
+    if not log_exists(Path(file)):
+        raise click.UsageError(f"no such log: {file!r}; `frontier orag simulate --log {file}` makes one")
+    session, notices = core.load(file, space)
     echo_notices(notices)
     return session
 
 
 def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
-    """A simulation's size, its rounds by decoder, its drift and its regret."""
-    left = f", {simulation.left_out:,} without a right document left out" if simulation.left_out else ""
-    queries = f"{counted(len(simulation.queries), 'query', 'queries')}{left}"
+    """Yield a simulation's size, its rounds by decoder, its drift and its regret."""
+    skipped_text = f", {simulation.left_out:,} without a right document left out" if simulation.left_out else ""
+    queries_text = f"{counted(len(simulation.queries), 'query', 'queries')}{skipped_text}"
     yield (
-        f"{counted(len(simulation.trail), 'round')} over {queries}; {counted(len(space), 'document')}, "
+        f"{counted(len(simulation.trail), 'round')} over {queries_text}; {counted(len(space), 'document')}, "
         f"temperature {simulation.begun.temperature:.4g}"
     )
-    first = simulation.checkpoints[0]
-    part = HELD_OUT if first.cell(part=HELD_OUT) else STREAM
+    # Without held-out queries only the stream itself can be measured.
+    first_checkpoint = simulation.checkpoints[0]
+    part = HELD_OUT if first_checkpoint.cell(part=HELD_OUT) else STREAM
     decoders = simulation.decoders
-    for label, name in zip([decoder.label for decoder in decoders], called(decoders), strict=True):
+    for label, column_name in zip([decoder.label for decoder in decoders], called(decoders), strict=True):
         yield ""
-        yield f"{name}, {first.cell(label, part).queries:,} {part} queries:"
+        yield f"{column_name}, {first_checkpoint.cell(label, part).queries:,} {part} queries:"
         rows = [["round", f"Recall@{k}", f"nDCG@{k}", f"ILAD@{k}", "(space as it is)", "tail nDCG", "stream nDCG"]]
         for checkpoint in simulation.checkpoints:
-            held_out, tail, stream = (checkpoint.cell(label, *where) for where in ((part,), (part, TAIL), (STREAM,)))
-            means = [held_out.mean[name] for name in ("recall", "ndcg", "ilad", "ilad_now")]
-            values = (*means, tail.mean["ndcg"], stream.mean["ndcg"])
-            rows.append([str(checkpoint.step), *map(or_dash, values)])
-        yield aligned(rows, "r")
+            cell, tail, stream = (checkpoint.cell(label, *keys) for keys in ((part,), (part, TAIL), (STREAM,)))
+            mean_values = [cell.mean[column_name] for column_name in ("recall", "ndcg", "ilad", "ilad_now")]
+            row_values = (*mean_values, tail.mean["ndcg"], stream.mean["ndcg"])
+            rows.append([str(checkpoint.step), *map(or_dash, row_values)])
+        yield format_columns(rows, "r")
     yield from _exploration_lines(simulation)
     yield from _drift_lines(simulation.checkpoints[-1].drift, space)
     yield from _regret_lines(simulation)
 
 
 def _exploration_lines(simulation: Any) -> Iterator[str]:
-    """How often what was drawn is right, and the best of the scores would have been, between checkpoints."""
-    shown = exploration(simulation)
-    if not shown.rows:
+    """Yield the rates of right documents between checkpoints, drawn at random and by the highest score."""
+    exploration_view = exploration(simulation)
+    if not exploration_view.rows:
         return
     yield ""
-    rows = [(f"{row.first:,} – {row.last:,}", or_dash(row.drawn), or_dash(row.top)) for row in shown.rows]
-    yield aligned([("rounds", "drawn is right", "without exploring"), *rows], "r")
-    yield from shown.sentences
+    rows = [(f"{row.first:,} – {row.last:,}", or_dash(row.drawn), or_dash(row.top)) for row in exploration_view.rows]
+    yield format_columns([("rounds", "drawn is right", "without exploring"), *rows], "r")
+    yield from exploration_view.sentences
 
 
 def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
-    """Drift by step, and the meaning of each measure."""
-    table = timeline(drifts)
-    names = [name for name in MEASURES if name in table.columns]
-    rows = [["step", *names, "light"]]
-    for i, step in enumerate(table.steps):
-        light = f"{table.lights[i]}{'  hub alarm' if table.alarms[i] else ''}"
-        rows.append([str(step), *(or_dash(table.columns[name][i]) for name in names), light])
-    yield aligned(rows, "r" * (len(names) + 1) + "l")
+    """Yield a table of drift by step, then the meaning of each measure."""
+    drift_table = timeline(drifts)
+    # Measures without values in this history are left out of the table.
+    names = [name for name in TIMELINE_MEASURES if name in drift_table.columns]
+    table_rows = [["step", *names, "light"]]
+    for step_index, step in enumerate(drift_table.steps):
+        light_text = f"{drift_table.lights[step_index]}{'  hub alarm' if drift_table.alarms[step_index] else ''}"
+        table_rows.append([str(step), *(or_dash(drift_table.columns[name][step_index]) for name in names), light_text])
+    yield format_columns(table_rows, "r" * (len(names) + 1) + "l")
     yield ""
-    for measure in table.measures:
+    for measure in drift_table.measures:
         if measure.name in names:
             yield f"{measure.name}: {measure.meaning}"
 
 
 def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
-    """Conclusions on drift, and the documents that moved most."""
+    """Yield conclusions on drift, and the documents that moved most."""
     yield ""
     yield from conclusions(drift)
     if drift.movers:
-        movers = (f"{one_line(space.corpus.ids[row], 40)} {distance:.3f}" for row, distance in drift.movers)
+        movers = (f"{one_line(space.corpus.ids[row_index], 40)} {distance:.3f}" for row_index, distance in drift.movers)
         yield "Moved most: " + ", ".join(movers)
 
 
 def _regret_lines(simulation: Any) -> Iterator[str]:
-    """The regret of all rounds, and notes on it."""
+    """Yield the regret of all rounds, and notes on it."""
     curves = regret(simulation)
     if not curves.lines:
         return
-    count = len(simulation.trail)
+    n_rounds = len(simulation.trail)
     yield ""
-    yield f"Regret after {count:,} rounds, in nats a round: " + ", ".join(
-        f"{column[-1] / count:.4f} {name}" for name, column in curves.lines.items()
+    yield f"Regret after {n_rounds:,} rounds, in nats a round: " + ", ".join(
+        f"{regret_column[-1] / n_rounds:.4f} {curve_name}" for curve_name, regret_column in curves.lines.items()
     )
     if curves.rate is not None and curves.corollary is not None:
-        yield f"Corollary 5.2 would have η = {curves.rate:.2g}, and promise {curves.corollary / count:.4g} a round"
-    for note in curves.notes:
-        yield f"  {note}"
+        yield f"Corollary 5.2 would have η = {curves.rate:.2g}, and promise {curves.corollary / n_rounds:.4g} a round"
+    for regret_note in curves.notes:
+        yield f"  {regret_note}"
 
 
-def _answer_lines(answer: Any) -> Iterator[str]:
-    """A query's documents now, and those that were dropped."""
-    rows = [
-        (str(row.rank), row.mark, f"{answer.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
-        for row in answer.rows
+def _answer_lines(answer_view: Any) -> Iterator[str]:
+    """Yield a query's documents now, and those that were dropped."""
+    table_rows = [
+        (str(row.rank), row.mark, f"{answer_view.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
+        for row in answer_view.rows
     ]
-    if rows:
-        yield aligned(rows, "rlrl")
-    for row in answer.dropped:
+    if table_rows:
+        yield format_columns(table_rows, "rlrl")
+    for row in answer_view.dropped:
         yield f"     dropped, was {row.rank}: {one_line(row.id, 60)}"
 
 
 def _simulation_json(simulation: Any) -> dict[str, Any]:
-    """A simulation as plain JSON values, without its rounds."""
+    """Return a simulation as plain JSON values, without its rounds."""
     curves = regret(simulation, 100)
     return {
         "preset": simulation.begun.preset.as_json(),
@@ -306,7 +316,7 @@ def _simulation_json(simulation: Any) -> dict[str, Any]:
 
 
 def _session_json(session: Session) -> dict[str, Any]:
-    """A session as plain JSON values, without its log."""
+    """Return a session as plain JSON values, without its log."""
     return {
         "preset": session.preset.name,
         "temperature": session.temperature,

@@ -11,7 +11,7 @@ import click
 import engine
 from engine.cli.group import Meter
 from engine.cli.inputs import Encoding, ReadOptions, embed_corpus, embed_queries
-from engine.cli.output import aligned, echo_notices, one_line
+from engine.cli.output import echo_notices, format_columns, one_line
 from engine.errors import DataError
 from engine.evaluation.frontier import KEPT_SHARE, frontier, select_best_per_method
 from engine.evaluation.paired import format_stage_call, short_names
@@ -36,25 +36,30 @@ class StratifiedSweep:
 
     @property
     def methods(self) -> dict[str, str]:
-        """Label → its selector's name."""
-        return {p.label: p.method for p in self.best}
+        """Selector names by label."""
+        return {best_cell.label: best_cell.method for best_cell in self.best}
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain JSON values."""
         rows = {"groups": self.means, "differences": self.differences}
-        written = dict(zip(self.methods, short_names(self.best, format_stage_call), strict=True))
-        plain = {kind: [{**asdict(row), "name": written[row.label]} for row in rows[kind]] for kind in rows}
-        return {"kind": self.kind, "baseline": self.baseline, **plain}
+        display_names = dict(zip(self.methods, short_names(self.best, format_stage_call), strict=True))
+        # Readers of the JSON know the ends of a group by these names.
+        keys = {"lowest": "least", "highest": "most"}
+        json_rows: dict[str, list[dict[str, Any]]] = {}
+        for kind, strata in rows.items():
+            fields = [{keys.get(key, key): value for key, value in asdict(row).items()} for row in strata]
+            json_rows[kind] = [{**row, "name": display_names[row["label"]]} for row in fields]
+        return {"kind": self.kind, "baseline": self.baseline, **json_rows}
 
     def table(self) -> tuple[dict[str, int], list[tuple[str, ...]]]:
-        """Group → its number of queries; and a row a decoder: its name, and its mean in every group."""
-        groups = {row.group: row.queries for row in self.means}
-        cells = {(row.label, row.group): f"{row.mean:.4f}" for row in self.means}
-        names = {row.label: row.name for row in self.means}
-        return groups, [(name, *(cells[label, group] for group in groups)) for label, name in names.items()]
+        """Return group → number of queries, and a row a decoder: its name, and its mean in every group."""
+        groups = {stratum.group: stratum.queries for stratum in self.means}
+        cells = {(stratum.label, stratum.group): f"{stratum.mean:.4f}" for stratum in self.means}
+        decoder_names = {stratum.label: stratum.name for stratum in self.means}
+        return groups, [(name, *(cells[label, group] for group in groups)) for label, name in decoder_names.items()]
 
 
-REPORTED = "test"
+DEFAULT_REPORT_SPLIT = "test"
 """The split that is reported of a store that holds several."""
 
 
@@ -72,7 +77,7 @@ class FinishedSweep(ReadOptions):
     corpus: str | None  # what was swept, to group its queries
 
     def load_cells(self) -> tuple[list[Any], int]:
-        """The cells of one data set and split in the store, and k, by default the largest."""
+        """Load the cells of one data set and split, and k, by default the largest. Raises UsageError."""
         store, split = self.store, self.split
         if not Path(store).is_file():
             raise click.UsageError(f"no such store: {store!r}; `frontier sweep --store {store}` makes one")
@@ -80,9 +85,11 @@ class FinishedSweep(ReadOptions):
         if not cells:
             raise click.UsageError(f"{store} holds no cells" + (f" of split {split!r}" if split else ""))
         if len(splits := sorted({cell.split for cell in cells})) > 1:
-            if REPORTED not in splits:
+            # Means over several splits would mix queries that chose a setting with those that judge it.
+            if DEFAULT_REPORT_SPLIT not in splits:
                 raise click.UsageError(f"{store} holds the splits {', '.join(splits)}: say which with --split")
-            cells = [cell for cell in cells if cell.split == REPORTED]
+            cells = [cell for cell in cells if cell.split == DEFAULT_REPORT_SPLIT]
+        # Means over different queries or vectors are not comparable, so a store with several data sets is refused.
         if len({(cell.provenance["embeddings"], cell.provenance["queries"]) for cell in cells}) > 1:
             raise click.UsageError(
                 f"{store} holds several data sets, whose queries cannot be compared: keep a store for each"
@@ -92,46 +99,52 @@ class FinishedSweep(ReadOptions):
             raise click.UsageError(f"{store} has no cells at k = {self.k}; it has {', '.join(map(str, sizes))}")
         return cells, self.k or sizes[-1]
 
-    def load_corpus(self, cells: list[Any], option: str, metadata: Sequence[str] = ()) -> Dataset:
-        """The data set that was swept; option: which one needs it. Raises UsageError where it is another one."""
-        corpus, first = self.corpus, cells[0]
+    def load_corpus(self, cells: list[Any], option_name: str, metadata: Sequence[str] = ()) -> Dataset:
+        """Load the data set that was swept; raise UsageError if it is another one.
+
+        option_name: the option that needs the data set
+        """
+        corpus, cell = self.corpus, cells[0]
         if corpus is None:
-            raise click.UsageError(f"{option} needs --corpus, the one that was swept: a store holds no documents")
+            raise click.UsageError(f"{option_name} needs --corpus, the one that was swept: a store holds no documents")
         dataset = self.read(corpus, metadata=metadata)
-        if dataset.corpus.digest != first.provenance["corpus"]:
+        # A changed corpus would give the stored cells another meaning without any error.
+        if dataset.corpus.digest != cell.provenance["corpus"]:
             raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
-        if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
-            raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
+        if cell.split not in dataset.qrels or dataset.qrels[cell.split].digest != cell.provenance.get("qrels"):
+            raise click.UsageError(f"the split {cell.split!r} in --qrels {self.qrels!r} is not the one that was swept")
         return dataset
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
-        """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
-        by, first = self.by, cells[0]
+        """Stratify the metric `up` by group of queries; None without groups. Raises UsageError for another corpus."""
+        by, first_cell = self.by, cells[0]
         if by is None:
             return None
         try:
             dataset = self.load_corpus(cells, "--by", () if by in QUERY_COUNT_TITLES else (by,))
+        # An unknown kind is taken for a column, so this error must name both.
         except DataError as error:
             if by in QUERY_COUNT_TITLES:
                 raise
             raise click.UsageError(
                 f"--by must be one of {', '.join(QUERY_COUNT_TITLES)}, or a column; {error}"
             ) from None
-        judged = dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split]
-        space = self._space(dataset, first) if by == "correlation" else None
-        counts: dict[str, Any] = {**collect_query_values(*judged), **count_by_query(*judged, dataset.aspects, space)}
-        title = QUERY_COUNT_TITLES.get(by, by)
+        data = dataset.corpus, dataset.judged(first_cell.split), dataset.qrels[first_cell.split]
+        space = self._load_space(dataset, first_cell) if by == "correlation" else None
+        counts: dict[str, Any] = {**collect_query_values(*data), **count_by_query(*data, dataset.aspects, space)}
+        group_title = QUERY_COUNT_TITLES.get(by, by)
         if by not in counts:
-            raise click.UsageError(f"--by {by}: no query has {title}; there are {', '.join(counts)}")
+            raise click.UsageError(f"--by {by}: no query has {group_title}; there are {', '.join(counts)}")
         curve = frontier(cells, self.across, self.up, k)
-        compared = [p.point for p in curve.points]
-        base = resolve_baseline(compared, self.baseline or find_default_baseline(compared), k).label
-        best = tuple(p.point for p in select_best_per_method(curve, base, KEPT_SHARE.default))
-        means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
-        return StratifiedSweep(by, title, means, differences, base, best)
+        curve_cells = [curve_point.point for curve_point in curve.points]
+        baseline = resolve_baseline(curve_cells, self.baseline or find_default_baseline(curve_cells), k).label
+        best = tuple(curve_point.point for curve_point in select_best_per_method(curve, baseline, KEPT_SHARE.default))
+        # Means, and differences to the baseline, are computed over the same groups.
+        means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, baseline))
+        return StratifiedSweep(by, group_title, means, differences, baseline, best)
 
-    def _space(self, dataset: Dataset, cell: Any) -> Any:
-        """The corpus with the vectors that were swept. Raises UsageError where they are others."""
+    def _load_space(self, dataset: Dataset, cell: Any) -> Any:
+        """Return the corpus with the vectors that were swept. Raises UsageError if they differ."""
         space = engine.Space(dataset.corpus, dataset.vectors or engine.embed(dataset.corpus))
         if space.embeddings.digest != cell.provenance["embeddings"]:
             raise click.UsageError(
@@ -147,35 +160,36 @@ class OtherSystems(Encoding):
 
     runs: tuple[str, ...]  # files
 
-    def cells(self, swept: FinishedSweep, cells: list[Any], k: int) -> list[Any]:
-        """A cell for each run, in the metrics of the sweep, whose cells are given. Raises UsageError or DataError."""
+    def cells(self, swept: FinishedSweep, sweep_cells: list[Any], k: int) -> list[Any]:
+        """Build a cell for each run in the metrics of the sweep. Raises UsageError or DataError."""
+        # Runs are identified by their names in the table, so these must differ.
         if not self.runs:
             return []
-        first = cells[0]
+        first_cell = sweep_cells[0]
         with Meter() as meter:
-            dataset = swept.load_corpus(cells, "--run")
-            queries = dataset.judged(first.split)
-            found = [read_run(file, dataset.corpus.ids, queries.ids) for file in self.runs]
-            if twice := [name for name, count in Counter(run.name for run in found).items() if count > 1]:
+            dataset = swept.load_corpus(sweep_cells, "--run")
+            queries = dataset.judged(first_cell.split)
+            results = [read_run(run_file, dataset.corpus.ids, queries.ids) for run_file in self.runs]
+            if duplicate_names := [name for name, n_runs in Counter(run.name for run in results).items() if n_runs > 1]:
                 raise click.UsageError(
-                    f"two runs are called {twice[0]!r}; give each a tag of its own, or a .jsonl file"
+                    f"two runs are called {duplicate_names[0]!r}; give each a tag of its own, or a .jsonl file"
                 )
             space = embed_corpus(dataset, self, progress=meter)
-            if space.embeddings.digest != first.provenance["embeddings"]:
+            if space.embeddings.digest != first_cell.provenance["embeddings"]:
                 raise click.UsageError(f"the store was swept with other vectors than those of --encoder {self.encoder}")
             vectors = embed_queries(space, queries, progress=meter)
-        echo_notices(notice for run in found for notice in run.notices)
-        asked = (space, vectors, dataset.qrels[first.split], k, tuple(first.values))
-        return [run.build_cell(*asked, split=first.split, aspects=dataset.aspects) for run in found]
+        echo_notices(notice for run in results for notice in run.notices)
+        run_inputs = (space, vectors, dataset.qrels[first_cell.split], k, tuple(first_cell.values))
+        return [run.build_cell(*run_inputs, split=first_cell.split, aspects=dataset.aspects) for run in results]
 
 
-def plain_strata(strata: StratifiedSweep) -> str:
-    """Groups of queries as columns, decoders as rows."""
-    groups, rows = strata.table()
-    return aligned(
+def format_strata(strata: StratifiedSweep) -> str:
+    """Format groups of queries as columns and decoders as rows."""
+    group_sizes, table_rows = strata.table()
+    return format_columns(
         [
-            ("", *(one_line(group, 24) for group in groups)),
-            ("queries", *(f"{count:,}" for count in groups.values())),
-            *rows,
+            ("", *(one_line(group_name, 24) for group_name in group_sizes)),
+            ("queries", *(f"{n_queries:,}" for n_queries in group_sizes.values())),
+            *table_rows,
         ]
     )

@@ -19,14 +19,14 @@ from engine.progress import Eta, format_duration
 from engine.wording import visible
 
 Decorator = Callable[[Any], Any]
-LONGEST = 300
+MAX_LINE_CHARACTERS = 300
 """Characters of a progress line."""
-_HELP: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
+_HELP_ERRORS: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What click since 8.2 raises to show the help of a group that is named alone: its words are our own."""
 
 
 class CommandGroup(click.Group):
-    """The commands; without one, the default command runs, and takes its flags directly."""
+    """The command group; without a command's name the default command runs, and takes its flags directly."""
 
     default: str | None = None
 
@@ -34,18 +34,20 @@ class CommandGroup(click.Group):
         group_flags = {"--help", "-h", "--version"}
         if self.default and (not args or (args[0].startswith("-") and args[0] not in group_flags)):
             args = [self.default, *args]
+        # click formats its errors itself, so they are made printable before they leave.
         try:
             return super().parse_args(ctx, args)
         except click.ClickException as error:
-            raise _plain(error) from None
+            raise _printable_error(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            raise _plain(error) from None
+            raise _printable_error(error) from None
+        # Errors of the engine name their remedy; a traceback would hide it.
         except FrontierError as error:
-            raise _plain(click.ClickException(str(error))) from None
+            raise _printable_error(click.ClickException(str(error))) from None
         except (KeyboardInterrupt, Cancelled) as error:
             # A Ctrl-C has no text of its own, and some texts begin with the word.
             reason = str(error).removeprefix("stopped ") or "what was finished is kept"
@@ -53,9 +55,9 @@ class CommandGroup(click.Group):
             ctx.exit(130)
 
 
-def _plain(error: click.ClickException) -> click.ClickException:
-    """The error with words that do not steer the terminal: names of files and ids stand in them."""
-    if isinstance(error, _HELP):
+def _printable_error(error: click.ClickException) -> click.ClickException:
+    """Return the error with control characters of file names and ids made visible."""
+    if isinstance(error, _HELP_ERRORS):
         return error
     words = visible(error.format_message())
     return click.UsageError(words, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(words)
@@ -64,22 +66,22 @@ def _plain(error: click.ClickException) -> click.ClickException:
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="frontier-retrieval", prog_name="frontier")
 def main() -> None:
-    """What relevance costs and what diversity buys, on your own corpus."""
+    """Measure what relevance costs and what diversity buys, on your own corpus."""
 
 
-def lazy(target: str) -> Callable[..., Any]:
+def lazy(target_path: str) -> Callable[..., Any]:
     """Return a stand-in for `module:name` that imports it when it is called: no --help waits for torch."""
-    module, _, name = target.partition(":")
-    return lambda *args, **kwargs: getattr(import_module(module), name)(*args, **kwargs)
+    module, _, function_name = target_path.partition(":")
+    return lambda *args, **kwargs: getattr(import_module(module), function_name)(*args, **kwargs)
 
 
-def runs_in(module: str) -> Decorator:
-    """Have a command, declared by a function without a body, call the function of the same name in `module`."""
-    return lambda declared: wraps(declared)(lazy(f"{module}:{declared.__name__}"))
+def runs_in(module_name: str) -> Decorator:
+    """Return a decorator for bodiless commands: it calls the function of the same name in `module_name`."""
+    return lambda declared: wraps(declared)(lazy(f"{module_name}:{declared.__name__}"))
 
 
 class Meter:
-    """A progress line on a terminal: done of total, and the time left. Silent where stderr is no terminal."""
+    """A progress line on a terminal with the time left; silent if stderr is no terminal."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
@@ -95,59 +97,63 @@ class Meter:
     def __call__(self, done: int, total: int, label: str) -> None:
         if not self._live:
             return
-        left = self._eta(done, total, label)
-        now = time.monotonic()
-        if label == self._label and now - self._drawn < 0.1 and done < total:
+        seconds_left = self._eta(done, total, label)
+        current_time = time.monotonic()
+        # A terminal is redrawn at most ten times a second, but always at the end of a step.
+        if label == self._label and current_time - self._drawn < 0.1 and done < total:
             return
-        self._label, self._drawn = label, now
-        parts = [
+        self._label, self._drawn = label, current_time
+        line_parts = [
             label,
             *([f"{done:,} of {total:,}"] if total else []),
-            *([f"{format_duration(left)} left"] if left else []),
+            *([f"{format_duration(seconds_left)} left"] if seconds_left else []),
         ]
-        click.echo("\r\x1b[2K" + one_line(" · ".join(parts), LONGEST), nl=False, err=True)
+        click.echo("\r\x1b[2K" + one_line(" · ".join(line_parts), MAX_LINE_CHARACTERS), nl=False, err=True)
 
     def echo(self, line: str) -> None:
-        """Print a line in place of the progress."""
+        """Print a line in place of the progress line."""
         self.clear()
         echo(line)
 
     def clear(self) -> None:
-        """Wipe the line."""
+        """Erase the progress line."""
         if self._live and self._label:
             click.echo("\r\x1b[2K", nl=False, err=True)
             self._label = ""
 
 
 def use_threads() -> None:
-    """Half the cores for torch and NumPy, once for the process: on a busy machine more threads are slower, not faster.
+    """Give torch and NumPy half the cores: on a busy machine more threads are slower, not faster.
 
-    FRONTIER_THREADS overrides.
+    FRONTIER_THREADS overrides the number.
     """
+    # Imported here, because --help must not wait for torch.
     import torch
     from threadpoolctl import threadpool_limits
 
     override = os.environ.get("FRONTIER_THREADS", "")
-    count = int(override) if override.isdigit() and int(override) else max(1, (os.cpu_count() or 2) // 2)
-    torch.set_num_threads(count)
-    threadpool_limits(count, user_api="blas")
+    n_threads = int(override) if override.isdigit() and int(override) else max(1, (os.cpu_count() or 2) // 2)
+    torch.set_num_threads(n_threads)
+    threadpool_limits(n_threads, user_api="blas")
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, so that work ends between two steps; a second Ctrl-C ends it at once."""
-    stop = threading.Event()
+    """Yield an event that Ctrl-C sets, so that work ends between two steps; a second Ctrl-C ends it at once."""
+    stop_event = threading.Event()
+    # Python handles signals in the main thread alone; elsewhere the event is never set.
     if threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield stop_event
         return
 
     def interrupt(*_: Any) -> None:
-        if stop.is_set():
+        if stop_event.is_set():
             raise KeyboardInterrupt
-        stop.set()
+        stop_event.set()
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    previous_handler = signal.signal(signal.SIGINT, interrupt)
+    # The earlier handler is restored even if the work fails.
     try:
-        yield stop
+        yield stop_event
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)

@@ -26,7 +26,7 @@ STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How a corpus is read."""
+    """Options for reading a corpus."""
 
     qrels: str = "qrels"  # the folder of judgements
     separator: str | None = None  # of a .csv file, None guesses
@@ -35,8 +35,9 @@ class ReadOptions:
     columns: Mapping[str, str] | None = None  # of a table: text, id or title → column, None guesses
 
     def read(self, source: str, **more: Any) -> Dataset:
-        """The data set of a demo, a folder or a file; says on stderr what is odd about it."""
+        """Load the data set of a demo, a folder or a file; print its notices on stderr."""
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
+        # The progress line is erased first, or the notices would be appended to it.
         if isinstance(meter := more.get("progress"), Meter):
             meter.clear()
         echo_notices(dataset.notices)
@@ -44,14 +45,15 @@ class ReadOptions:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The arguments of `engine.load_dataset` that are not its defaults."""
-        given = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
-        return {name: value for name, (value, default) in given.items() if value and value != default}
+        """Arguments of `engine.load_dataset` that differ from its defaults."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
+        # Only what differs from the defaults is passed on: exported settings stay short.
+        return {field_name: value for field_name, (value, default) in values.items() if value and value != default}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """How texts become vectors."""
+    """Options for embedding texts."""
 
     encoder: str  # the encoder's name or path
     dtype: str  # its arithmetic
@@ -61,27 +63,28 @@ class Encoding:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions(Encoding, ReadOptions):
-    """What a command reads."""
+    """Options for reading and embedding a corpus."""
 
     corpus: str  # a demo's name, a folder or a file
 
     def load(self, meter: Any) -> Dataset:
-        """The data set."""
+        """Load the data set."""
         return self.read(self.corpus, progress=meter)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedOptions(CorpusOptions):
-    """What a command on the judged queries of a split reads."""
+    """Options of a command on the judged queries of a split."""
 
     split: str
     count: int | None = None  # how many of the queries, at random; None for all
     seed: int = 0  # of the choice of queries
 
     def load_judged(self, meter: Any) -> tuple[Dataset, Space, Embeddings, Qrels]:
-        """The data set, its space, the judged queries as vectors, and their judgements."""
+        """Load the data set, its space, the judged queries as vectors, and their judgements."""
         dataset = self.load(meter)
         queries = dataset.judged(self.split)
+        # Queries are sampled before they are embedded.
         if self.count is not None:
             queries = queries.sample(self.count, self.seed)
         space = embed_corpus(dataset, self, progress=meter)
@@ -89,70 +92,72 @@ class JudgedOptions(CorpusOptions):
 
 
 def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:
-    """The corpus with its embeddings, its own where it has some, or with trained ones."""
+    """Return the corpus with its precomputed, computed or trained embeddings."""
     return space_and_decoder(dataset, encoding, **report)[0]
 
 
 def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tuple[Space, Decoder | None]:
-    """The corpus with its embeddings, and the decoder that trained ones are for, None for others."""
+    """Return the corpus with its embeddings, and the decoder of a checkpoint; None without a checkpoint."""
     embeddings = dataset.vectors or engine.embed(
         dataset.corpus, encoding.encoder, dtype=encoding.dtype, device=encoding.device, **report
     )
     space = engine.Space(dataset.corpus, embeddings, encoding.device)
+    # A checkpoint moves the vectors of this corpus and brings the decoder that they were trained for.
     if encoding.trained is None:
         return space, None
-    trained = engine.load_trained(encoding.trained, space)
-    return trained.space, trained.decoder
+    trained_space = engine.load_trained(encoding.trained, space)
+    return trained_space.space, trained_space.decoder
 
 
 def embed_queries(space: Space, queries: Queries, **report: Any) -> Embeddings:
-    """The queries as vectors; says on stderr how many of them the space was trained on."""
+    """Embed the queries; print on stderr how many of them the space was trained on."""
     if space.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
-    vectors: Embeddings = engine.embed_queries(space, queries, **report)
+    query_vectors: Embeddings = engine.embed_queries(space, queries, **report)
     warn_of_leakage(space, queries, report.get("progress"))
-    return vectors
+    return query_vectors
 
 
 def warn_of_leakage(space: Space, queries: Queries, meter: Any = None) -> None:
-    """Say on stderr how many of the queries trained embeddings were learnt from, where there are any."""
+    """Print on stderr how many of the queries the embeddings were trained on, if any."""
     if count := len(learnt_from(space, queries)):
         if meter is not None:
             meter.clear()
-        were = "was" if count == 1 else "were"
+        verb_form = "was" if count == 1 else "were"
         echo(
-            f"{count:,} of these {len(queries):,} queries {were} learnt from: these figures flatter the training",
+            f"{count:,} of these {len(queries):,} queries {verb_form} learnt from: these figures flatter the training",
             err=True,
         )
 
 
-def parse_sizes(_ctx: click.Context, _parameter: click.Parameter, text: str | tuple[str, ...]) -> Any:
-    """The value of -k, or its values: set sizes. Raises ParamError."""
-    return SET_SIZE.parse(text) if isinstance(text, str) else sorted({SET_SIZE.parse(one) for one in text})
+def parse_sizes(_context: click.Context, _parameter: click.Parameter, text: str | tuple[str, ...]) -> Any:
+    """Parse the value or the values of -k as set sizes. Raises ParamError."""
+    return SET_SIZE.parse(text) if isinstance(text, str) else sorted({SET_SIZE.parse(size_text) for size_text in text})
 
 
-def parse_stage(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
-    """A method's name and parameters from an option's text like `mmr` or `nnn:l2=0.1,fill=strict`."""
-    name, texts = parse_name(text, stage)
-    kind = next(kind for option, kind, _ in STAGES if option == stage)
-    return name, parse_values(spec_of(name, kind).params, texts, name)
+def parse_stage(stage_text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
+    """Parse a method's name and parameters from a text like `mmr` or `nnn:l2=0.1,fill=strict`."""
+    method_name, param_texts = parse_name(stage_text, stage)
+    stage_kind = next(stage_kind for stage_option, stage_kind, _ in STAGES if stage_option == stage)
+    return method_name, parse_values(spec_of(method_name, stage_kind).params, param_texts, method_name)
 
 
-def parse_name(text: str, option: str) -> tuple[str, dict[str, str]]:
-    """The name and the texts of its parameters from an option's text like `nnn:l2=0.1,fill=strict`."""
-    name, _, rest = text.partition(":")
-    pairs = [pair.partition("=") for pair in rest.split(",") if pair]
-    if any(not sign for _, sign, _ in pairs):
-        raise click.UsageError(f"--{option} takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
-    return name, {key.replace("-", "_"): value for key, _, value in pairs}
+def parse_name(stage_text: str, option_name: str) -> tuple[str, dict[str, str]]:
+    """Split a text like `nnn:l2=0.1,fill=strict` into the name and the texts of its parameters."""
+    method_name, _, param_list = stage_text.partition(":")
+    param_pairs = [param_pair.partition("=") for param_pair in param_list.split(",") if param_pair]
+    # A pair without a sign is most likely a mistyped value, not a parameter without one.
+    if any(not equals_sign for _, equals_sign, _ in param_pairs):
+        raise click.UsageError(f"--{option_name} takes NAME or NAME:PARAMETER=VALUE,…; got {stage_text!r}")
+    return method_name, {param_name.replace("-", "_"): param_value for param_name, _, param_value in param_pairs}
 
 
-def make_stages(texts: Sequence[str], stage: str) -> list[Any]:
-    """The scorers or selectors that an option's texts name."""
-    return [make(name, **params) for name, params in (parse_stage(text, stage) for text in texts)]
+def make_stages(stage_texts: Sequence[str], stage: str) -> list[Any]:
+    """Build the scorers or selectors that an option's texts name."""
+    return [make(name, **params) for name, params in (parse_stage(stage_text, stage) for stage_text in stage_texts)]
 
 
-def check_splits(qrels: Mapping[str, Any], names: Sequence[str | None], hint: str = "") -> None:
-    """Raise a UsageError where a split is not there; hint: what would make it."""
-    if missing := [name for name in names if name is not None and name not in qrels]:
-        raise click.UsageError(f"{explain_missing_split(qrels, missing[0])}{hint}")
+def check_splits(qrels: Mapping[str, Any], split_names: Sequence[str | None], hint: str = "") -> None:
+    """Raise a UsageError if a split is missing; hint: how to make it."""
+    if missings := [split_name for split_name in split_names if split_name is not None and split_name not in qrels]:
+        raise click.UsageError(f"{explain_missing_split(qrels, missings[0])}{hint}")

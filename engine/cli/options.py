@@ -11,25 +11,25 @@ import click
 from engine.cli.group import Decorator, lazy
 from engine.params import Param, parse_values
 
-STAGE = "NAME[:PARAM=VALUE,…]"
+STAGE_TEXT = "NAME[:PARAM=VALUE,…]"
 """How an option names a method and its parameters."""
 
 
 def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:
-    """An option whose help shows its default, where it has one."""
+    """Return an option whose help shows its default, if it has one."""
     return click.option(*names, default=default, show_default=default is not None, **attributes)
 
 
-def corpus_option(multiple: bool = False, more: str = "") -> Decorator:
-    """The option that names a corpus, or several; more: what its help says beside what can be named."""
-    said = "numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file."
-    start = "numpy-api"
+def corpus_option(multiple: bool = False, extra_help: str = "") -> Decorator:
+    """Return the option that names a corpus, or several."""
+    help_text = "numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file."
+    default_corpus = "numpy-api"
     return option(
         "--corpus",
-        default=(start,) if multiple else start,
+        default=(default_corpus,) if multiple else default_corpus,
         multiple=multiple,
         metavar="NAME|PATH",
-        help=f"{said} {more}".rstrip(),
+        help=f"{help_text} {extra_help}".rstrip(),
     )
 
 
@@ -44,10 +44,11 @@ QRELS = option(
 POINTS = option("--points", default=11, help="Values of each parameter that is swept.")
 
 
-def options(*decorators: Decorator) -> Decorator:
-    """One decorator of several, listed in this order."""
+def chain_options(*decorators: Decorator) -> Decorator:
+    """Combine decorators into one; --help lists their options in this order."""
 
     def decorate(command: Any) -> Any:
+        # Decorators apply from the last to the first, and --help lists options in the order of application.
         for decorator in reversed(decorators):
             command = decorator(command)
         return command
@@ -55,18 +56,19 @@ def options(*decorators: Decorator) -> Decorator:
     return decorate
 
 
-def _parse_where(_ctx: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, list[str]]:
-    """Column → values."""
-    where: dict[str, list[str]] = {}
-    for text in texts:
-        column, sign, value = text.partition("=")
-        if not sign:
-            raise click.UsageError(f"{parameter.opts[0]} takes {parameter.metavar}; got {text!r}")
-        where.setdefault(column, []).append(value)
-    return where
+def _parse_where(_ctx: click.Context, parameter: click.Parameter, conditions: Sequence[str]) -> dict[str, list[str]]:
+    """Parse COLUMN=VALUE texts into column → values."""
+    column_values: dict[str, list[str]] = {}
+    for condition in conditions:
+        column, equals_sign, value = condition.partition("=")
+        # A condition without a sign is an error even if a column has that name.
+        if not equals_sign:
+            raise click.UsageError(f"{parameter.opts[0]} takes {parameter.metavar}; got {condition!r}")
+        column_values.setdefault(column, []).append(value)
+    return column_values
 
 
-TABLE = options(
+TABLE_COLUMNS = chain_options(
     click.option(
         "--column",
         "columns",
@@ -95,41 +97,42 @@ TABLE = options(
         help="Only documents with this value in a column; several of one column: any of them.",
     ),
 )
-READING = options(QRELS, TABLE)
+READING = chain_options(QRELS, TABLE_COLUMNS)
 """The options of a ReadOptions."""
 
 
-def grouped(name: str, kind: Callable[..., Any], *decorators: Decorator) -> Decorator:
-    """Options whose values a command gets as one value, made by `kind`, under a name."""
-    names = [parameter.name for parameter in options(*decorators)(lambda: None).__click_params__]
+def group_options(group_name: str, group: Callable[..., Any], *decorators: Decorator) -> Decorator:
+    """Gather the values of some options into one argument of the command, built by `make_group`."""
+    # click records an option on the function that it decorates; a throwaway function yields their names.
+    names = [parameter.name for parameter in chain_options(*decorators)(lambda: None).__click_params__]
 
     def decorate(command: Any) -> Any:
         @wraps(command)
         def run(**arguments: Any) -> Any:
-            return command(**{name: kind(**{option: arguments.pop(option) for option in names})}, **arguments)
+            return command(**{group_name: group(**{option: arguments.pop(option) for option in names})}, **arguments)
 
-        return options(*decorators)(run)
+        return chain_options(*decorators)(run)
 
     return decorate
 
 
-def size_option(dest: str = "k", default: str | tuple[str, ...] = "10") -> Decorator:
-    """The option of a set's size; of several sizes where the default is several."""
-    help, several = "How many documents a query gets.", not isinstance(default, str)
+def size_option(dest_name: str = "k", default: str | tuple[str, ...] = "10") -> Decorator:
+    """Return the option of the set size, or of several if the default is a tuple."""
+    help, multiple = "How many documents a query gets.", not isinstance(default, str)
     return option(
-        "-k", dest, default=default, multiple=several, callback=lazy("engine.cli.inputs:parse_sizes"), help=help
+        "-k", dest_name, default=default, multiple=multiple, callback=lazy("engine.cli.inputs:parse_sizes"), help=help
     )
 
 
-SIZE = size_option()
+SIZE_OPTION = size_option()
 
 
-def execution_options(store: str) -> Decorator:
-    """How cells are computed: the store that keeps them, processes of this machine, a scheduler; store: the default."""
-    return grouped(
+def execution_options(default_store: str) -> Decorator:
+    """Return the options for computing cells: their store, worker processes and a scheduler."""
+    return group_options(
         "execution",
         dict,
-        option("--store", default=store, metavar="FILE", help="Where finished cells are kept."),
+        option("--store", default=default_store, metavar="FILE", help="Where finished cells are kept."),
         option("--workers", type=int, help="Processes on this machine; default: this one alone."),
         option(
             "--cluster",
@@ -141,49 +144,50 @@ def execution_options(store: str) -> Decorator:
 
 
 def file_option(*names: str, default: str | None = None, **attributes: Any) -> Decorator:
-    """An option that names a file to write, or several; refused before anything is computed where none can be."""
+    """Return an option for files to write, which is refused before any computation if nothing can be written."""
     return option(*names, default=default, metavar="FILE", callback=_check_file, **attributes)
 
 
-def _check_file(_ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """The files as they are. Raises UsageError."""
+def _check_file(_context: click.Context, parameter: click.Parameter, file_names: Any) -> Any:
+    """Return the option's value unchanged, or raise UsageError if a file cannot be written."""
     flag = parameter.opts[0]
-    for file in map(Path, (value,) if isinstance(value, str) else value or ()):
+    for file in map(Path, (file_names,) if isinstance(file_names, str) else file_names or ()):
         if not file.parent.is_dir():
             raise click.UsageError(f"{flag} must lie in a folder that exists; there is no {str(file.parent)!r}")
         if file.exists() and not file.is_file():
             raise click.UsageError(f"{flag} names a file to write; {str(file)!r} is no file: give one inside a folder")
+        # Checked before hours of computation rather than at the end.
         if not os.access(file.parent, os.W_OK):
             raise click.UsageError(f"{flag}: nothing can be written into {str(file.parent)!r}; choose another folder")
-    return value
+    return file_names
 
 
 def split_option(help: str, default: str | None = "test", name: str = "--split", dest: str | None = None) -> Decorator:
-    """An option that names a split of the judgements."""
+    """Return an option that names a split of the judgements."""
     return option(*filter(None, (name, dest)), default=default, help=help)
 
 
-def stages_option(stage: str, dest: str, help: str, required: bool = False) -> Decorator:
-    """An option that names methods of a stage, and may be repeated."""
-    return click.option(f"--{stage}", dest, multiple=True, required=required, metavar=STAGE, help=help)
+def stages_option(stage_name: str, dest_name: str, help: str, required: bool = False) -> Decorator:
+    """Return a repeatable option that names methods of a stage."""
+    return click.option(f"--{stage_name}", dest_name, multiple=True, required=required, metavar=STAGE_TEXT, help=help)
 
 
 def metrics_option(help: str, default: Sequence[str] = ()) -> Decorator:
-    """An option that names metrics, and may be repeated."""
+    """Return a repeatable option that names metrics."""
     return option("--metric", "metrics", multiple=True, default=default or None, help=help)
 
 
 def seed_option(help: str) -> Decorator:
-    """The option of a random seed."""
+    """Return the option of a random seed."""
     return option("--seed", type=int, default=0, help=help)
 
 
 def json_option(help: str = "One JSON object.") -> Decorator:
-    """The option for machine-readable output."""
+    """Return the option for machine-readable output."""
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
-ENCODER = options(
+ENCODER = chain_options(
     option("--encoder", default="bundled", metavar="NAME|PATH", help="bundled, or a sentence-transformers model."),
     option(
         "--dtype",
@@ -193,17 +197,22 @@ ENCODER = options(
     ),
     option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."),
 )
-_TRAINED = "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
-EMBEDDED = options(CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
-SOURCE = grouped("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDDED)
+_TRAINED_HELP = (
+    "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
+)
+EMBEDDED = chain_options(CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED_HELP))
+SOURCE = group_options("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDDED)
 
 
 def judged_options(help: str = "Whose judged queries are asked.", *sampling: Decorator) -> Decorator:
-    """The options of a command on the judged queries of a split; sampling: those by which it takes some of them."""
-    return grouped("judged", lazy("engine.cli.inputs:JudgedOptions"), EMBEDDED, split_option(help), *sampling)
+    """Return the options of a command on the judged queries of a split.
+
+    Sampling: options that draw some of them.
+    """
+    return group_options("judged", lazy("engine.cli.inputs:JudgedOptions"), EMBEDDED, split_option(help), *sampling)
 
 
-FINISHED_SWEEP = grouped(
+FINISHED_SWEEP = group_options(
     "swept",
     lazy("engine.cli.finished_sweep:FinishedSweep"),
     option(
@@ -223,7 +232,7 @@ FINISHED_SWEEP = grouped(
     option("--baseline", help="A method or a label; default: the first selector's."),
 )
 """The argument and the options of a command on a finished sweep."""
-RUNS = grouped(
+OTHER_RUNS = group_options(
     "others",
     lazy("engine.cli.finished_sweep:OtherSystems"),
     option(
@@ -240,29 +249,30 @@ RUNS = grouped(
 
 
 class DeclaredCommand(click.Command):
-    """A command with further flags that are made when they are first needed, from what methods declare."""
+    """A command whose further flags are built on first use from declared parameters."""
 
     def __init__(self, *args: Any, flags: Callable[[], Sequence[click.Parameter]], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self._flags = flags
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        # Declared flags come last in --help.
         return [*super().get_params(ctx), *self._flags()]
 
 
-def value_flag(flag: str, dest: str, help: str) -> click.Option:
-    """A flag whose text a declared parameter parses."""
-    return click.Option([flag, dest], default=None, metavar="VALUE", help=help)
+def value_flag(flag_name: str, dest_name: str, help: str) -> click.Option:
+    """Return a flag whose text a declared parameter parses."""
+    return click.Option([flag_name, dest_name], default=None, metavar="VALUE", help=help)
 
 
 def declared_flags(params: Sequence[Param], prefix: str, describe: Callable[[Param], str]) -> list[click.Option]:
-    """A flag a parameter; its value comes under its name after `prefix`."""
+    """Build a flag for each parameter; its value arrives under `prefix` and its name."""
     return [value_flag(param.flag, prefix + param.name, describe(param)) for param in params]
 
 
 def flag_values(texts: Mapping[str, str | None], prefix: str, params: Sequence[Param], owner: str) -> dict[str, Any]:
-    """The values of the declared flags that were passed. Raises ParamError."""
-    passed = {
+    """Parse the declared flags that were passed. Raises ParamError."""
+    passed_texts = {
         name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix) and text is not None
     }
-    return parse_values(tuple(params), passed, owner)
+    return parse_values(tuple(params), passed_texts, owner)

@@ -15,16 +15,17 @@ tabulate.PRESERVE_WHITESPACE = True  # arrows that stand behind some numbers lea
 
 
 def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """Print a text, on stderr if need be; the one way of texts to the terminal."""
-    shown = visible(text)
-    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+    """Print a text, by default on stdout; every text to the terminal passes through here."""
+    visible_text = visible(text)
+    click.echo(click.style(visible_text, bold=True) if bold else visible_text, err=err)
 
 
 def echo_json(*values: Any, indent: int | None = None, allow_nan: bool = True) -> None:
-    """Print each value as JSON, exactly: what `echo` would write its own way, JSON can escape.
+    """Print each value as JSON exactly: characters that `echo` would replace are escaped.
 
-    Raises ValueError for NaN where that is not allowed.
+    Raises ValueError for NaN unless it is allowed.
     """
+    # The escapes leave the parsed value as it is.
     for value in values:
         click.echo(in_json(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=allow_nan)))
 
@@ -41,36 +42,42 @@ def echo_notices(notices: Iterable[Any]) -> None:
         echo(f"note: {notice}", err=True)
 
 
-def echo_written(files: Iterable[Any]) -> None:
-    """Print which files were written."""
-    for file in files:
-        echo(f"written: {file}")
+def echo_written(file_names: Iterable[Any]) -> None:
+    """Print the names of the files that were written."""
+    for file_name in file_names:
+        echo(f"written: {file_name}")
 
 
-def write_text(file: str | Path, text: str) -> None:
-    """Write a file, whole or not at all; where it is a link, what that leads to. Raises FrontierError."""
+def write_text(file_path: str | Path, text: str) -> None:
+    """Write a file atomically, through a link to its target. Raises FrontierError."""
+    # Imported here: the cache module imports what commands without files do not need.
     from engine.data.cache import write
 
-    write(Path(file).resolve(), text.encode("utf-8"))
+    write(Path(file_path).resolve(), text.encode("utf-8"))
 
 
 def one_line(text: str, width: int) -> str:
-    """The text as one line a terminal can show, at most `width` long."""
+    """Return the text as one printable line of at most `max_width` characters."""
+    # Control characters become visible first, then all other unprintable ones and line breaks become spaces.
     return shorten(" ".join("".join(c if c.isprintable() else " " for c in visible(text)).split()), width)
 
 
 def or_dash(value: float | None, decimals: int = 4) -> str:
-    """A number with its decimals, a dash for None and NaN."""
+    """Format a number with its decimals; None and NaN give a dash."""
     return f"{value:.{decimals}f}" if value is not None and value == value else "–"
 
 
 def nan_to_none(means: Mapping[str, float]) -> dict[str, float | None]:
-    """Means as JSON has them: null where there is none."""
-    return {name: value if value == value else None for name, value in means.items()}
+    """Return the means with null in place of NaN, as JSON needs."""
+    return {metric_name: mean_value if mean_value == mean_value else None for metric_name, mean_value in means.items()}
 
 
-def aligned(rows: Iterable[Sequence[str]], sides: str = "l") -> str:
-    """Rows of cells as columns; sides: l or r for each, further ones stand to the right."""
-    cells = [list(row) for row in rows]
-    align = ["left" if side == "l" else "right" for side in sides.ljust(len(cells[0]), "r")]
-    return str(tabulate.tabulate(cells, tablefmt="plain", disable_numparse=True, colalign=align))
+def format_columns(table_rows: Iterable[Sequence[str]], column_sides: str = "l") -> str:
+    """Align rows of cells as columns.
+
+    column_sides: l or r for each column; further columns are aligned to the right
+    """
+    table_cells = [list(table_row) for table_row in table_rows]
+    align = ["left" if column_side == "l" else "right" for column_side in column_sides.ljust(len(table_cells[0]), "r")]
+    # Numbers arrive formatted; tabulate must not parse and reformat them.
+    return str(tabulate.tabulate(table_cells, tablefmt="plain", disable_numparse=True, colalign=align))

@@ -8,7 +8,7 @@ import engine
 from engine.cli.group import Meter
 from engine.cli.inputs import ReadOptions
 from engine.cli.options import declared_flags, flag_values
-from engine.cli.output import aligned, echo, echo_json, echo_notices
+from engine.cli.output import echo, echo_json, echo_notices, format_columns
 from engine.data.beir import write_beir
 from engine.data.cloze import LENGTH, PARAMS, SPLIT
 from engine.data.passages import count_passages
@@ -20,15 +20,15 @@ def task_flags() -> list[click.Option]:
 
 
 def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -> None:
-    values = flag_values(texts, "", PARAMS, "passages")
+    param_values = flag_values(texts, "", PARAMS, "passages")
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
-        task = engine.containing_passages(dataset.corpus, **values, progress=meter)
+        task = engine.containing_passages(dataset.corpus, **param_values, progress=meter)
         folder = write_beir(task, out)
     echo_notices(task.notices)
-    length = values.get(LENGTH.name)
-    documents = len(dataset.corpus) if length is None else count_passages(dataset.corpus, length, 0.0)
-    distractors = len(task.corpus) - documents
+    passage_length = param_values.get(LENGTH.name)
+    n_documents = len(dataset.corpus) if passage_length is None else count_passages(dataset.corpus, passage_length, 0.0)
+    distractors = len(task.corpus) - n_documents
     echo(
         f"{len(task.queries):,} queries and {len(task.corpus):,} documents in {folder}, of which {distractors:,} are "
         f"distractors made for the task; split {SPLIT}"
@@ -42,25 +42,25 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
 def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
-    found = measure_sizes(dataset)
+    data_sizes = measure_sizes(dataset)
     if as_json:
-        return echo_json(asdict(found))
+        return echo_json(asdict(data_sizes))
     echo_notices(dataset.notices)
     head = ("split", "queries", "answerable", "judgements", "relevant a query", "not in the corpus", "sets shared")
-    lines = [
-        (row.split, f"{row.queries:,}", f"{row.answerable:,}", f"{row.judgements:,}", _spread(row.relevant),
+    table_rows = [
+        (row.split, f"{row.queries:,}", f"{row.answerable:,}", f"{row.judgements:,}", _format_spread(row.relevant),
          f"{row.missing:,}", f"{row.shared:,}")
-        for row in found.splits
+        for row in data_sizes.splits
     ]  # fmt: skip
-    echo(f"{found.documents:,} documents, words: {_spread(found.document_words)}")
-    echo(f"{found.queries:,} queries, words: {_spread(found.query_words)}")
-    if found.aspects:
-        echo(f"aspects a query: {_spread(found.aspects)}")
-    if lines:
-        echo(aligned([head, *lines]))
+    echo(f"{data_sizes.documents:,} documents, words: {_format_spread(data_sizes.document_words)}")
+    echo(f"{data_sizes.queries:,} queries, words: {_format_spread(data_sizes.query_words)}")
+    if data_sizes.aspects:
+        echo(f"aspects a query: {_format_spread(data_sizes.aspects)}")
+    if table_rows:
+        echo(format_columns([head, *table_rows]))
     echo("numbers: least / mean / most")
 
 
-def _spread(spread: Spread | None) -> str:
-    """Least, mean and most."""
+def _format_spread(spread: Spread | None) -> str:
+    """Format the minimum, mean and maximum."""
     return "–" if spread is None else f"{spread.least:,} / {spread.mean:,.2f} / {spread.most:,}"

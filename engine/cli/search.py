@@ -12,7 +12,7 @@ import engine
 from engine.cli.evaluation import collect_cells, corpus_answers, echo_cells
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages, parse_name
-from engine.cli.output import aligned, echo, echo_json, echo_lines, or_dash
+from engine.cli.output import echo, echo_json, echo_lines, format_columns, or_dash
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.metrics import METRICS
@@ -40,18 +40,19 @@ def depths(
     as_json: bool,
 ) -> None:
     use_threads()
-    decoders = _decoders(selectors, retrieves, reranks)
+    decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
-        sizes, stop = [DEPTH.parse(depth) for depth in depths] or list(DEPTHS), threading.Event()
+        pool_depths, stop_event = [DEPTH.parse(depth_text) for depth_text in depths] or list(DEPTHS), threading.Event()
+        # Pools with random documents are printed as means alone: no store holds them.
         if random is not None:
-            mixed = {"random": random, "seed": seed, "k": k, "metrics": metrics}
-            return _echo_mixed(decoders, (space, queries, qrels), sizes, mixed, as_json)
+            mixed_options = {"random": random, "seed": seed, "k": k, "metrics": metrics}
+            return _echo_mixed(decoders, (space, queries, qrels), pool_depths, mixed_options, as_json)
         results = engine.rerank_depths(
-            decoders, space, queries, qrels, depths=sizes, k=k, metrics=metrics,
-            split=judged.split, aspects=dataset.aspects, progress=meter, stop=stop, **execution,
+            decoders, space, queries, qrels, depths=pool_depths, k=k, metrics=metrics,
+            split=judged.split, aspects=dataset.aspects, progress=meter, stop=stop_event, **execution,
         )  # fmt: skip
-        cells = collect_cells(results, stop, lambda _: f"what is finished is in {execution['store']}")
+        cells = collect_cells(results, stop_event, lambda _: f"what is finished is in {execution['store']}")
     if not as_json:
         _echo_depths(cells, decoders, metrics)
     echo_cells(cells, len(queries), execution["store"], as_json)
@@ -59,49 +60,54 @@ def depths(
 
 def _echo_mixed(
     decoders: Sequence[Decoder],
-    data: tuple[Any, ...],
-    sizes: Sequence[int | None],
+    judged_data: tuple[Any, ...],
+    pool_depths: Sequence[int | None],
     mixed: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Means of reranked pools of the best and of others at random: decoders and sizes as rows, metrics as columns."""
+    """Print the means of reranked pools of the best and of random documents: a row for each decoder and pool size."""
     names = list(dict.fromkeys(mixed["metrics"]))
-    lines = [("", "best", "random", *(f"{METRICS[m].title}@{mixed['k']}" for m in names))]
-    for decoder, best in product(decoders, sizes):
-        mean = rerank_mixed(decoder, *data, best=best or len(data[0]), **mixed).mean
+    lines = [("", "best", "random", *(f"{METRICS[metric].title}@{mixed['k']}" for metric in names))]
+    for decoder, n_best in product(decoders, pool_depths):
+        mean = rerank_mixed(decoder, *judged_data, best=n_best or len(judged_data[0]), **mixed).mean
         if as_json:
-            echo_json({"decoder": decoder.label, "best": best, **mixed, "mean": mean})
-        lines.append((decoder.label, f"{best}", f"{mixed['random']}", *(f"{mean[m]:.4f}" for m in names)))
+            echo_json({"decoder": decoder.label, "best": n_best, **mixed, "mean": mean})
+        lines.append((decoder.label, f"{n_best}", f"{mixed['random']}", *(f"{mean[metric]:.4f}" for metric in names)))
     if not as_json:
-        echo(aligned(lines))
+        echo(format_columns(lines))
 
 
-def _decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
-    """Every chain of the stages; the first selector and dense retrieval where none is named."""
-    stages = [
+def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
+    """Combine the stages into decoders; the first selector and dense retrieval if none is named."""
+    stage_methods = [
         make_stages(selectors or list(methods("selector"))[:1], "select"),
         make_stages(retrieves or ("dense",), "retrieve"),
         *([make_stages(reranks, "rerank")] if reranks else []),
     ]
-    return [Decoder(*chain) for chain in product(*stages)]
+    return [Decoder(*stage_chain) for stage_chain in product(*stage_methods)]
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
-    """A table a metric, and one of times: decoders as rows, depths as columns."""
+    """Print a table for each metric and one of times: decoders as rows, depths as columns."""
     depths = sorted({cell.decoder["depth"] for cell in cells})
-    by_depth = {(_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
-    rows = {decoder.label: [by_depth[_chain(as_json(decoder)), depth] for depth in depths] for decoder in decoders}
-    columns = [f"{depth:,}" for depth in depths]
-    for metric in dict.fromkeys(metrics):
-        head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)
-        lines = [(label, *(f"{cell.mean[metric]:.4f}" for cell in row)) for label, row in rows.items()]
-        echo(aligned([head, *lines]) + "\n")
-    times = [(label, *(or_dash(cell.latency, 2) for cell in row)) for label, row in rows.items()]
-    echo(aligned([("ms a query by depth", *columns), *times]))
+    # Decoders of one chain differ in their depth alone: they share a row of the table.
+    by_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
+    rows = {
+        decoder.label: [by_depth[_serialize_chain(as_json(decoder)), depth] for depth in depths] for decoder in decoders
+    }
+    depth_titles = [f"{depth:,}" for depth in depths]
+    for metric_name in dict.fromkeys(metrics):
+        table_head = (f"{METRICS[metric_name].title}@{cells[0].k} by depth", *depth_titles)
+        table_rows = [
+            (label, *(f"{cell.mean[metric_name]:.4f}" for cell in row_cells)) for label, row_cells in rows.items()
+        ]
+        echo(format_columns([table_head, *table_rows]) + "\n")
+    time_rows = [(label, *(or_dash(cell.latency, 2) for cell in row_cells)) for label, row_cells in rows.items()]
+    echo(format_columns([("ms a query by depth", *depth_titles), *time_rows]))
 
 
-def _chain(decoder: Mapping[str, Any]) -> str:
-    """A decoder as JSON, without its depth."""
+def _serialize_chain(decoder: Mapping[str, Any]) -> str:
+    """Return a decoder as JSON text, without its depth."""
     return json.dumps({**decoder, "depth": None}, sort_keys=True)
 
 
@@ -117,73 +123,75 @@ def ann(
 ) -> None:
     faiss_module()
     use_threads()
-    least = ENOUGH.default if share is None else ENOUGH.parse(share) or 0.0
-    chosen = make_stages(retrieves or ("dense",), "retrieve")
-    settings = partial(_indexes, indexes)
-    settings(1)  # refuses wrong settings before anything is embedded
-    rows: list[Any] = []
-    stopped = False
+    min_share = ENOUGH.default if share is None else ENOUGH.parse(share) or 0.0
+    scorer_stages = make_stages(retrieves or ("dense",), "retrieve")
+    make_indexes = partial(_parse_indexes, indexes)
+    make_indexes(1)  # refuses wrong settings before anything is embedded
+    measurements: list[Any] = []
+    is_stopped = False
     with Meter() as meter:
         _, space, queries, qrels = judged.load_judged(meter)
         try:
-            for scorer in chosen:
-                for row in engine.approximate(
-                    scorer, space, queries, qrels, indexes=settings,
+            for scorer in scorer_stages:
+                for measurement in engine.approximate(
+                    scorer, space, queries, qrels, indexes=make_indexes,
                     k=k, metrics=metrics or None, seed=seed, progress=meter,
                 ):  # fmt: skip
-                    rows.append(row)
+                    measurements.append(measurement)
+        # What was measured so far is printed before the command ends as stopped.
         except KeyboardInterrupt:
-            stopped = True
+            is_stopped = True
     if as_json:
-        echo_json(*(row.as_json() for row in rows))
-    elif rows:
-        _echo_tables(rows)
+        echo_json(*(measurement.as_json() for measurement in measurements))
+    elif measurements:
+        _echo_tables(measurements)
         echo(f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found.")
-        echo_lines(conclusions(rows, least))
-    if stopped:
-        raise Cancelled(f"{len(rows)} searches were measured; none is kept")
+        echo_lines(conclusions(measurements, min_share))
+    if is_stopped:
+        raise Cancelled(f"{len(measurements)} searches were measured; none is kept")
 
 
 def _echo_tables(rows: Sequence[Any]) -> None:
-    """One for each scorer."""
-    names = list(rows[0].mean)
-    titles = (f"exact@{rows[0].k}", *(f"{METRICS[m].title}@{rows[0].k}" for m in names))
+    """Print a table for each scorer."""
+    metrics = list(rows[0].mean)
+    metric_titles = (f"exact@{rows[0].k}", *(f"{METRICS[metric_name].title}@{rows[0].k}" for metric_name in metrics))
     for scorer in dict.fromkeys(row.scorer for row in rows):
-        of_scorer = [row for row in rows if row.scorer == scorer]
-        lines: list[tuple[str, ...]] = [("index", *titles, "ms/query", "built in s", "MB")]
-        for row in of_scorer:
-            values = (f"{value:.4f}" for value in (row.share, *(row.mean[m] for m in names)))
+        scorer_rows = [row for row in rows if row.scorer == scorer]
+        lines: list[tuple[str, ...]] = [("index", *metric_titles, "ms/query", "built in s", "MB")]
+        for row in scorer_rows:
+            values = (f"{value:.4f}" for value in (row.share, *(row.mean[metric_name] for metric_name in metrics)))
             lines.append((row.label, *values, f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}"))
-        first = of_scorer[0]
-        echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
+        first = scorer_rows[0]
+        echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{format_columns(lines)}\n")
 
 
 def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
     weighted = [n for n, spec in methods("selector").items() if RELEVANCE_WEIGHT.name in {p.name for p in spec.params}]
-    stages = make_stages(selectors or weighted, "select")
-    rows: list[Any] = []
+    selector_stages = make_stages(selectors or weighted, "select")
+    measurements: list[Any] = []
     with Meter() as meter:
         _, space, queries, _ = judged.load_judged(meter)
         try:
-            for row in latencies(stages, space, queries, **study, progress=meter):
-                rows.append(row)
+            for measurement in latencies(selector_stages, space, queries, **study, progress=meter):
+                measurements.append(measurement)
         except KeyboardInterrupt:
-            raise Cancelled(f"{len(rows)} times were measured; none is kept") from None
+            raise Cancelled(f"{len(measurements)} times were measured; none is kept") from None
     if as_json:
-        return echo_json(*(row.as_json() for row in rows))
+        return echo_json(*(measurement.as_json() for measurement in measurements))
     # Selectors as rows, sizes as columns, and where there are enough of them how time grows.
-    sizes = sorted({row.k for row in rows})
-    steep = len(sizes) >= LEAST_SIZES
-    lines = [("ms a query by k", *(f"{k:,}" for k in sizes), *(["slope"] if steep else []))]
-    for name in dict.fromkeys(row.name for row in rows):
-        own = [row for row in rows if row.name == name]
-        times = tuple(f"{row.milliseconds:.2f}" for row in own)
-        grows = slope(own) if steep else None
-        lines.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
-    echo(aligned(lines))
+    set_sizes = sorted({measurement.k for measurement in measurements})
+    has_slope = len(set_sizes) >= LEAST_SIZES
+    rows = [("ms a query by k", *(f"{k:,}" for k in set_sizes), *(["slope"] if has_slope else []))]
+    for name in dict.fromkeys(measurement.name for measurement in measurements):
+        selector_rows = [measurement for measurement in measurements if measurement.name == name]
+        times = tuple(f"{measurement.milliseconds:.2f}" for measurement in selector_rows)
+        grows = slope(selector_rows) if has_slope else None
+        rows.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
+    echo(format_columns(rows))
     echo(
-        f"\nMedian milliseconds of {len(rows[0].seconds)} queries one at a time on one thread, the dense scores "
-        f"included; {rows[0].documents:,} documents. slope: of log time in log k, 1 is linear, and its 95% interval."
+        f"\nMedian milliseconds of {len(measurements[0].seconds)} queries one at a time on one thread, the dense "
+        f"scores included; {measurements[0].documents:,} documents. slope: of log time in log k, 1 is "
+        "linear, and its 95% interval."
     )
 
 
@@ -197,33 +205,35 @@ def budget(
     as_json: bool,
 ) -> None:
     use_threads()
-    decoders = _decoders(selectors, retrieves)
+    decoders = _build_decoders(selectors, retrieves)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
         answers = corpus_answers(judged.corpus, dataset) if answered else None
-        rows = list(budget_curve(decoders, space, queries, qrels, answers, budgets or BUDGETS, k))
+        measurements = list(budget_curve(decoders, space, queries, qrels, answers, budgets or BUDGETS, k))
     if as_json:
-        return echo_json(*(asdict(row) for row in rows))
-    for metric in dict.fromkeys(row.metric for row in rows):
-        own = [row for row in rows if row.metric == metric]
-        sizes = list(dict.fromkeys(row.budget for row in own))
-        lines = [
-            (label, *(f"{row.mean:.4f} ({row.documents:.1f})" for row in own if row.label == label))
-            for label in dict.fromkeys(row.label for row in own)
+        return echo_json(*(asdict(row) for row in measurements))
+    # One table a metric; every column is a budget of words.
+    for metric_name in dict.fromkeys(row.metric for row in measurements):
+        rows = [row for row in measurements if row.metric == metric_name]
+        sizes = list(dict.fromkeys(row.budget for row in rows))
+        table_rows = [
+            (decoder_label, *(f"{row.mean:.4f} ({row.documents:.1f})" for row in rows if row.label == decoder_label))
+            for decoder_label in dict.fromkeys(row.label for row in rows)
         ]
-        title = METRICS[metric].title.partition(" in ")[0]
-        head = (f"{title} within words, {own[0].queries:,} queries", *(f"{n:,}" for n in sizes))
-        echo(aligned([head, *lines]) + "\n")
-    echo(f"Of the first {rows[0].k if rows else k}; in brackets how many documents are read.")
+        metric_title = METRICS[metric_name].title.partition(" in ")[0]
+        head = (f"{metric_title} within words, {rows[0].queries:,} queries", *(f"{n_words:,}" for n_words in sizes))
+        echo(format_columns([head, *table_rows]) + "\n")
+    echo(f"Of the first {measurements[0].k if measurements else k}; in brackets how many documents are read.")
 
 
-def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:
-    """The settings that `--index` names; a bare name stands for those usual for so many vectors."""
-    settings: list[Any] = []
-    for text in texts or tuple(INDEXES):
-        name, values = parse_name(text, "index")
+def _parse_indexes(index_texts: tuple[str, ...], n_vectors: int) -> list[Any]:
+    """Parse the settings of `--index`; a bare name stands for the usual settings at this number of vectors."""
+    index_settings: list[Any] = []
+    # Errors name --index rather than the class of the index.
+    for index_text in index_texts or tuple(INDEXES):
+        name, values = parse_name(index_text, "index")
         if name not in INDEXES:
             raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
         params = params_of(INDEXES[name])
-        settings += [INDEXES[name](**parse_values(params, values, name))] if values else usual(count, [name])
-    return settings
+        index_settings += [INDEXES[name](**parse_values(params, values, name))] if values else usual(n_vectors, [name])
+    return index_settings

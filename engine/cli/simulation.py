@@ -26,20 +26,20 @@ from engine.space import Space
 from engine.values import Embeddings, Qrels
 
 
-def parse_declared(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> Any:
-    """The value of an option that is a declared parameter of simulations. Raises ParamError."""
-    declared: dict[str | None, Any] = {"candidates": CANDIDATES, "newcomers": NEWCOMERS, "updates": UPDATES}
-    param = declared[parameter.name]
-    return param.parse(text) if text is not None else param.default if param is NEWCOMERS else None
+def parse_declared(_context: click.Context, parameter: click.Parameter, option_text: str | None) -> Any:
+    """Parse an option that is a declared parameter of simulations. Raises ParamError."""
+    declared_params: dict[str | None, Any] = {"candidates": CANDIDATES, "newcomers": NEWCOMERS, "updates": UPDATES}
+    param = declared_params[parameter.name]
+    return param.parse(option_text) if option_text is not None else param.default if param is NEWCOMERS else None
 
 
-def parse_reranker(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
-    """A reranker's name, or the scorer that an option's text names."""
-    return text if text is None or text in RERANKERS else make_stages((text,), "rerank")[0]
+def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_text: str | None) -> Any:
+    """Return a reranker's name, or build the scorer that an option's text names."""
+    return option_text if option_text is None or option_text in RERANKERS else make_stages((option_text,), "rerank")[0]
 
 
-def _declared() -> dict[str, Sequence[Param]]:
-    """The declared parameters of a simulation, by what they are of."""
+def _list_params() -> dict[str, Sequence[Param]]:
+    """Return the declared parameters of a simulation by group."""
     return {
         "preset": params_of(Preset),
         "stream": params_of(Stream),
@@ -49,20 +49,20 @@ def _declared() -> dict[str, Sequence[Param]]:
 
 
 def simulation_flags() -> list[click.Option]:
-    """A flag a declared parameter of a simulation."""
+    """Build a flag for each declared parameter of a simulation."""
 
     def describe(param: Param) -> str:
-        symbol = "" if param.symbol == param.name else f"{param.symbol}, "
-        source = f" ({param.source})" if param.source else ""
-        return f"{param.help} {symbol}{param.domain}, default {param.text(param.default)}{source}."
+        symbol_text = "" if param.symbol == param.name else f"{param.symbol}, "
+        source_text = f" ({param.source})" if param.source else ""
+        return f"{param.help} {symbol_text}{param.domain}, default {param.text(param.default)}{source_text}."
 
-    return [flag for kind, params in _declared().items() for flag in declared_flags(params, f"{kind}__", describe)]
+    return [flag for kind, params in _list_params().items() for flag in declared_flags(params, f"{kind}__", describe)]
 
 
-def declared_values(texts: Mapping[str, str | None]) -> dict[str, Any]:
-    """What these flags say: preset, a mapping; stream and plan, themselves; corpus, a mapping. Raises ParamError."""
-    values = {kind: flag_values(texts, f"{kind}__", params, kind) for kind, params in _declared().items()}
-    return {**values, "stream": Stream(**values["stream"]), "plan": Plan(**values["plan"])}
+def declared_values(flag_texts: Mapping[str, str | None]) -> dict[str, Any]:
+    """Parse the flags into preset and corpus mappings, a Stream and a Plan. Raises ParamError."""
+    param_values = {kind: flag_values(flag_texts, f"{kind}__", params, kind) for kind, params in _list_params().items()}
+    return {**param_values, "stream": Stream(**param_values["stream"]), "plan": Plan(**param_values["plan"])}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +84,7 @@ class StreamData:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions(CorpusOptions):
-    """A stream of judged queries, how what is learnt is set, and how a simulated deployment shows documents."""
+    """Options of a stream of judged queries, of learning, and of a simulated deployment."""
 
     preset: str
     split: str | None  # whose judged queries are the stream, None for the largest
@@ -100,89 +100,93 @@ class StreamOptions(CorpusOptions):
 
     @property
     def variant(self) -> dict[str, Any]:
-        """The arguments of `simulate` on how documents are shown, but for the hops."""
-        return {name: getattr(self, name) for name in ("reranker", "candidates", "arrivals", "newcomers", "updates")}
+        """Arguments of `simulate` on how documents are shown, except the hops."""
+        return {field: getattr(self, field) for field in ("reranker", "candidates", "arrivals", "newcomers", "updates")}
 
-    def load_stream(self, words: int | None, meter: Meter, stop: Event) -> StreamData:
-        """The data of a simulation. words: to which documents are cut. Raises UsageError or DataError."""
+    def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
+        """Load the data of a simulation, with documents shortened to `max_words`. Raises UsageError or DataError."""
         dataset = self.load(meter)
         if not dataset.qrels:
-            why = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
-            raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{why}")
+            refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
+            raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{refusal}")
+        # By default the stream is the split with the most judged queries.
         split = self.split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
         check_splits(dataset.qrels, (split, self.test))
+        # A question's plan splits it into hops, each of which becomes a query.
         hops = None
         if self.hops:
-            found = expand_plans(dataset, self.qrels if (Path(self.qrels) / QUESTIONS_FILE).is_file() else self.corpus)
-            dataset, hops = found.dataset, found.hops
-        if words is not None:
-            dataset = replace(dataset, corpus=shorten_documents(dataset.corpus, words), vectors=None)
-        report: dict[str, Any] = {"progress": meter, "stop": stop}
-        space = embed_corpus(dataset, self, **report)
-        names = {query for name in (split, self.test) if name for query in dataset.qrels[name].grades}
-        queries = embed_queries(space, dataset.queries.only(names), **report)
-        held_out = dataset.qrels[self.test] if self.test else None
-        return StreamData(space=space, queries=queries, stream=dataset.qrels[split], held_out=held_out, hops=hops)
+            data = expand_plans(dataset, self.qrels if (Path(self.qrels) / QUESTIONS_FILE).is_file() else self.corpus)
+            dataset, hops = data.dataset, data.hops
+        if max_words is not None:
+            dataset = replace(dataset, corpus=shorten_documents(dataset.corpus, max_words), vectors=None)
+        progress_options: dict[str, Any] = {"progress": meter, "stop": stop_event}
+        space = embed_corpus(dataset, self, **progress_options)
+        query_ids = {query_id for name in (split, self.test) if name for query_id in dataset.qrels[name].grades}
+        queries = embed_queries(space, dataset.queries.only(query_ids), **progress_options)
+        held_out_qrels = dataset.qrels[self.test] if self.test else None
+        return StreamData(space=space, queries=queries, stream=dataset.qrels[split], held_out=held_out_qrels, hops=hops)
 
 
 def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) -> None:
     use_threads()
     values = declared_values(texts)
-    for name, given in (("rate", stream.rates), ("batch", stream.batches)):
-        if name in values["preset"] and given is not None:
+    for name, tried_values in (("rate", stream.rates), ("batch", stream.batches)):
+        if name in values["preset"] and tried_values is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
-    tried: dict[str, Any] = {
+    search_values: dict[str, Any] = {
         "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
         "batches": stream.batches
         or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
     }
-    with Meter() as meter, stop_on_interrupt() as stop:
-        task = stream.load_stream(values["corpus"].get("words"), meter, stop)
-        table = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
+    with Meter() as meter, stop_on_interrupt() as stop_event:
+        task = stream.load_stream(values["corpus"].get("words"), meter, stop_event)
+        head_lines = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
         def seen(s: Any) -> None:
             row = f"{s.rate:>8.0e}  {s.batch:>5}  {s.updates:>7,}  {s.after:.4f}  {s.gain:>+.4f}"
-            for line in (*table, row) if not as_json else ():
+            # The head is printed with the first setting, so that an error before it prints no table.
+            for line in (*head_lines, row) if not as_json else ():
                 meter.echo(line)
-            table.clear()
+            head_lines.clear()
 
-        found = core.search(
+        search_result = core.search(
             task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
-            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop, seen=seen, **tried,
+            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop_event, seen=seen, **search_values,
             **stream.variant, **values["preset"],
         )  # fmt: skip
+    # Settings were printed as they ended; the summary follows.
     if as_json:
-        echo_json(_json(found), allow_nan=False)
+        echo_json(_result_json(search_result), allow_nan=False)
     else:
-        echo_lines(_lines(found, k))
+        echo_lines(_result_lines(search_result, k))
 
 
-def _lines(found: Any, k: int) -> Iterator[str]:
-    """The choice, and what it reached on the second half."""
-    best, confirmed = found.best, found.confirmed
+def _result_lines(search_result: Any, k: int) -> Iterator[str]:
+    """Yield the chosen setting, and what it reached on the second half."""
+    best, simulation = search_result.best, search_result.confirmed
     yield ""
-    yield f"Best on the first half, by {found.part} queries: {named(best)}, nDCG@{k} {best.gain:+.4f}"
-    if found.at_the_end:
+    yield f"Best on the first half, by {search_result.part} queries: {named(best)}, nDCG@{k} {best.gain:+.4f}"
+    if search_result.at_the_end:
         yield "  the best rate is at the end of those tried: a better one may lie beyond (--rates)"
-    rounds = len(confirmed.trail)
-    yield f"On the second half, {counted(rounds, 'round')} from the start, batch {best.batch}:"
+    n_rounds = len(simulation.trail)
+    yield f"On the second half, {counted(n_rounds, 'round')} from the start, batch {best.batch}:"
     for part in ("held-out", "stream"):
-        if (reached := found.reached(part)) is not None:
-            before, after = reached
-            queries = counted(confirmed.checkpoints[-1].cell(part=part).queries, f"{part} query", f"{part} queries")
-            yield f"  {queries}: {before:.4f} → {after:.4f} ({after - before:+.4f})"
+        if (reached_means := search_result.reached(part)) is not None:
+            start_mean, end_mean = reached_means
+            queries = counted(simulation.checkpoints[-1].cell(part=part).queries, f"{part} query", f"{part} queries")
+            yield f"  {queries}: {start_mean:.4f} → {end_mean:.4f} ({end_mean - start_mean:+.4f})"
 
 
-def _json(found: Any) -> dict[str, Any]:
-    """A search as plain JSON values."""
-    reached = {part: found.reached(part) for part in ("held-out", "stream")}
+def _result_json(search_result: Any) -> dict[str, Any]:
+    """Return a search as plain JSON values."""
+    reached_means = {part: search_result.reached(part) for part in ("held-out", "stream")}
     return {
-        "settings": [vars(setting) | {"gain": setting.gain} for setting in found.settings],
-        "chosen_by": found.part,
-        "best": vars(found.best),
-        "at_the_end": found.at_the_end,
+        "settings": [vars(setting) | {"gain": setting.gain} for setting in search_result.settings],
+        "chosen_by": search_result.part,
+        "best": vars(search_result.best),
+        "at_the_end": search_result.at_the_end,
         "second_half": {
-            "rounds": len(found.confirmed.trail),
-            **{part: {"before": pair[0], "after": pair[1]} for part, pair in reached.items() if pair is not None},
+            "rounds": len(search_result.confirmed.trail),
+            **{part: {"before": pair[0], "after": pair[1]} for part, pair in reached_means.items() if pair is not None},
         },
     }

@@ -4,13 +4,13 @@ from dataclasses import asdict
 from typing import Any
 
 import engine
-from engine.cli.decode import decoder_from_flags, echo_entry, entries_of, passed_flags
+from engine.cli.decode import build_entries, decoder_from_flags, echo_entry, passed_flags
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
 from engine.cli.inputs import CorpusOptions, space_and_decoder
-from engine.cli.output import aligned, echo, echo_json
+from engine.cli.output import echo, echo_json, format_columns
 from engine.data.stores.config import open_store
 from engine.data.stores.load import HnswIndex, check_target, load
-from engine.data.stores.recall import keep_recall, measured_path
+from engine.data.stores.recall import measured_path, save_recall
 from engine.evaluation.studies.store_recall import query_vectors, sample_queries, store_recall
 from engine.progress import counted, report_to
 from engine.values import Queries
@@ -21,38 +21,40 @@ def load_command(
 ) -> None:
     use_threads()
     check_target(name)  # before anything is embedded
-    with Meter() as meter, stop_on_interrupt() as stop:
+    # An interrupted load is resumed by the same command.
+    with Meter() as meter, stop_on_interrupt() as stop_event:
         dataset = source.load(meter)
-        space, _ = space_and_decoder(dataset, source, progress=meter, stop=stop)
+        space, _ = space_and_decoder(dataset, source, progress=meter, stop=stop_event)
         built = HnswIndex(links, ef_construction) if index else None
-        done = load(name, dataset.corpus, space.embeddings, batch=batch, index=built, progress=meter, stop=stop)
+        result = load(name, dataset.corpus, space.embeddings, batch=batch, index=built, progress=meter, stop=stop_event)
     if as_json:
-        echo_json({"collection": name, **asdict(done)})
+        echo_json({"collection": name, **asdict(result)})
     else:
-        echo(f"{name}: {counted(done.written, 'document')} written, {done.count:,} are there")
+        echo(f"{name}: {counted(result.written, 'document')} written, {result.count:,} are there")
 
 
 def check_command(name: str, queries: int, data: str | None, n: int, enough: float, seed: int, as_json: bool) -> None:
     use_threads()
-    found: Any = open_store(name)
-    with Meter() as meter, stop_on_interrupt() as stop:
+    collection: Any = open_store(name)
+    with Meter() as meter, stop_on_interrupt() as stop_event:
         if data is None:
-            points = sample_queries(found, queries, seed)
+            test_vectors = sample_queries(collection, queries, seed)
         else:
-            asked = engine.load_dataset(data, progress=meter).queries.sample(queries, seed)
-            points = query_vectors(found, asked, progress=meter, stop=stop)
-        rows = store_recall(found, points, n, enough=enough, progress=meter, stop=stop)
-    keep_recall(rows)
+            test_queries = engine.load_dataset(data, progress=meter).queries.sample(queries, seed)
+            test_vectors = query_vectors(collection, test_queries, progress=meter, stop=stop_event)
+        rows = store_recall(collection, test_vectors, n, enough=enough, progress=meter, stop=stop_event)
+    save_recall(rows)
     if as_json:
-        return echo_json(*(asdict(row) for row in rows))
+        return echo_json(*(asdict(recall_row) for recall_row in rows))
     head = ("ef", f"recall@{n} of queries", "of residuals", "what the engine did")
-    echo(aligned([head, *((str(r.ef), f"{r.queries:.3f}", f"{r.residuals:.3f}", r.plan) for r in rows)]))
-    best = rows[-1]
-    reached = min(best.queries, best.residuals)
+    echo(format_columns([head, *((str(r.ef), f"{r.queries:.3f}", f"{r.residuals:.3f}", r.plan) for r in rows)]))
+    last_row = rows[-1]
+    # The index must reach the recall for both kinds of points: queries and residuals.
+    reached_recall = min(last_row.queries, last_row.residuals)
     echo(
-        f"{reached:.3f} of {enough:g} reached at ef {best.ef}"
-        + (", by looking at all rows: the planner left the index; force_index = true measures it" * best.sequential)
-        + ("" if reached >= enough else "; build a larger index (--m, --ef-construction), or ask exactly")
+        f"{reached_recall:.3f} of {enough:g} reached at ef {last_row.ef}"
+        + (", by looking at all rows: the planner left the index; force_index = true measures it" * last_row.sequential)
+        + ("" if reached_recall >= enough else "; build a larger index (--m, --ef-construction), or ask exactly")
     )
     echo(f"kept in {measured_path()}")
 
@@ -62,13 +64,14 @@ def prove_command(
 ) -> None:
     use_threads()
     decoder = decoder_from_flags(passed_flags(stage_texts))
-    with Meter() as meter, stop_on_interrupt() as stop, report_to(meter, stop):
-        reach = engine.attach(name)
+    with Meter() as meter, stop_on_interrupt() as stop_event, report_to(meter, stop_event):
+        collection = engine.attach(name)
         queries = Queries.of(texts)
-        vectors = engine.embed_queries(reach, texts, progress=meter, stop=stop)
-        ranking = engine.decode(decoder, reach, vectors, k) if by_index else reach.prove(decoder, vectors, k)
-        entries = entries_of(decoder, reach, queries, vectors, ranking)
+        vectors = engine.embed_queries(collection, texts, progress=meter, stop=stop_event)
+        # Only the proof makes the engine look at all documents.
+        ranking = engine.decode(decoder, collection, vectors, k) if by_index else collection.prove(decoder, vectors, k)
+        entries = build_entries(decoder, collection, queries, vectors, ranking)
     if as_json:
         return echo_json(*entries, allow_nan=False)
-    for entry in entries:
-        echo_entry(entry, traced=False)
+    for query_entry in entries:
+        echo_entry(query_entry, with_trace=False)

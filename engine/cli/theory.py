@@ -9,10 +9,10 @@ import click
 
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
-from engine.cli.output import aligned, echo, echo_json, echo_lines, write_text
+from engine.cli.output import echo, echo_json, echo_lines, format_columns, write_text
 from engine.evaluation.studies.brute_force import optimum_gap, pools
-from engine.evidence.run import as_plain, in_order, keep
 from engine.evidence.run import reproduce as run
+from engine.evidence.run import row_as_json, save_report, sort_rows
 from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
@@ -21,54 +21,58 @@ from engine.theory.success_sets import McNemar, success_sets
 from engine.theory.vrsd import on_pools as vrsd_on_pools
 from engine.values import Dataset, Embeddings, Qrels
 
-HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_sum:polish=false", "max_sum", "dpp")
+DEFAULT_HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_sum:polish=false", "max_sum", "dpp")
 """The selectors that have an objective of sets."""
 
 
 def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
-    _, space, queries, _ = _load(judged)
+    _, space, queries, _ = _load_judged(judged)
     rows = list(vrsd_on_pools(space, queries, k, pool))
+    # Every row has both derived values, which its fields do not.
     if as_json:
         return echo_json(*(asdict(row) | {"same": row.equivalence.same, "share": row.gap.share} for row in rows))
-    same = sum(row.equivalence.same for row in rows)
+    same_text = _format_share(sum(row.equivalence.same for row in rows), rows)
+    found_text = _format_share(sum(row.gap.share == 0 for row in rows), rows)
     echo_lines(
         [
             f"{len(rows):,} queries, pools of {min(pool, len(space)):,}, k = {k}, the most relevant document fixed:",
-            f"  cos(sum, q) and cos(rest, q − d₀) are largest for one set on {_of(same, rows)}; what the second's set "
-            f"lacks of the first's cosine: {_mean_and_most([row.equivalence.lost for row in rows])}",
-            f"  Algorithm 1 finds the best set on {_of(sum(row.gap.share == 0 for row in rows), rows)}; what it lacks "
-            f"of the range from the worst set to the best: {_mean_and_most([row.gap.share for row in rows])}",
+            f"  cos(sum, q) and cos(rest, q − d₀) are largest for one set on {same_text}; what the second's set "
+            f"lacks of the first's cosine: {_format_mean_and_max([row.equivalence.lost for row in rows])}",
+            f"  Algorithm 1 finds the best set on {found_text}; what it lacks "
+            f"of the range from the worst set to the best: {_format_mean_and_max([row.gap.share for row in rows])}",
         ]
     )
 
 
 def nnn(judged: JudgedOptions, as_json: bool) -> None:
-    _, space, queries, qrels = _load(judged)
+    _, space, queries, qrels = _load_judged(judged)
     with Meter() as meter:
-        found = success_sets(space, queries, qrels, progress=meter)
-    cell = found.grid[found.best_cell]
+        recovery = success_sets(space, queries, qrels, progress=meter)
+    best_setting = recovery.grid[recovery.best_cell]
     ways = {
-        "dense, told |S|": found.dense,
-        f"the best cell, λ₁ {cell[0]:g}, λ₂ {cell[1]:g}": found.cells[:, found.best_cell],
-        f"some cell of {len(found.grid)}": found.by_grid,
-        **{f"some λ₁ at λ₂ {level:g}": found.paths[:, at] for at, level in enumerate(found.l2)},
-        "some λ₁ at some of these λ₂": found.by_path,
+        "dense, told |S|": recovery.dense,
+        f"the best cell, λ₁ {best_setting[0]:g}, λ₂ {best_setting[1]:g}": recovery.cells[:, recovery.best_cell],
+        f"some cell of {len(recovery.grid)}": recovery.by_grid,
+        **{f"some λ₁ at λ₂ {level:g}": recovery.paths[:, level_index] for level_index, level in enumerate(recovery.l2)},
+        "some λ₁ at some of these λ₂": recovery.by_path,
     }
-    beside = {name: McNemar.of(found.dense, recovered) for name, recovered in ways.items()}
-    witnesses = sorted(found.witnesses[found.witnesses == found.witnesses].tolist())
+    witnesses = sorted(recovery.witnesses[recovery.witnesses == recovery.witnesses].tolist())
+    table_rows = [(f"{len(recovery.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")]
+    json_rows = []
+    for name, is_recovered in ways.items():
+        test, count = McNemar.of(recovery.dense, is_recovered), int(is_recovered.sum())
+        json_rows.append({"way": name, "recovered": count} | asdict(test))
+        share_text = _format_share(count, recovery.queries)
+        table_rows.append((name, share_text, str(test.both), str(test.first), str(test.second), f"{test.p:.3g}"))
     if as_json:
-        rows = [{"way": name, "recovered": int(way.sum())} | asdict(beside[name]) for name, way in ways.items()]
-        return echo_json({"queries": len(found.queries), "ways": rows, "witnesses": witnesses})
-    head = (f"{len(found.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")
-    lines = [
-        (name, _of(int(way.sum()), found.queries), str(b.both), str(b.first), str(b.second), f"{b.p:.3g}")
-        for (name, way), b in zip(ways.items(), beside.values(), strict=True)
-    ]
-    echo_lines([aligned([head, *lines]), "p: McNemar's exact test against dense"])
+        return echo_json({"queries": len(recovery.queries), "ways": json_rows, "witnesses": witnesses})
+    echo_lines([format_columns(table_rows), "p: McNemar's exact test against dense"])
     if witnesses:
-        middle, inside = witnesses[len(witnesses) // 2], sum(w <= max(l2 for _, l2 in found.grid) for w in witnesses)
+        # The witnesses of Theorem 1 show whether the grid reaches the λ₂ that it promises.
+        median, max_l2 = witnesses[len(witnesses) // 2], max(l2 for _, l2 in recovery.grid)
+        n_on_grid = sum(witness <= max_l2 for witness in witnesses)
         echo(
-            f"λ₂ of Theorem 1's witnesses: {witnesses[0]:.4g} at least, {middle:.4g} in the median; {inside} of "
+            f"λ₂ of Theorem 1's witnesses: {witnesses[0]:.4g} at least, {median:.4g} in the median; {n_on_grid} of "
             f"{len(witnesses)} on the grid's range"
         )
 
@@ -77,31 +81,29 @@ def ccbqp(
     judged: JudgedOptions, sizes: list[int], weights: tuple[float, ...], pool: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    _, space, queries, _ = _load(judged)
-    small = [row for weight in weights for row in on_pools(space, queries, 3, pool, relevance_weight=weight)]
-    stops = list(ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
-    narrow = cone(space)
+    _, space, queries, _ = _load_judged(judged)
+    # The pools are small enough to enumerate every face of the relaxation.
+    pool_rows = [row for theta in weights for row in on_pools(space, queries, 3, pool, relevance_weight=theta)]
+    end_rows = list(ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
+    cone_row = cone(space)
     if as_json:
-        plain = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in small]
-        return echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})
-    saddles, points, fractional, capped, runs = (
-        sum(getattr(row, name) for row in rows)
-        for rows, names in ((small, ("saddles", "fractional")), (stops, ("fractional", "capped", "runs")))
-        for name in names
-    )
-    largest = ", ".join(f"{value:.1f} of {n:,}" for n, value in zip(narrow.sizes, narrow.largest, strict=True))
-    grows = "" if narrow.slope is None else f"; slope {narrow.slope:.2f}, where 1 is linear"
+        json_rows = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in pool_rows]
+        return echo_json({"pools": json_rows, "ends": list(map(asdict, end_rows)), "cone": asdict(cone_row)})
+    n_saddles, n_stationary = _sum_fields(pool_rows, "saddles", "fractional")
+    n_between, n_capped, n_runs = _sum_fields(end_rows, "fractional", "capped", "runs")
+    tight_text = _format_share(sum(row.tight for row in pool_rows), pool_rows)
+    sizes_text = ", ".join(map(str, sorted({row.k for row in end_rows})))
+    largest = ", ".join(f"{value:.1f} of {n:,}" for n, value in zip(cone_row.sizes, cone_row.largest, strict=True))
+    slope_text = "" if cone_row.slope is None else f"; slope {cone_row.slope:.2f}, where 1 is linear"
     echo_lines(
         [
-            f"{len(queries):,} queries, θ of {', '.join(f'{weight:g}' for weight in weights)}:",
-            f"  pools of {min(pool, len(space))}: no point of the relaxation beats the best set of 3 on "
-            f"{_of(sum(row.tight for row in small), small)}; of {points:,} stationary points between sets {saddles:,} "
-            "are saddles",
-            f"  all documents, k of {', '.join(str(k) for k in sorted({row.k for row in stops}))}: of {runs:,} runs of "
-            f"Algorithm 1 {fractional:,} ended between sets, {capped:,} at the limit of steps; the longest took "
-            f"{max(row.most for row in stops)}",
-            f"  least cosine of two documents: {narrow.least:.4f} ({narrow.pair[0]}, {narrow.pair[1]})",
-            f"  largest eigenvalue of the Gram matrix: {largest}{grows}",
+            f"{len(queries):,} queries, θ of {', '.join(f'{theta:g}' for theta in weights)}:",
+            f"  pools of {min(pool, len(space))}: no point of the relaxation beats the best set of 3 on {tight_text}; "
+            f"of {n_stationary:,} stationary points between sets {n_saddles:,} are saddles",
+            f"  all documents, k of {sizes_text}: of {n_runs:,} runs of Algorithm 1 {n_between:,} ended between sets, "
+            f"{n_capped:,} at the limit of steps; the longest took {max(row.most for row in end_rows)}",
+            f"  least cosine of two documents: {cone_row.least:.4f} ({cone_row.pair[0]}, {cone_row.pair[1]})",
+            f"  largest eigenvalue of the Gram matrix: {largest}{slope_text}",
         ]
     )
 
@@ -110,61 +112,69 @@ def gap(
     judged: JudgedOptions, k: int, selectors: tuple[str, ...], pool: int,
     fix_first: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    _, space, queries, _ = _load(judged)
-    lines = []
-    for stage in make_stages(selectors or HEURISTICS, "select"):
+    _, space, queries, _ = _load_judged(judged)
+    title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
+    table_rows = [(title, "best", "lacks in the mean", "at most")]
+    for stage in make_stages(selectors or DEFAULT_HEURISTICS, "select"):
         fixed = fix_first and stage.spec.name == "vrsd"
-        rows = [
-            (name, optimum_gap(vectors=v, query=q, k=k, fix_first=fixed, **stage.as_json()))
-            for name, v, q in pools(space, queries, pool)
-        ]
+        gaps, json_rows = [], []
+        for query_id, pool_vectors, query_vector in pools(space, queries, pool):
+            pool_gap = optimum_gap(vectors=pool_vectors, query=query_vector, k=k, fix_first=fixed, **stage.as_json())
+            gaps.append(pool_gap)
+            json_rows.append({"selector": stage.label, "query": query_id, "share": pool_gap.share} | asdict(pool_gap))
+        shares = [pool_gap.share for pool_gap in gaps]
+        best_text = _format_share(shares.count(0.0), gaps)
+        table_rows.append((stage.label, best_text, f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}"))
         if as_json:
-            for name, row in rows:
-                echo_json({"selector": stage.label, "query": name, "share": row.share} | asdict(row))
-        shares = [row.share for _, row in rows]
-        lines.append(
-            (stage.label, _of(shares.count(0.0), rows), f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}")
-        )
+            echo_json(*json_rows)
     if not as_json:
-        title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
-        head = (title, "best", "lacks in the mean", "at most")
-        echo_lines([aligned([head, *lines]), "lacks: of the range of the objective, from the worst set to the best"])
+        lacks_text = "lacks: of the range of the objective, from the worst set to the best"
+        echo_lines([format_columns(table_rows), lacks_text])
 
 
 def recall(
     judged: JudgedOptions, vectors: str, dimensions: tuple[int, ...], rank: int,
     draws: int, as_json: bool,
 ) -> None:  # fmt: skip
-    _, space, queries, _ = _load(judged)
+    _, space, queries, _ = _load_judged(judged)
     with Meter() as meter:
-        rows = recall_losses(
+        loss_rows = recall_losses(
             space, queries, vectors, dimensions=dimensions, rank=rank, draws=draws, seed=judged.seed, progress=meter
         )
     if as_json:
-        return echo_json(*(asdict(row) | {"share": row.share, "violated": row.violated} for row in rows))
-    lines = [("k", "queries", "lost", "bound below 1", "of them lost", "violated")]
-    for k in sorted({row.k for row in rows}):
-        own = [row for row in rows if row.k == k]
-        told = [row for row in own if row.bound < 1]
-        shares = [f"{sum(r.share for r in some) / len(some):.4f}" if some else "–" for some in (own, told)]
-        lines.append(
-            (f"{k:,}", f"{len(own):,}", shares[0], f"{len(told):,}", shares[1], f"{sum(r.violated for r in own)}")
-        )
-    echo_lines([aligned(lines), f"lost: the best document is behind {rank} others or more; {draws} projections"])
+        return echo_json(*(asdict(row) | {"share": row.share, "violated": row.violated} for row in loss_rows))
+    table_rows = [("k", "queries", "lost", "bound below 1", "of them lost", "violated")]
+    for dimension in sorted({row.k for row in loss_rows}):
+        rows = [row for row in loss_rows if row.k == dimension]
+        # A bound of 1 or more promises nothing, so the other queries are also counted apart.
+        bounded_rows = [row for row in rows if row.bound < 1]
+        counts = f"{dimension:,}", f"{len(rows):,}", _format_mean_share(rows), f"{len(bounded_rows):,}"
+        n_violated = sum(row.violated for row in rows)
+        table_rows.append((*counts, _format_mean_share(bounded_rows), f"{n_violated}"))
+    note = f"lost: the best document is behind {rank} others or more; {draws} projections"
+    echo_lines([format_columns(table_rows), note])
 
 
-def _load(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:
-    """A data set, its space, and some judged queries of it with their judgements."""
+def _sum_fields(rows: Sequence[Any], *field_names: str) -> list[int]:
+    return [sum(getattr(row, field_name) for row in rows) for field_name in field_names]
+
+
+def _format_mean_share(rows: Sequence[Any]) -> str:
+    return f"{sum(row.share for row in rows) / len(rows):.4f}" if rows else "–"
+
+
+def _load_judged(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:
+    """Load a data set, its space, and some of its judged queries with their judgements."""
     use_threads()
     with Meter() as meter:
         return judged.load_judged(meter)
 
 
-def _of(count: int, rows: Sequence[Any]) -> str:
-    return f"{count:,} ({count / len(rows):.1%})"
+def _format_share(n_matching: int, results: Sequence[Any]) -> str:
+    return f"{n_matching:,} ({n_matching / len(results):.1%})"
 
 
-def _mean_and_most(values: Sequence[float]) -> str:
+def _format_mean_and_max(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.4f} in the mean, {max(values):.4f} at most"
 
 
@@ -184,25 +194,26 @@ def reproduce(
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")
     with Meter() as meter:
-        options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
-        for report in run(which, data, encoder, work, train, progress=meter, **options):
+        run_options: dict[str, Any] = {"seed": seed, "workers": workers, "anew": anew, "stop": threading.Event()}
+        for evidence_report in run(which, data, encoder, work, train, progress=meter, **run_options):
             meter.clear()
-            row = report.rows[-1]
+            row = evidence_report.rows[-1]
             echo(f"{row.claim.id:<4} {row.words}", err=True)
-    rows, whole = in_order(report.rows), keep(report)
+    rows, stored_report = sort_rows(evidence_report.rows), save_report(evidence_report)
+    # The stored report is the one that is exported, so that both agree.
     if out is not None:
-        write_text(out, whole.as_json())
+        write_text(out, stored_report.as_json())
     if as_json:
         for row in rows:
-            echo_json(as_plain(row))
+            echo_json(row_as_json(row))
         return
     for row in rows:
         echo(f"\n{row.claim.id} {row.claim.paper}, {row.claim.place}: {row.words}", bold=True)
         echo(f"  {row.claim.sentence}")
         echo(f"  {row.ruling.why}")
-        facts = {"paper": row.claim.effect, "scope": f"{row.scope}, {row.where}", "otherwise": row.claim.differs}
-        for name, text in facts.items():
-            if text:
-                echo(f"  {name}: {text}")
-    echo("\n" + aligned(report.table()))
-    echo(f"{counted(len(rows), 'claim')}, {report.seconds:,.0f} s of measurement; the page Evidence has them.")
+        row_facts = {"paper": row.claim.effect, "scope": f"{row.scope}, {row.where}", "otherwise": row.claim.differs}
+        for fact_name, fact_text in row_facts.items():
+            if fact_text:
+                echo(f"  {fact_name}: {fact_text}")
+    echo("\n" + format_columns(evidence_report.table()))
+    echo(f"{counted(len(rows), 'claim')}, {evidence_report.seconds:,.0f} s of measurement; the page Evidence has them.")

@@ -17,13 +17,13 @@ from engine.cli.options import (
     DeclaredCommand,
     declared_flags,
     flag_values,
-    grouped,
+    group_options,
     json_option,
     option,
     seed_option,
     split_option,
 )
-from engine.cli.output import aligned, echo, echo_json, echo_lines
+from engine.cli.output import echo, echo_json, echo_lines, format_columns
 from engine.errors import Cancelled
 from engine.params import Param, params_of
 from engine.progress import format_duration
@@ -35,24 +35,24 @@ from engine.training.metrics import Epoch
 from engine.training.recipes import RECIPES
 from engine.values import Dataset
 
-PREFIX = "param__"
+PARAM_PREFIX = "param__"
 DATA_HELP = "A BEIR folder with judged queries, or numpy-api."
-LEARN = split_option("The split that is learnt from.", default="train", name="--train", dest="learn")
-DEV = split_option("The split that says which epoch was the best.", default="dev", name="--dev")
-SEED = seed_option("Same seed, same weights.")
-JSON = json_option("One JSON object, at the end.")
+LEARN_SPLIT = split_option("The split that is learnt from.", default="train", name="--train", dest="learn")
+DEV_SPLIT = split_option("The split that says which epoch was the best.", default="dev", name="--dev")
+TRAINING_SEED = seed_option("Same seed, same weights.")
+JSON_FLAG = json_option("One JSON object, at the end.")
 
 
-def _flags(params: Sequence[Param]) -> list[click.Option]:
+def _build_flags(declared_params: Sequence[Param]) -> list[click.Option]:
     def describe(param: Param) -> str:
         return f"{param.symbol}, {param.domain}, default {param.text(param.default)}. {param.help}"
 
-    return declared_flags(params, PREFIX, describe)
+    return declared_flags(declared_params, PARAM_PREFIX, describe)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Training(Encoding, ReadOptions):
-    """Values of the options that every training has."""
+    """Options that every training command has."""
 
     data: str
     learn: str
@@ -67,20 +67,20 @@ class _Training(Encoding, ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class _CourseOptions(_Training):
-    """Values of the options that every recipe's command has."""
+    """Options that every recipe's command has."""
 
     test: str
     divide: str | None
     start: str | None
 
 
-COURSE = grouped(
+COURSE_OPTIONS = group_options(
     "chosen",
     _CourseOptions,
     click.option("--data", "--corpus", "data", required=True, metavar="NAME|PATH", help=DATA_HELP),
     READING,
-    LEARN,
-    DEV,
+    LEARN_SPLIT,
+    DEV_SPLIT,
     split_option("The split of the table.", name="--test"),
     option("--divide", metavar="SPLIT", help="Make the three of this one: 60%, 20% and 20%."),
     click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone."),
@@ -89,178 +89,186 @@ COURSE = grouped(
         metavar="FILE",
         help="A checkpoint to begin with, in place of a dense one, which has 20 epochs whatever --epochs says.",
     ),
-    SEED,
+    TRAINING_SEED,
     ENCODER,
-    JSON,
+    JSON_FLAG,
 )
 
 
 def commands() -> dict[str, click.Command]:
-    """Every training's command by its name."""
-    return {"cross_encoder": cross_encoder, **{name: _recipe_command(name) for name in RECIPES}}
+    """Return every training command by name."""
+    return {"cross_encoder": cross_encoder, **{recipe_name: _recipe_command(recipe_name) for recipe_name in RECIPES}}
 
 
-def _recipe_command(method: str) -> click.Command:
-    recipe = RECIPES[method]
-    params = recipe.parameters()
+def _recipe_command(method_name: str) -> click.Command:
+    recipe = RECIPES[method_name]
+    declared_params = recipe.parameters()
 
-    @click.command(method, DeclaredCommand, help=recipe.__doc__, flags=lambda: _flags(params))
-    @COURSE
+    @click.command(method_name, DeclaredCommand, help=recipe.__doc__, flags=lambda: _build_flags(declared_params))
+    @COURSE_OPTIONS
     def run(chosen: _CourseOptions, **texts: str | None) -> None:
-        _train(method, flag_values(texts, PREFIX, params, f"training {method}"), chosen)
+        _run_course(method_name, flag_values(texts, PARAM_PREFIX, declared_params, f"training {method_name}"), chosen)
 
     return run
 
 
-def _train(method: str, params: Mapping[str, Any], chosen: _CourseOptions) -> None:
-    """Estimate a course, run it, and print what it came to."""
+def _run_course(method_name: str, param_values: Mapping[str, Any], options: _CourseOptions) -> None:
+    """Estimate a course, run it, and print its results."""
     use_threads()
     with Meter() as meter:
-        dataset = _load_splits(chosen, meter)
-        space = embed_corpus(dataset, chosen, progress=meter)
-        splits = {chosen.learn, chosen.dev, chosen.test} & dataset.qrels.keys()
-        judged = {query for split in splits for query in dataset.qrels[split].grades}
-        queries = embed_queries(space, dataset.queries.only(judged), progress=meter)
-        inputs = (method, space, queries, dataset.qrels)
+        dataset = _load_splits(options, meter)
+        space = embed_corpus(dataset, options, progress=meter)
+        split_names = {options.learn, options.dev, options.test} & dataset.qrels.keys()
+        judged_ids = {query_id for split_name in split_names for query_id in dataset.qrels[split_name].grades}
+        queries = embed_queries(space, dataset.queries.only(judged_ids), progress=meter)
+        inputs = (method_name, space, queries, dataset.qrels)
         shared: dict[str, Any] = {
-            "train": chosen.learn,
-            "dev": chosen.dev,
-            "test": chosen.test,
-            "start": None if chosen.start is None else engine.load_trained(chosen.start, space),
+            "train": options.learn,
+            "dev": options.dev,
+            "test": options.test,
+            "start": None if options.start is None else engine.load_trained(options.start, space),
             "progress": meter,
-            **params,
+            **param_values,
         }
+        # The estimate is printed before training starts, so that a run of days can be stopped at once.
         estimate = foreseen(*inputs, **{**shared, "progress": None})
-        if not chosen.as_json:
+        if not options.as_json:
             meter.echo(_estimate_line(estimate))
 
-        watch = None if chosen.as_json else lambda *epoch: meter.echo(_epoch_line(*epoch))
+        callback = None if options.as_json else lambda *epoch: meter.echo(_epoch_line(*epoch))
         try:
             with stop_on_interrupt() as stop:
-                result = course(*inputs, folder=chosen.out, seed=chosen.seed, watch=watch, stop=stop, **shared)
+                result = course(*inputs, folder=options.out, seed=options.seed, watch=callback, stop=stop, **shared)
+        # The checkpoint's own error does not know of --out.
         except Unfit as error:
             raise Unfit(error.why, "give another --out, or the same parameters and data as before") from None
         if result.table is None:
             raise Cancelled(
-                f"what was best so far is in {chosen.out}; the same command goes on from the last whole epoch"
+                f"what was best so far is in {options.out}; the same command goes on from the last whole epoch"
             )
-    if chosen.as_json:
-        echo_json(_course_json(result, result.table, Path(chosen.out)))
+    if options.as_json:
+        echo_json(_course_json(result, result.table, Path(options.out)))
     else:
-        for name, stage in result.stages.items():
-            echo(f"{name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
+        for stage_name, stage in result.stages.items():
+            echo(f"{stage_name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
         echo(f"\nOn {result.table.queries:,} queries of {result.table.split}, percent ± standard error:")
-        echo(aligned([result.table.head, *result.table.rows]) + "\n")
+        echo(format_columns([result.table.head, *result.table.rows]) + "\n")
         echo_lines(result.table.sentences)
         if result.verdict:
             echo(f"\n{result.verdict}")
-        if result.table.split == chosen.dev:
+        if result.table.split == options.dev:
             echo("The best epochs were chosen by these queries, so they look better on them than on others.")
-        files = (str(Path(chosen.out) / f"{name}.safetensors") for name in result.stages)
-        echo(f"\nwritten: {', '.join(files)}")
+        checkpoint_files = (str(Path(options.out) / f"{stage_name}.safetensors") for stage_name in result.stages)
+        echo(f"\nwritten: {', '.join(checkpoint_files)}")
 
 
-def _load_splits(chosen: _CourseOptions, meter: Meter) -> Dataset:
-    """The data set with the splits that the course needs."""
-    dataset, divide = chosen.load(meter), chosen.divide
+def _load_splits(options: _CourseOptions, meter: Meter) -> Dataset:
+    """Load the data set with the splits that the course needs."""
+    dataset, divide = options.load(meter), options.divide
     hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
-    check_splits(dataset.qrels, (chosen.learn, chosen.dev) if divide is None else (divide,), hint)
+    check_splits(dataset.qrels, (options.learn, options.dev) if divide is None else (divide,), hint)
     if divide is None:
         return dataset
-    parts = engine.parted(dataset.qrels[divide], chosen.seed).values()
-    return replace(dataset, qrels=dict(zip((chosen.learn, chosen.dev, chosen.test), parts, strict=True)))
+    split_qrels = engine.parted(dataset.qrels[divide], options.seed).values()
+    return replace(dataset, qrels=dict(zip((options.learn, options.dev, options.test), split_qrels, strict=True)))
 
 
 def _estimate_line(estimate: Foreseen) -> str:
     method = estimate.method
     stages = ", ".join(f"{name} {format_duration(stage.seconds) or '0 s'}" for name, stage in estimate.stages.items())
-    parts = [f"{method.queries:,} queries with {method.mean_relevant:.2f} relevant documents each"]
-    parts += [f"{method.left_out:,} with none left out"] * bool(method.left_out)
-    parts += [f"{estimate.repeated:,} with the text of one of another split left out"] * bool(estimate.repeated)
-    seconds = format_duration(method.seconds_an_epoch) or "0 s"
-    return f"{', '.join(parts)}; an epoch of {method.steps:,} steps takes about {seconds}; at most: {stages}"
+    line_parts = [f"{method.queries:,} queries with {method.mean_relevant:.2f} relevant documents each"]
+    line_parts += [f"{method.left_out:,} with none left out"] * bool(method.left_out)
+    line_parts += [f"{estimate.repeated:,} with the text of one of another split left out"] * bool(estimate.repeated)
+    epoch_time = format_duration(method.seconds_an_epoch) or "0 s"
+    return f"{', '.join(line_parts)}; an epoch of {method.steps:,} steps takes about {epoch_time}; at most: {stages}"
 
 
-def _epoch_line(stage: str, epoch: Epoch) -> str:
+def _epoch_line(stage_name: str, epoch: Epoch) -> str:
     d = epoch.dev
-    parts = [f"{stage} {'start' if epoch.epoch < 0 else f'epoch {epoch.epoch}'}".ljust(20)]
+    parts = [f"{stage_name} {'start' if epoch.epoch < 0 else f'epoch {epoch.epoch}'}".ljust(20)]
     parts += [f"loss {epoch.loss:.4f}"] if epoch.loss is not None else []
     parts += [f"dev Comp@3 {d.comp3:.4f}", f"Comp@5 {d.comp5:.4f} ± {d.comp5_se:.4f}", f"Recall@5 {d.recall5:.4f}"]
+    # Only sparse decoders have a support.
     if epoch.support is not None:
         parts += [f"{epoch.support:.1f} with a weight", f"empty {epoch.empty:.1%}", f"outside {epoch.outside:.1%}"]
         parts += [f"without a loss {epoch.satisfied:.1%}"]
     return "  ".join([*parts, f"{epoch.seconds:.1f} s"])
 
 
-def _course_json(result: Course, table: Table, out: Path) -> dict[str, Any]:
+def _course_json(course_result: Course, result_table: Table, checkpoint_folder: Path) -> dict[str, Any]:
     return {
         "stages": {
             name: {
-                "file": str(out / f"{name}.safetensors"),
-                "params": stage.recipe.as_json(),
-                "decoder": stage.decoder.label,
-                "best": stage.run.best,
-                "stopped": stage.stopped,
-                "history": [epoch.as_json() for epoch in stage.history],
+                "file": str(checkpoint_folder / f"{name}.safetensors"),
+                "params": trained_stage.recipe.as_json(),
+                "decoder": trained_stage.decoder.label,
+                "best": trained_stage.run.best,
+                "stopped": trained_stage.stopped,
+                "history": [epoch.as_json() for epoch in trained_stage.history],
             }
-            for name, stage in result.stages.items()
+            for name, trained_stage in course_result.stages.items()
         },
-        "split": table.split,
-        "queries": table.queries,
+        "split": result_table.split,
+        "queries": result_table.queries,
         "table": {
-            name: {f"{metric}@{k}": table.mean(name, metric, k)[0] for metric, k in columns}
-            for name, columns in table.values.items()
+            name: {f"{metric_name}@{k}": result_table.mean(name, metric_name, k)[0] for metric_name, k in table_columns}
+            for name, table_columns in result_table.values.items()
         },
-        "told": list(table.sentences),
+        "told": list(result_table.sentences),
     }
 
 
 @dataclass(frozen=True, kw_only=True)
 class _CrossEncoderOptions(_Training):
-    """Values of the options of `train cross_encoder`."""
+    """Options of `train cross_encoder`."""
 
     model: str
 
 
-@click.command("cross_encoder", DeclaredCommand, flags=lambda: _flags(params_of(Reranking)))
-@grouped(
+@click.command("cross_encoder", DeclaredCommand, flags=lambda: _build_flags(params_of(Reranking)))
+@group_options(
     "chosen",
     _CrossEncoderOptions,
     click.option("--data", required=True, metavar="NAME|PATH", help=DATA_HELP),
     READING,
     click.option("--model", required=True, metavar="NAME|PATH", help="The cross-encoder to begin with."),
-    LEARN,
-    DEV,
+    LEARN_SPLIT,
+    DEV_SPLIT,
     click.option("--out", required=True, metavar="FOLDER", help="A new folder for the model and its history."),
-    SEED,
+    TRAINING_SEED,
     ENCODER,
-    JSON,
+    JSON_FLAG,
 )
 def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
-    """A cross-encoder that reranks what a first stage retrieves; the encoder is for a dense one. Wants a GPU."""
+    """Train a cross-encoder that reranks what a first stage retrieves.
+
+    The encoder is for a dense one. Wants a GPU.
+    """
     use_threads()
-    params = flag_values(texts, PREFIX, params_of(Reranking), "training a cross-encoder")
+    params = flag_values(texts, PARAM_PREFIX, params_of(Reranking), "training a cross-encoder")
     with Meter() as meter:
         dataset = chosen.load(meter)
         check_splits(dataset.qrels, (chosen.learn, chosen.dev))
+        # A dense first stage needs embeddings; a lexical one works on the texts.
         corpus: Any = dataset.corpus
         queries: Any = dataset.queries
         if params.get("retrieve") == "dense":
             corpus = embed_corpus(dataset, chosen, progress=meter)
-            judged = {query for split in (chosen.learn, chosen.dev) for query in dataset.qrels[split].grades}
-            queries = embed_queries(corpus, queries.only(judged), progress=meter)
+            judged_ids = {query_id for split in (chosen.learn, chosen.dev) for query_id in dataset.qrels[split].grades}
+            queries = embed_queries(corpus, queries.only(judged_ids), progress=meter)
 
-        watch = None if chosen.as_json else lambda look: meter.echo(_look_line(look))
-        with stop_on_interrupt() as stop:
+        epoch_callback = None if chosen.as_json else lambda look: meter.echo(_look_line(look))
+        with stop_on_interrupt() as stop_event:
             folder = engine.train_cross_encoder(
                 chosen.model, corpus, queries, dataset.qrels, out=chosen.out, train=chosen.learn, dev=chosen.dev,
-                seed=chosen.seed, device=chosen.device, watch=watch, progress=meter, stop=stop, **params,
+                seed=chosen.seed, device=chosen.device, watch=epoch_callback, progress=meter, stop=stop_event, **params,
             )  # fmt: skip
-    record = json.loads((folder / HISTORY_FILE).read_text("utf-8"))
+    history_record = json.loads((folder / HISTORY_FILE).read_text("utf-8"))
     if chosen.as_json:
-        return echo_json({"folder": str(folder), **record})
-    best = "the model as it was" if record["best"] < 0 else f"after epoch {record['best']}"
-    echo(f"{record['stopped']}; best: {best}; written: {folder}, for the scorer cross_encoder(model={folder})")
+        return echo_json({"folder": str(folder), **history_record})
+    # Epoch −1 is the model before training.
+    best = "the model as it was" if history_record["best"] < 0 else f"after epoch {history_record['best']}"
+    echo(f"{history_record['stopped']}; best: {best}; written: {folder}, for the scorer cross_encoder(model={folder})")
 
 
 def _look_line(look: Look) -> str:

@@ -114,10 +114,10 @@ def embed(
     embedding_run = _EmbeddingRun(len(texts), progress, stop, cache)
     embedding_run.report(LOADING)
     device = encoder_model.device_of(device)
-    model_source = encoder_model.find(encoder, cache, lambda: embedding_run.report(DOWNLOADING))
+    model_source = encoder_model.find_source(encoder, cache, lambda: embedding_run.report(DOWNLOADING))
     shipped_vectors = _find_shipped_vectors(texts, role, model_source, dtype) if cache else None
     dtype = shipped.SHIPPED_ARITHMETIC if shipped_vectors else dtype
-    arithmetic = precision.choose(model_source, device, dtype, cache, lambda: embedding_run.report(PROBING))
+    arithmetic = precision.choose_dtype(model_source, device, dtype, cache, lambda: embedding_run.report(PROBING))
     prompt, encoder_reference = model_source.prompt(role), EncoderRef(encoder, model_source.digest, arithmetic)
     is_typed, missing_spans, chunk_keys = _is_typed(what, role, texts), [], []
     for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
@@ -182,8 +182,8 @@ class TextEncoder:
     """
 
     def __init__(self, encoder: str = "bundled", *, dtype: str = "auto", device: str | None = None) -> None:
-        model_source, device = encoder_model.find(encoder), encoder_model.device_of(device)
-        self._model = encoder_model.load(model_source, device, precision.choose(model_source, device, dtype))
+        model_source, device = encoder_model.find_source(encoder), encoder_model.device_of(device)
+        self._model = encoder_model.load(model_source, device, precision.choose_dtype(model_source, device, dtype))
         self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)
 
     def __call__(self, texts: Sequence[str], role: Role) -> Tensor:
@@ -228,12 +228,12 @@ def read_embedded_texts(
     Raises as `embed`.
     """
     ids, texts, role = _resolve_inputs(text_source, None)
-    model_source = encoder_model.find(encoder)
+    model_source = encoder_model.find_source(encoder)
     shipped_vectors = _find_shipped_vectors(texts, role, model_source, dtype)
     arithmetic = (
         shipped.SHIPPED_ARITHMETIC
         if shipped_vectors
-        else precision.choose(model_source, encoder_model.device_of(None), dtype)
+        else precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)
     )
     embedding_run = _EmbeddingRun(len(texts), None, None, on_disk=True)
     for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
@@ -261,7 +261,7 @@ def _find_shipped_vectors(
 def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tuple[Notice, ...]:
     """Return a notice of how many vectors are those shipped with Frontier; empty if none is."""
     _, texts, role = _resolve_inputs(text_source, None)
-    model_source = encoder_model.find(embeddings.encoder.name) if embeddings.encoder else None
+    model_source = encoder_model.find_source(embeddings.encoder.name) if embeddings.encoder else None
     shipped_vectors = model_source and shipped.shipped_vectors(
         model_source.digest, role, model_source.prompt(role), texts
     )
@@ -277,7 +277,7 @@ def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder
     The encoder is not loaded. Raises as `embed`.
     """
     _, texts, role = _resolve_inputs(text_source, None)
-    model_source = encoder_model.find(encoder)
+    model_source = encoder_model.find_source(encoder)
     prompt = model_source.prompt(role)
     return model_source.over_limit([prompt + text for text in texts])
 

@@ -17,7 +17,7 @@ PAPERS = {
 }
 Measurement = Mapping[str, Any]
 """Plain numbers, lists and texts by name, as JSON takes them: what is stored, and what a rule reads."""
-C = TypeVar("C", bound=Callable[[Sequence[JudgedSet], int], Measurement])
+Fn = TypeVar("Fn", bound=Callable[[Sequence[JudgedSet], int], Measurement])
 BETTER_BY_A_POINT = partial(difference, margin=1.0)
 """The rule of claims that give none: differences of all cells are above a point of a hundred."""
 
@@ -70,13 +70,15 @@ class PaperClaims:
         self.paper = paper
         self.registered: list[Claim] = []
 
-    def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[C], C]:
+    def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[Fn], Fn]:
         """Register a claim; one without `measure` and `missing` is measured by the function that this decorates."""
         claim = Claim(id=id, paper=self.paper, place=place, sentence=sentence, **fields)
+        # A claim that shares a measure, or that nothing here can measure, is complete; any other one waits for the
+        # decorated function.
         if claim.measure or claim.missing:
             self.registered.append(claim)
 
-        def register(compute: C) -> C:
+        def register(compute: Fn) -> Fn:
             measure = ClaimMeasure(name=id, compute=compute, version=version)
             self.registered.append(replace(claim, measure=measure))
             return compute

@@ -21,18 +21,18 @@ from engine.simulation.simulate import Plan, Simulated, simulate
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
-SETS = ("ultratool-en", "metatool", "toollens", "toolbank-numpy")
-STEPS = ("ultratool-en",)
+DEPLOYMENT_SETS = ("ultratool-en", "metatool", "toollens", "toolbank-numpy")
+STEP_SETS = ("ultratool-en",)
 """The set whose questions have plans: their steps are the queries."""
-REPORTED = {"metatool": ("dev",)}
+REPORT_SPLITS = {"metatool": ("dev",)}
 """Splits to report on, if not dev and test: metatool's test asks for two tools at once, its stream for one."""
-STREAM, HELD_OUT, LEARNED = 3000, 2000, 600
+MAX_STREAM, MAX_HELD_OUT, MAX_LEARNED = 3000, 2000, 600
 """At most so many queries come, so many that never come are measured, and so many of those that came."""
-K, SEEDS = 10, 10
-QUIET = Plan(checkpoints=1, measured=1, regret="none")
-METRICS = ("ndcg", "recall")
-DIGITS = 6
-Values = TypeVar("Values")
+K, N_SEEDS = 10, 10
+QUIET_PLAN = Plan(checkpoints=1, measured=1, regret="none")
+GAIN_METRICS = ("ndcg", "recall")
+STORED_DIGITS = 6
+CellValues = TypeVar("CellValues")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,109 +50,117 @@ class JudgedDeployment:
     held_out: Qrels
     hops: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def learned(self, seed: int, **how: Any) -> Simulated:
-        """What a deployment with a seed of order and draws comes to; how: as `simulate` takes it."""
-        given: dict[str, Any] = {"plan": QUIET, "k": K, "held_out": self.held_out, **how}
-        return simulate(self.space, self.queries, self.stream, seed=seed, **given)
+    def run(self, seed: int, **changes: Any) -> Simulated:
+        """Simulate a deployment with a seed of order and draws; changes: as `simulate` takes it."""
+        options: dict[str, Any] = {"plan": QUIET_PLAN, "k": K, "held_out": self.held_out, **changes}
+        return simulate(self.space, self.queries, self.stream, seed=seed, **options)
 
-    def values(self, part: Qrels, space: Space | None = None) -> dict[str, np.ndarray]:
-        """Metric → (n,) points of the most relevant documents, for the queries of a part."""
-        queries = self.of(part)
-        ranking = engine.decode(DENSE, space or self.space, queries, k=K)
-        found = engine.measure(ranking, self.space, queries, part, K, METRICS).values
-        return {metric: POINTS * np.asarray(found[metric]) for metric in METRICS}
+    def values(self, part_qrels: Qrels, space: Space | None = None) -> dict[str, np.ndarray]:
+        """Return metric → (n,) points of the most relevant documents, for the queries of a part."""
+        part_queries = self.select_queries(part_qrels)
+        ranking = engine.decode(DENSE, space or self.space, part_queries, k=K)
+        metric_values = engine.measure(ranking, self.space, part_queries, part_qrels, K, GAIN_METRICS).values
+        return {metric: POINTS * np.asarray(metric_values[metric]) for metric in GAIN_METRICS}
 
-    def reached(self, run: Simulated, part: Qrels) -> dict[str, np.ndarray]:
-        """The same in the space that a deployment ended with."""
-        return self.values(part, self.space.with_embeddings(run.embeddings()))
+    def points_after(self, finished_run: Simulated, part_qrels: Qrels) -> dict[str, np.ndarray]:
+        """Return metric → (n,) points in the space that a deployment ended with."""
+        return self.values(part_qrels, self.space.with_embeddings(finished_run.embeddings()))
 
-    def gains(self, runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
-        """Part and metric → (n,) points gained, mean over the runs."""
-        found: dict[str, np.ndarray] = {}
-        for name, part in (("held-out", self.held_out), ("stream", subsample(self.stream, LEARNED))):
-            before, after = self.values(part), [self.reached(run, part) for run in runs]
-            found |= {f"{name} {m}@{K}": np.mean([each[m] for each in after], axis=0) - before[m] for m in METRICS}
-        return found
+    def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
+        """Return part and metric → (n,) points gained, mean over the runs."""
+        gains: dict[str, np.ndarray] = {}
+        # The stream is subsampled for measuring alone; all of it is learned from.
+        for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
+            points, after = self.values(part_qrels), [self.points_after(run, part_qrels) for run in finished_runs]
+            gains |= {f"{name} {m}@{K}": np.mean([each[m] for each in after], axis=0) - points[m] for m in GAIN_METRICS}
+        return gains
 
-    def of(self, part: Qrels) -> Embeddings:
-        """The queries of a part."""
-        return self.queries.take([row for row, query in enumerate(self.queries.ids) if query in part.grades])
+    def select_queries(self, qrels: Qrels) -> Embeddings:
+        """Return the queries of a part."""
+        return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in qrels.grades])
 
     @cached_property
     def tail(self) -> np.ndarray:
-        """(n,) whether all that is right for a measured query is among the half that is right least in the stream."""
-        position = self.space.corpus.position
-        rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), position), len(self.space)))
-        return np.array([rare[rows].all() for rows in right_rows(self.held_out, self.of(self.held_out).ids, position)])
+        """(n,) mask of held-out queries whose right documents are all among the half least often right."""
+        positions = self.space.corpus.position
+        rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), positions), len(self.space)))
+        held_out_rows = right_rows(self.held_out, self.select_queries(self.held_out).ids, positions)
+        return np.array([rare[rows].all() for rows in held_out_rows])
 
-    def on(self, stream: Qrels) -> "JudgedDeployment":
-        """The same with another stream."""
+    def with_stream(self, stream: Qrels) -> "JudgedDeployment":
+        """Return this deployment with another stream."""
         return replace(self, stream=stream)
 
-    def in_order(self, order: np.ndarray) -> "JudgedDeployment":
-        """The same with its queries in another order, in which a stream that is given comes."""
+    def reorder(self, order: np.ndarray) -> "JudgedDeployment":
+        """Return this deployment with its queries in another order, in which a given stream comes."""
         return replace(self, queries=self.queries.take(order.tolist()))
 
-    def narrowed(self, dimensions: int) -> "JudgedDeployment":
-        """The same with the first dimensions alone, all vectors of length 1 again."""
-        space = Space(self.space.corpus, _first(self.space.embeddings, dimensions))
-        return replace(self, space=space, queries=_first(self.queries, dimensions))
+    def truncate(self, n_dimensions: int) -> "JudgedDeployment":
+        """Return this deployment with the first dimensions alone, all vectors of length 1 again."""
+        narrow_space = Space(self.space.corpus, _truncate(self.space.embeddings, n_dimensions))
+        return replace(self, space=narrow_space, queries=_truncate(self.queries, n_dimensions))
 
-    def cut(self, words: int | None) -> "JudgedDeployment":
-        """The same with documents cut to their first words."""
-        corpus = shorten_documents(self.space.corpus, words)
-        return replace(self, space=Space(corpus, engine.embed(corpus, encoder=self.encoder)))
+    def shorten(self, max_words: int | None) -> "JudgedDeployment":
+        """Return this deployment with documents cut to their first words."""
+        short_corpus = shorten_documents(self.space.corpus, max_words)
+        return replace(self, space=Space(short_corpus, engine.embed(short_corpus, encoder=self.encoder)))
 
 
-def deployed(judged: JudgedSet) -> JudgedDeployment:
-    """A judged set as a deployment: train comes, dev and test are measured. Raises DataError for a set without them."""
-    dataset, hops = judged.dataset, {}
-    if judged.folder is not None and has_plans(judged.folder):
-        plans = expand_plans(dataset, judged.folder)
+def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
+    """Build a deployment of a set: train comes, dev and test are measured. Raises DataError without them."""
+    dataset, hops = judged_set.dataset, {}
+    # Questions with plans are split into their steps, which are the queries of the deployment.
+    if judged_set.folder is not None and has_plans(judged_set.folder):
+        plans = expand_plans(dataset, judged_set.folder)
         dataset, hops = plans.dataset, dict(plans.hops)
-    reported = [split for split in REPORTED.get(judged.name, ("dev", "test")) if split in dataset.qrels]
-    if "train" not in dataset.qrels or not reported:
-        raise DataError(f"judgements of {judged.name} to learn from, train, and to report on, dev or test")
-    known = dataset.corpus.position.keys()
-    answerable = (
-        Qrels({q: grades for split in splits for q, grades in dataset.qrels[split].grades.items() if known & grades})
-        for splits in (("train",), reported)
+    report_splits = [split for split in REPORT_SPLITS.get(judged_set.name, ("dev", "test")) if split in dataset.qrels]
+    if "train" not in dataset.qrels or not report_splits:
+        raise DataError(f"judgements of {judged_set.name} to learn from, train, and to report on, dev or test")
+    corpus = dataset.corpus.position.keys()
+    # Queries without a right document in the corpus can neither be learned from nor measured.
+    qrels = (
+        Qrels({q: grades for split in splits for q, grades in dataset.qrels[split].grades.items() if corpus & grades})
+        for splits in (("train",), report_splits)
     )
-    stream, held_out = (subsample(part, most) for part, most in zip(answerable, (STREAM, HELD_OUT), strict=True))
+    stream, held_out = map(subsample, qrels, (MAX_STREAM, MAX_HELD_OUT))
     queries = dataset.queries.only({*stream.grades, *held_out.grades})
-    embedded = engine.embed(queries, encoder=judged.encoder)
+    query_vectors = engine.embed(queries, encoder=judged_set.encoder)
     return JudgedDeployment(
-        name=judged.name, encoder=judged.encoder, space=judged.space, queries=embedded, stream=stream,
+        name=judged_set.name, encoder=judged_set.encoder, space=judged_set.space, queries=query_vectors, stream=stream,
         held_out=held_out, hops=hops,
     )  # fmt: skip
 
 
-def _first(embeddings: Embeddings, dimensions: int) -> Embeddings:
-    return replace(embeddings, vectors=normalize(embeddings.vectors[:, :dimensions], dim=1))
+def _truncate(embeddings: Embeddings, n_dimensions: int) -> Embeddings:
+    return replace(embeddings, vectors=normalize(embeddings.vectors[:, :n_dimensions], dim=1))
 
 
-def seeds(seed: int, count: int = SEEDS) -> range:
-    """The seeds of a measurement's deployments: none of them is another measurement's."""
-    return range(100 * seed, 100 * seed + count)
+def run_seeds(seed: int, n_seeds: int = N_SEEDS) -> range:
+    """Return the seeds of a measurement's deployments, which no other measurement uses."""
+    return range(100 * seed, 100 * seed + n_seeds)
 
 
 def measure_deployments(
     sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
 ) -> Measurement:
-    """What `measure` gives of each set's deployment, by the set's name and its own."""
-    return {f"{judged.name}, {name}": plain(of) for judged in sets for name, of in measure(deployed(judged)).items()}
+    """Apply `measure` to each set's deployment; cells are named by the set and the part."""
+    cells = {}
+    for judged in sets:
+        cells |= {f"{judged.name}, {name}": as_list(values) for name, values in measure(deploy_set(judged)).items()}
+    return cells
 
 
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
-    """Points of nDCG gained, mean over the runs of a seed; how: as `simulate` takes it."""
-    return cells_of(deployment.gains([deployment.learned(at, **how) for at in seeds(seed)]), "ndcg")
+    """Return points of nDCG gained, mean over the runs of a seed; changes: as `simulate` takes it."""
+    return pick_cells(deployment.gains([deployment.run(run_seed, **how) for run_seed in run_seeds(seed)]), "ndcg")
 
 
-def plain(values: np.ndarray) -> list[float]:
-    """Numbers as they are kept."""
-    return [float(value) for value in np.round(values, DIGITS) + 0.0]
+def as_list(raw_values: np.ndarray) -> list[float]:
+    """Return numbers rounded as they are stored."""
+    # Adding 0.0 turns −0.0 into 0.0, so that stored files do not depend on the sign of zero.
+    return [float(value) for value in np.round(raw_values, STORED_DIGITS) + 0.0]
 
 
-def cells_of(measured: Mapping[str, Values], *words: str) -> dict[str, Values]:
-    """The cells in whose name any of some words stands."""
-    return {name: values for name, values in measured.items() if any(word in name for word in words)}
+def pick_cells(measured: Mapping[str, CellValues], *name_parts: str) -> dict[str, CellValues]:
+    """Return the cells whose name contains any of the words."""
+    return {name: values for name, values in measured.items() if any(name_part in name for name_part in name_parts)}

@@ -12,13 +12,13 @@ from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
 from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import MMR_GRID, POINTS, SECTION
-from engine.evidence.rules import Effect, dominance, rank_correlation
+from engine.evidence.measures import CACHE_SECTION, MMR_GRID, POINTS
+from engine.evidence.rules import Effect, compare_frontiers, correlate_ranks
 
-SETS = ("perspectrum", "multihop-rag-summ500", "toolbank-numpy", "ultratool-en", "toollens")
-SIZES = (10, 50, 100)
+FRONTIER_SETS = ("perspectrum", "multihop-rag-summ500", "toolbank-numpy", "ultratool-en", "toollens")
+FRONTIER_SIZES = (10, 50, 100)
 FW, POLISHED, GREEDY, MMR, DPP, VRSD = "Frank–Wolfe", "Frank–Wolfe with swaps", "greedy", "MMR", "DPP", "VRSD"
-METHODS = {
+METHOD_GRIDS = {
     FW: engine.grid("frank_wolfe", loading=1.0, polish=False),  # the paper's Algorithm 1
     MMR: MMR_GRID,
     DPP: engine.grid("dpp"),
@@ -26,147 +26,163 @@ METHODS = {
     POLISHED: engine.grid("frank_wolfe"),  # the same objective, never less of it
     GREEDY: engine.grid("max_sum", polish=False),  # the same objective, one document at a time
 }
-QUERIES, LOOKED_AT = 300, 600_000
+MAX_QUERIES, MAX_SCORED_PAIRS = 300, 600_000
 """Most queries of a set, and most queries times documents: one of 11,000 documents takes seconds for all settings."""
-SMALL, PRACTICAL = slice(0, 3), slice(5, None)
+SMALL_WEIGHTS, LARGE_WEIGHTS = slice(0, 3), slice(5, None)
 """Of the eleven weights of relevance: up to .2, and from .5 on."""
-AREAS = ((FW, MMR), (FW, DPP), (FW, GREEDY), (POLISHED, FW))
-PARTS = ("means", "areas", "small", "practical", "steps", "points", "correlations", "spreads")
+AREA_PAIRS = ((FW, MMR), (FW, DPP), (FW, GREEDY), (POLISHED, FW))
+FRONTIER_PARTS = ("means", "areas", "small", "practical", "steps", "points", "correlations", "spreads")
 Table = Mapping[str, Mapping[str, np.ndarray]]
 """Method → metric → (n, settings) values, a row for each query, a column for each setting."""
 
 
 @define_measure("frontiers")
-def measure_frontiers(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Part → set and k → numbers; every part is told by the function that makes it.
+def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return part → set and k → numbers, each described where it is computed.
 
     means: method → ILAD, Recall and cos(sum, query) of each setting; small, practical: by how many points of Recall MMR
     leads Frank–Wolfe at small weights, and Frank–Wolfe MMR at practical ones, query by query; spreads: by how many
     percent others' exceed Frank–Wolfe's
     """
-    parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
-    for judged in sets:
-        by_size = tables(judged, seed)
-        for k, table in by_size.items():
-            cell = f"{judged.name}, k {k}"
-            parts["means"][cell] = {name: _plain(np.stack(means(columns), axis=1)) for name, columns in table.items()}
-            parts["areas"][cell] = areas(table)
-            apart = POINTS * (table[FW]["recall"] - table[MMR]["recall"])
-            parts["small"][cell] = _plain(-apart[:, SMALL].mean(1))
-            parts["practical"][cell] = _plain(apart[:, PRACTICAL].mean(1))
-            parts["steps"][cell] = {other: step_ratio(table[DPP]["ilad"], table[other]["ilad"]) for other in (FW, MMR)}
-            parts["points"][cell] = {name: undominated(table[name]) for name in (VRSD, MMR, FW)}
-            parts["correlations"][cell] = correlations(table)
+    parts: dict[str, dict[str, Any]] = {part_name: {} for part_name in FRONTIER_PARTS}
+    for judged in judged_sets:
+        by_size = measure_tables(judged, seed)
+        for set_size, table in by_size.items():
+            cell = f"{judged.name}, k {set_size}"
+            for name, columns in table.items():
+                parts["means"].setdefault(cell, {})[name] = _round_values(np.stack(compute_means(columns), axis=1))
+            parts["areas"][cell] = compare_areas(table)
+            # Differences are paired by query, so that bootstrap and sign flips may resample queries.
+            differences = POINTS * (table[FW]["recall"] - table[MMR]["recall"])
+            parts["small"][cell] = _round_values(-differences[:, SMALL_WEIGHTS].mean(1))
+            parts["practical"][cell] = _round_values(differences[:, LARGE_WEIGHTS].mean(1))
+            dpp_ilad = table[DPP]["ilad"]
+            parts["steps"][cell] = {method: step_ratio(dpp_ilad, table[method]["ilad"]) for method in (FW, MMR)}
+            parts["points"][cell] = {name: count_undominated(table[name]) for name in (VRSD, MMR, FW)}
+            parts["correlations"][cell] = correlate_measures(table)
+        # A spread over k needs at least two set sizes, which a small corpus does not have.
         if len(by_size) > 1:
-            own = spread(by_size, FW)
-            more = {other: 100 * (spread(by_size, other) - own) / own.mean() for other in (MMR, DPP)}
-            parts["spreads"][judged.name] = {other: _plain(percent) for other, percent in more.items()}
+            own_spread = compute_spread(by_size, FW)
+            spreads = {method: compute_spread(by_size, method) for method in (MMR, DPP)}
+            percent_more = {method: 100 * (spreads[method] - own_spread) / own_spread.mean() for method in spreads}
+            parts["spreads"][judged.name] = {method: _round_values(percent) for method, percent in percent_more.items()}
     return parts
 
 
-def tables(judged: JudgedSet, seed: int) -> Mapping[int, Table]:
-    """k → what every method's sets are worth, on some queries of the split to report on."""
-    every, space = judged.queries("test"), judged.space
-    most = min(QUERIES, max(1, LOOKED_AT // len(space)), len(every))
-    rows = np.sort(np.random.default_rng(seed).choice(len(every), most, replace=False)).tolist()
-    metrics = ("recall", "ilad", "cos_sum", *(("alpha_ndcg",) if judged.dataset.aspects else ()))
-    ks = [k for k in SIZES if k < len(space)] or [max(1, len(space) // 2)]
-    measured = sweep(
-        [decoder for decoders in METHODS.values() for decoder in decoders], space, every.take(rows),
-        judged.splits["test"], ks, metrics, split="test", aspects=judged.dataset.aspects,
-        store=cached_file(SECTION, "cells.db"),
+def measure_tables(judged_set: JudgedSet, seed: int) -> Mapping[int, Table]:
+    """Return k → the values of every method's sets, on some queries of the split to report on."""
+    all_queries, space = judged_set.queries("test"), judged_set.space
+    # All methods, settings and sizes are swept, so that the number of scored pairs is bounded by fewer queries in a
+    # large corpus.
+    n_queries = min(MAX_QUERIES, max(1, MAX_SCORED_PAIRS // len(space)), len(all_queries))
+    query_rows = np.sort(np.random.default_rng(seed).choice(len(all_queries), n_queries, replace=False)).tolist()
+    metrics = ("recall", "ilad", "cos_sum", *(("alpha_ndcg",) if judged_set.dataset.aspects else ()))
+    set_sizes = [size for size in FRONTIER_SIZES if size < len(space)] or [max(1, len(space) // 2)]
+    swept_cells = sweep(
+        [decoder for decoders in METHOD_GRIDS.values() for decoder in decoders], space, all_queries.take(query_rows),
+        judged_set.splits["test"], set_sizes, metrics, split="test", aspects=judged_set.dataset.aspects,
+        store=cached_file(CACHE_SECTION, "cells.db"),
     )  # fmt: skip
-    values = {(cell.label, cell.k): cell.values for cell in measured}
+    # The sweep yields cells in any order: they are looked up by label and size.
+    values = {(cell.label, cell.k): cell.values for cell in swept_cells}
     return {
-        k: {
-            name: {metric: np.stack([values[d.label, k][metric] for d in decoders], axis=1) for metric in metrics}
-            for name, decoders in METHODS.items()
+        size: {
+            name: {metric: np.stack([values[d.label, size][metric] for d in decoders], axis=1) for metric in metrics}
+            for name, decoders in METHOD_GRIDS.items()
         }
-        for k in ks
+        for size in set_sizes
     }
 
 
-def means(columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """ILAD, Recall and cos(sum, query) of each setting."""
-    return [columns[metric].mean(0) for metric in ("ilad", "recall", "cos_sum")]
+def compute_means(metric_columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the mean ILAD, Recall and cos(sum, query) of each setting."""
+    return [metric_columns[metric].mean(0) for metric in ("ilad", "recall", "cos_sum")]
 
 
-def areas(table: Table) -> dict[str, list[list[float | None]]]:
-    """Pair → how a frontier of Recall over ILAD lies to another: `dominance`'s two effects."""
-    axes = {name: (columns["ilad"], columns["recall"]) for name, columns in table.items()}
-    pairs = [(one, other) for one, other in AREAS if one in table and other in table]
-    return {f"{one}, {other}": [_ends(e) for e in dominance(axes[one], axes[other], "")] for one, other in pairs}
+def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
+    """Return, by pair of methods, how one frontier of Recall over ILAD lies to the other."""
+    axes = {method: (metric_columns["ilad"], metric_columns["recall"]) for method, metric_columns in table.items()}
+    pairs = [(method, other_method) for method, other_method in AREA_PAIRS if method in table and other_method in table]
+    effects = {pair: compare_frontiers(axes[pair[0]], axes[pair[1]], "") for pair in pairs}
+    return {", ".join(pair): [_store_effect(effect) for effect in effects[pair]] for pair in pairs}
 
 
-def step_ratio(ilad: np.ndarray, other: np.ndarray) -> list[float | None]:
-    """How far one method's mean ILAD moves over small weights, as a share of how far another's does."""
-    columns = np.concatenate([ilad[:, SMALL], other[:, SMALL]], axis=1)
+def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float | None]:
+    """Return how far one method's mean ILAD moves over small weights, as a share of another's path."""
+    weight_columns = np.concatenate([claimed_ilad[:, SMALL_WEIGHTS], other_ilad[:, SMALL_WEIGHTS]], axis=1)
 
-    def ratio(values: np.ndarray) -> np.ndarray:
-        one, two = (np.abs(np.diff(part, axis=-1)).sum(-1) for part in np.split(values, 2, axis=-1))
-        shares: np.ndarray = one / np.maximum(two, 1e-12)
-        return shares
+    # The path of the mean ILAD over consecutive weights; a method that hardly moves there has a small ratio.
+    def ratio(ilad_means: np.ndarray) -> np.ndarray:
+        claimed_path, other_path = (np.abs(np.diff(half, axis=-1)).sum(-1) for half in np.split(ilad_means, 2, axis=-1))
+        path_ratio: np.ndarray = claimed_path / np.maximum(other_path, 1e-12)
+        return path_ratio
 
-    drawn = ratio(bootstrap_means(columns, 1000, 0))
-    low, high = percentile_ends(drawn)
-    return [float(ratio(columns.mean(0))), low, high]
-
-
-def undominated(columns: Mapping[str, np.ndarray]) -> int:
-    """How many places a method has on its own frontier of Recall over ILAD."""
-    places = np.unique(np.round(np.stack(means(columns)[:2], axis=1), 9), axis=0)
-    return int((~find_dominated(places)).sum())
+    drawn_ratios = ratio(bootstrap_means(weight_columns, 1000, 0))
+    low, high = percentile_ends(drawn_ratios)
+    return [float(ratio(weight_columns.mean(0))), low, high]
 
 
-def correlations(table: Table) -> dict[str, list[float | None]]:
-    """Measure → Spearman's correlation of cos(sum, query) with it over settings, over all and over practical weights.
+def count_undominated(metric_columns: Mapping[str, np.ndarray]) -> int:
+    """Count a method's undominated points of Recall over ILAD."""
+    # Rounded before comparison: equal settings must not count as points of their own by rounding errors.
+    frontier_points = np.unique(np.round(np.stack(compute_means(metric_columns)[:2], axis=1), 9), axis=0)
+    return int((~find_dominated(frontier_points)).sum())
+
+
+def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
+    """Return Spearman's correlations of cos(sum, query) with other measures over settings.
+
+    Each is computed over all weights of relevance, and over practical ones.
 
     Recall and diversity nearly exclude one another over settings, and so are correlated with it at equal values of the
     other. VRSD's one setting counts as much as a grid of MMR's. All grids end at the most relevant documents, which
     therefore are no method of their own.
     """
-    methods = [table[name] for name in (MMR, DPP, FW, GREEDY, VRSD)]
-    told = {}
-    for weights, part in {"all θ": slice(None), "θ from .5": PRACTICAL}.items():
-        width = len(MMR_GRID[part])
+    method_tables = [method_table[name] for name in (MMR, DPP, FW, GREEDY, VRSD)]
+    stored_effects = {}
+    for weights, weight_slice in {"all θ": slice(None), "θ from .5": LARGE_WEIGHTS}.items():
+        n_settings = len(MMR_GRID[weight_slice])
 
-        def columns(metric: str, part: slice = part, width: int = width) -> np.ndarray:
-            grids = [of[metric][:, part] if of[metric].shape[1] > 1 else of[metric] for of in methods]
-            return np.concatenate([np.repeat(grid, width // grid.shape[1], axis=1) for grid in grids], axis=1)
+        def columns(metric: str, part: slice = weight_slice, width: int = n_settings) -> np.ndarray:
+            # A method with one setting is repeated, so that every method weighs as much in the correlation.
+            grids = [table[metric][:, part] if table[metric].shape[1] > 1 else table[metric] for table in method_tables]
+            return np.concatenate([np.repeat(columns, width // columns.shape[1], axis=1) for columns in grids], axis=1)
 
-        own, recall, ilad = (columns(metric) for metric in ("cos_sum", "recall", "ilad"))
-        told[f"{weights}, Recall at equal ILAD"] = _ends(rank_correlation(own, recall, "", ilad))
-        told[f"{weights}, ILAD at equal Recall"] = _ends(rank_correlation(own, ilad, "", recall))
-        if "alpha_ndcg" in methods[0]:
-            told[f"{weights}, α-nDCG"] = _ends(rank_correlation(own, columns("alpha_ndcg"), ""))
-    return told
+        # Recall and ILAD exclude one another over settings, so that each is held fixed while the other is correlated.
+        cosines, recalls, ilads = (columns(metric) for metric in ("cos_sum", "recall", "ilad"))
+        stored_effects[f"{weights}, Recall at equal ILAD"] = _store_effect(correlate_ranks(cosines, recalls, "", ilads))
+        stored_effects[f"{weights}, ILAD at equal Recall"] = _store_effect(correlate_ranks(cosines, ilads, "", recalls))
+        if "alpha_ndcg" in method_tables[0]:
+            stored_effects[f"{weights}, α-nDCG"] = _store_effect(correlate_ranks(cosines, columns("alpha_ndcg"), ""))
+    return stored_effects
 
 
-def spread(by_size: Mapping[int, Table], name: str) -> np.ndarray:
-    """(n,) by how much ILAD a method's answer at one weight differs over k: standard deviation, mean over weights."""
-    ilad = np.stack([table[name]["ilad"] for table in by_size.values()])
-    deviations: np.ndarray = ilad.std(0).mean(1)
+def compute_spread(by_size: Mapping[int, Table], method: str) -> np.ndarray:
+    """Return the (n,) standard deviation of a method's ILAD over k, mean over weights."""
+    ilad_by_size = np.stack([method_table[method]["ilad"] for method_table in by_size.values()])
+    deviations: np.ndarray = ilad_by_size.std(0).mean(1)
     return deviations
 
 
-def as_effect(name: str, numbers: Sequence[float | None]) -> Effect:
-    """An effect from a value and its ends as they are stored."""
-    value, low, high = numbers
-    return Effect(name=name, value=np.nan if value is None else value, low=low, high=high)
+def read_effect(effect_name: str, stored_effect: Sequence[float | None]) -> Effect:
+    """Build an effect from a stored value and its ends."""
+    value, low, high = stored_effect
+    return Effect(name=effect_name, value=np.nan if value is None else value, low=low, high=high)
 
 
-def pairs_of(measured: Measurement, one: str, other: str) -> list[tuple[Effect, Effect]]:
-    """Cell by cell, what `areas` has of two methods, as `rules.above` takes it."""
-    stored = {cell: of[f"{one}, {other}"] for cell, of in measured["areas"].items() if f"{one}, {other}" in of}
+def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tuple[Effect, Effect]]:
+    """Return, cell by cell, the stored areas of two methods, as `rules.judge_areas` takes them."""
+    pair = f"{method}, {other_method}"
+    pairs = {cell: areas[pair] for cell, areas in measured["areas"].items() if pair in areas}
     return [
-        (as_effect(f"{cell}, to {other}: area", area), as_effect("", beaten))
-        for cell, (area, beaten) in stored.items()
+        (read_effect(f"{cell}, to {other_method}: area", stored_area), read_effect("", stored_share))
+        for cell, (stored_area, stored_share) in pairs.items()
     ]  # fmt: skip
 
 
-def _ends(effect: Effect) -> list[float | None]:
+def _store_effect(effect: Effect) -> list[float | None]:
     return [None if x is None or np.isnan(x) else float(x) for x in (effect.value, effect.low, effect.high)]
 
 
-def _plain(values: np.ndarray) -> Any:
+def _round_values(values: np.ndarray) -> Any:
     return np.round(values, 5).tolist()

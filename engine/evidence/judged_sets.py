@@ -11,9 +11,9 @@ from engine.errors import DataError
 from engine.evaluation.splits import split_in_half
 from engine.values import Dataset, Embeddings, Qrels, digest_of
 
-RESPLIT = "qrels_resplit"
+RESPLIT_FOLDER = "qrels_resplit"
 """Judgements of a set divided anew, for sets that were published with one split."""
-FEW = 100
+MIN_TEST_QUERIES = 100
 """Queries of a test split below which all judged queries are halved: what is not trained has seen none of them."""
 
 
@@ -35,41 +35,42 @@ class JudgedSet:
 
     @cached_property
     def digest(self) -> str:
-        """Names the documents, queries and judgements."""
-        judged = (part for split, qrels in self.splits.items() for part in (split, qrels.digest))
-        return digest_of([self.dataset.corpus.digest, self.dataset.queries.digest, *judged])
+        """Digest of the documents, queries and judgements."""
+        parts = (part for split_name, split_qrels in self.splits.items() for part in (split_name, split_qrels.digest))
+        return digest_of([self.dataset.corpus.digest, self.dataset.queries.digest, *parts])
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
         """Judgements to choose on, "dev", and to report on, "test": its own, else halves of all by the queries' ids."""
         qrels = dict(self.dataset.qrels)
-        if {"dev", "test"} <= qrels.keys() and len(qrels["test"].grades) >= FEW:
+        if {"dev", "test"} <= qrels.keys() and len(qrels["test"].grades) >= MIN_TEST_QUERIES:
             return {"dev": qrels["dev"], "test": qrels["test"]}
         if not qrels:
             raise DataError(f"{self.name} has no judgements")
+        # Untrained systems have seen none of the queries, so that all judged ones may be divided by their ids.
         return split_in_half(Qrels({query: grades for part in qrels.values() for query, grades in part.grades.items()}))
 
     @property
-    def _trained(self) -> list[Path]:
+    def _answer_files(self) -> list[Path]:
         """Files of its work folder on trained systems, a seed each."""
         return sorted(self.work.glob("answers-*.json")) if self.work else []
 
     @property
     def is_trained(self) -> bool:
-        """Whether there are trained systems, or will be."""
-        return self.train or bool(self._trained)
+        """True if there are trained systems, or will be."""
+        return self.train or bool(self._answer_files)
 
     @property
     def trained_digest(self) -> str:
-        """Names what is known of its trained systems."""
-        return digest_of([f"{self.train}", *(file.read_text(encoding="utf-8") for file in self._trained)])
+        """Digest of the values of its trained systems."""
+        return digest_of([f"{self.train}", *(path.read_text(encoding="utf-8") for path in self._answer_files)])
 
-    def queries(self, split: str, most: int | None = None) -> Embeddings:
-        """The embedded queries of a split that have a relevant document, the first of them in the set's own order."""
-        qrels = self.splits[split]
-        ids = [query for query in self.dataset.queries.ids if query in qrels.grades and qrels.relevant(query)]
-        embedded: Embeddings = engine.embed(self.dataset.queries.only(ids[:most]), encoder=self.encoder)
-        return embedded
+    def queries(self, split_name: str, max_queries: int | None = None) -> Embeddings:
+        """Return the embedded queries of a split with a relevant document, at most the first `max_queries`."""
+        qrels = self.splits[split_name]
+        querys = [query for query in self.dataset.queries.ids if query in qrels.grades and qrels.relevant(query)]
+        query_vectors: Embeddings = engine.embed(self.dataset.queries.only(querys[:max_queries]), encoder=self.encoder)
+        return query_vectors
 
 
 class JudgedSets:
@@ -91,12 +92,14 @@ class JudgedSets:
         self._folders: dict[str, Path] = {}
         self._sets: dict[str, JudgedSet] = {}
         if folder is not None:
-            path = Path(folder)
-            inside = [path] if (path / "corpus.jsonl").is_file() else sorted(path.glob("*/corpus.jsonl"))
-            self._folders = {p.resolve().name: p for p in (q if q.is_dir() else q.parent for q in inside)}
+            sets_folder = Path(folder)
+            is_set = (sets_folder / "corpus.jsonl").is_file()
+            paths = [sets_folder] if is_set else sorted(sets_folder.glob("*/corpus.jsonl"))
+            self._folders = {p.resolve().name: p for p in (path if path.is_dir() else path.parent for path in paths)}
+            # An empty folder would otherwise silently leave every claim without its sets.
             if not self._folders:
                 raise DataError(
-                    f"{path} holds no judged set; expected folders with corpus.jsonl, queries.jsonl, qrels/"
+                    f"{sets_folder} holds no judged set; expected folders with corpus.jsonl, queries.jsonl, qrels/"
                 )
 
     @property
@@ -106,20 +109,21 @@ class JudgedSets:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that the folder has."""
+        """Names of all sets of the folder."""
         return tuple(self._folders)
 
-    def among(self, names: Iterable[str]) -> Iterator[JudgedSet]:
-        """Those of some sets that are there; where none of them is, every set of the folder."""
-        wanted = [name for name in names if name in self._folders] or self.names
-        yield from map(self.__getitem__, wanted)
+    def select(self, set_names: Iterable[str]) -> Iterator[JudgedSet]:
+        """Yield the named sets that exist; if none does, every set of the folder."""
+        available_names = [set_name for set_name in set_names if set_name in self._folders] or self.names
+        yield from map(self.__getitem__, available_names)
 
-    def __getitem__(self, name: str) -> JudgedSet:
-        if name not in self._sets:
-            folder = self._folders[name]
-            qrels = RESPLIT if (folder / RESPLIT).is_dir() else "qrels"
-            dataset = engine.load_dataset(str(folder), qrels=qrels)
+    def __getitem__(self, set_name: str) -> JudgedSet:
+        # Embedding takes minutes: every set is loaded once and shared by all claims.
+        if set_name not in self._sets:
+            set_folder = self._folders[set_name]
+            qrels_folder = RESPLIT_FOLDER if (set_folder / RESPLIT_FOLDER).is_dir() else "qrels"
+            dataset = engine.load_dataset(str(set_folder), qrels=qrels_folder)
             *_, work, train = self.arguments
-            of_set = Path(work) / name if work else None
-            self._sets[name] = JudgedSet(name, dataset, self.encoder, of_set, train, folder)
-        return self._sets[name]
+            set_work = Path(work) / set_name if work else None
+            self._sets[set_name] = JudgedSet(set_name, dataset, self.encoder, set_work, train, set_folder)
+        return self._sets[set_name]

@@ -11,88 +11,92 @@ from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Effect, slope
 
-SETS = ("perspectrum",)
-DOCUMENTS, DIMENSIONS, CLUSTER = 30_000, 384, 100
-COMMON, TOPIC, NOISE = 0.2, 0.5, 0.5
+LATENCY_SETS = ("perspectrum",)
+N_DRAWN_DOCUMENTS, N_DIMENSIONS, CLUSTER_SIZE = 30_000, 384, 100
+COMMON_SHARE, TOPIC_SHARE, QUERY_NOISE = 0.2, 0.5, 0.5
 """Shares of a drawn document's squared length that all have in common and that its cluster has, the rest being its own;
 the length of what is added to a document to make a query, whose cosine to it then is about .9."""
-WEIGHTS, DPP_WEIGHT = (0.5, 0.9), 0.5
-SIZES = (10, 20, 50, 100, 200)
-CALLS, QUERIES = 10, 18
+LATENCY_WEIGHTS, DPP_WEIGHT = (0.5, 0.9), 0.5
+LATENCY_SIZES = (10, 20, 50, 100, 200)
+N_CALLS, N_DRAWN_QUERIES = 10, 18
 FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 """Plain ones are as their papers print them, one pass a pick; the engine's MMR looks only where a pick may be."""
 
 
 @define_measure("latencies")
 def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Documents → sizes, and method and weight → seconds, (calls, sizes), one thread."""
-    measured = {
-        f"{judged.name}, {len(judged.space):,}": timed(judged.space, judged.queries("test"), CALLS) for judged in sets
-    }
-    measured[f"drawn, {DOCUMENTS:,}"] = timed(*drawn(DOCUMENTS, seed), CALLS)
-    return measured
+    """Return, by documents, sizes, and method and weight → seconds, (calls, sizes), one thread."""
+    measured_sets = {}
+    for judged in sets:
+        name = f"{judged.name}, {len(judged.space):,}"
+        measured_sets[name] = time_methods(judged.space, judged.queries("test"), N_CALLS)
+    measured_sets[f"drawn, {N_DRAWN_DOCUMENTS:,}"] = time_methods(*draw_space(N_DRAWN_DOCUMENTS, seed), N_CALLS)
+    return measured_sets
 
 
-def timed(space: engine.Space, queries: engine.Embeddings, calls: int) -> Measurement:
-    """Sizes, and method and weight → seconds, (calls, sizes)."""
-    ks = [k for k in SIZES if k <= len(space)]
+def time_methods(space: engine.Space, queries: engine.Embeddings, n_calls: int) -> Measurement:
+    """Return sizes, and method and weight → seconds, (calls, sizes)."""
+    ks = [set_size for set_size in LATENCY_SIZES if set_size <= len(space)]
     columns: dict[str, list[list[float]]] = {}
     for stages, weights in (
-        ([engine.make("frank_wolfe", loading=1.0, polish=False), engine.make("mmr")], WEIGHTS),
+        ([engine.make("frank_wolfe", loading=1.0, polish=False), engine.make("mmr")], LATENCY_WEIGHTS),
         ([engine.make("dpp")], (DPP_WEIGHT,)),
     ):
-        for row in latencies(stages, space, queries, ks, weights, calls=calls):
-            name = f"{row.method}{', plain' if row.plain else ''}, θ {row.weight}"
-            columns.setdefault(name, []).append(row.seconds.round(7).tolist())
+        for latency_row in latencies(stages, space, queries, ks, weights, calls=n_calls):
+            name = f"{latency_row.method}{', plain' if latency_row.plain else ''}, θ {latency_row.weight}"
+            columns.setdefault(name, []).append(latency_row.seconds.round(7).tolist())
     return {"sizes": ks, "seconds": {name: list(zip(*by_size, strict=True)) for name, by_size in columns.items()}}
 
 
-def drawn(count: int, seed: int) -> tuple[engine.Space, engine.Embeddings]:
-    """Clustered documents without texts, and queries."""
-    rows, points, _ = clustered(count, DIMENSIONS, QUERIES, seed)
-    names, asked = tuple(map(str, range(count))), tuple(f"q{row}" for row in range(len(points)))
-    space = engine.Space(engine.Corpus(names, ("",) * count), engine.Embeddings(names, rows))
-    return space, engine.Embeddings(asked, points)
+def draw_space(n_documents: int, seed: int) -> tuple[engine.Space, engine.Embeddings]:
+    """Draw clustered documents without texts, and queries."""
+    doc_vectors, points, _ = draw_clusters(n_documents, N_DIMENSIONS, N_DRAWN_QUERIES, seed)
+    doc_ids, query_ids = tuple(map(str, range(n_documents))), tuple(f"q{row_index}" for row_index in range(len(points)))
+    space = engine.Space(engine.Corpus(doc_ids, ("",) * n_documents), engine.Embeddings(doc_ids, doc_vectors))
+    return space, engine.Embeddings(query_ids, points)
 
 
-def clustered(count: int, dimensions: int, queries: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Unit rows in clusters that share a direction, as embeddings do, queries near some of them, and rows' clusters."""
-    source = torch.Generator().manual_seed(seed)
+def draw_clusters(
+    count: int, dimensions: int, queries: int, seed: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Draw unit rows in clusters that share a direction, queries near some of them, and rows' clusters."""
+    generator = torch.Generator().manual_seed(seed)
 
-    def units(rows: int) -> torch.Tensor:
-        return torch.nn.functional.normalize(torch.randn(rows, dimensions, generator=source))
+    def units(n_rows: int) -> torch.Tensor:
+        return torch.nn.functional.normalize(torch.randn(n_rows, dimensions, generator=generator))
 
-    topics = max(2, count // CLUSTER)
-    member = torch.randint(topics, (count,), generator=source)
-    base = COMMON**0.5 * units(1) + TOPIC**0.5 * units(topics)
-    rows = units(count).mul_((1 - COMMON - TOPIC) ** 0.5)
-    for part in torch.arange(count).split(1 << 14):
-        rows[part] += base[member[part]]
-    rows = torch.nn.functional.normalize(rows, out=rows)
-    near = torch.randint(count, (queries,), generator=source)
-    return rows, torch.nn.functional.normalize(rows[near] + NOISE * units(queries)), member
-
-
-def seconds(measured: Measurement, method: str) -> Iterator[tuple[str, float, Sequence[int], np.ndarray]]:
-    """(documents, weight, sizes, (calls, sizes) seconds) of a method."""
-    for place, of in measured.items():
-        for name, values in of["seconds"].items():
-            if name.rpartition(", θ ")[0] == method:
-                yield place, float(name.rpartition(" ")[2]), of["sizes"], np.array(values)
+    n_topics = max(2, count // CLUSTER_SIZE)
+    cluster_index = torch.randint(n_topics, (count,), generator=generator)
+    cluster_vectors = COMMON_SHARE**0.5 * units(1) + TOPIC_SHARE**0.5 * units(n_topics)
+    doc_vectors = units(count).mul_((1 - COMMON_SHARE - TOPIC_SHARE) ** 0.5)
+    # Rows are filled block by block in place: the whole sum would need a second matrix of that size.
+    for block in torch.arange(count).split(1 << 14):
+        doc_vectors[block] += cluster_vectors[cluster_index[block]]
+    doc_vectors = torch.nn.functional.normalize(doc_vectors, out=doc_vectors)
+    docs = torch.randint(count, (queries,), generator=generator)
+    return doc_vectors, torch.nn.functional.normalize(doc_vectors[docs] + QUERY_NOISE * units(queries)), cluster_index
 
 
-def slopes(measured: Measurement, method: str) -> list[Effect]:
-    """How a method's time grows with k, at every weight."""
+def iterate_seconds(measured_sets: Measurement, method: str) -> Iterator[tuple[str, float, Sequence[int], np.ndarray]]:
+    """Yield (documents, weight, sizes, (calls, sizes) seconds) of a method."""
+    for set_name, set_values in measured_sets.items():
+        for cell_name, cell_seconds in set_values["seconds"].items():
+            if cell_name.rpartition(", θ ")[0] == method:
+                yield set_name, float(cell_name.rpartition(" ")[2]), set_values["sizes"], np.array(cell_seconds)
+
+
+def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
+    """Fit how a method's time grows with k, at every weight."""
     return [
-        slope(sizes, values, f"{place}, {method}, θ {weight:g}", ("k", "seconds of a query"))
-        for place, weight, sizes, values in seconds(measured, method)
+        slope(set_sizes, cell_seconds, f"{set_name}, {method}, θ {weight:g}", ("k", "seconds of a query"))
+        for set_name, weight, set_sizes, cell_seconds in iterate_seconds(measured, method)
     ]
 
 
-def ratios(measured: Measurement, method: str) -> Mapping[tuple[str, float], tuple[Sequence[int], np.ndarray]]:
-    """Documents and weight → sizes, and how many times as long as Frank–Wolfe a method takes, (calls, sizes)."""
-    own = {(place, weight): values for place, weight, _, values in seconds(measured, FW)}
+def compute_ratios(measured: Measurement, method: str) -> Mapping[tuple[str, float], tuple[Sequence[int], np.ndarray]]:
+    """Return, by documents and weight, sizes and a method's times relative to Frank–Wolfe, (calls, sizes)."""
+    own_seconds = {(set_name, weight): values for set_name, weight, _, values in iterate_seconds(measured, FW)}
     return {
-        (place, weight): (sizes, values / own[place, weight])
-        for place, weight, sizes, values in seconds(measured, method)
+        (set_name, weight): (set_sizes, values / own_seconds[set_name, weight])
+        for set_name, weight, set_sizes, values in iterate_seconds(measured, method)
     }

@@ -23,7 +23,7 @@ L1_GRID = [d for d in engine.grid("nnn", fill="strict", l2=0.0)]
 L2_GRID = [d for d in engine.grid("nnn", fill="strict", l1=0.0)]
 POINTS = 100
 """Differences are told in points of a hundred, as the papers have them."""
-SECTION = "evidence"
+CACHE_SECTION = "evidence"
 """Of the cache: measurements, and the cells that several of them share."""
 
 
@@ -36,54 +36,57 @@ def tuned_differences(
     metrics: tuple[str, ...] = ("comp",),
     k: tuple[int, ...] = (5,),
 ) -> Measurement:
-    """Paired differences in points of one decoder to others, each the best of its settings on dev, reported on test.
+    """Return paired differences in points between a decoder and others, tuned on dev and reported on test.
 
     The cells of the measurement: set, metric, k and the other's name → differences query by query.
     """
     return {
-        f"{judged.name}: points of {METRICS[metric].title}@{size} over {name}": (
-            tuned(judged, claimed, metric, size) - tuned(judged, other, metric, size)
+        f"{judged_set.name}: points of {METRICS[metric].title}@{size} over {other_name}": (
+            measure_tuned(judged_set, claimed, metric, size) - measure_tuned(judged_set, other_decoders, metric, size)
         ).tolist()
-        for judged in sets
+        for judged_set in sets
         for metric in metrics
         for size in k
-        for name, other in others.items()
+        for other_name, other_decoders in others.items()
     }
 
 
-def cells(
-    judged: JudgedSet,
+def get_cells(
+    judged_set: JudgedSet,
     decoders: Sequence[Decoder],
     split: str,
     metrics: Sequence[str],
     k: int,
     space: engine.Space | None = None,
 ) -> list[Cell]:
-    """Every decoder on a split, in the order given; what another claim has measured is read.
+    """Return the cells of decoders on a split, in the order given; stored ones are read.
 
     space: of other embeddings than the set's own
     """
-    queries, qrels, store = judged.queries(split), judged.splits[split], cached_file(SECTION, "cells.db")
-    measured = sweep(decoders, space or judged.space, queries, qrels, k, metrics, split=split, store=store)
-    by_label = {cell.label: cell for cell in measured}
+    queries, qrels, store = judged_set.queries(split), judged_set.splits[split], cached_file(CACHE_SECTION, "cells.db")
+    swept_cells = sweep(decoders, space or judged_set.space, queries, qrels, k, metrics, split=split, store=store)
+    # The store returns cells in the order of computation, and callers pair them with their decoders.
+    by_label = {cell.label: cell for cell in swept_cells}
     return [by_label[decoder.label] for decoder in decoders]
 
 
-def best_on_dev(judged: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -> Decoder:
-    """The decoder with the best mean on the queries to choose on, then the best Recall, then the first."""
-    measured = cells(judged, decoders, "dev", (metric, "recall"), k)
-    at = max(range(len(decoders)), key=lambda i: (measured[i].mean[metric], measured[i].mean["recall"], -i))
-    return decoders[at]
+def choose_on_dev(judged_set: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -> Decoder:
+    """Return the decoder with the best mean on dev, then the best Recall, then the first."""
+    dev_cells = get_cells(judged_set, decoders, "dev", (metric, "recall"), k)
+    # Ties go to the better Recall, and then to the earlier setting, so that the choice is reproducible.
+    # Ties go to the better Recall, and then to the earlier setting, so that the choice is reproducible.
+    best_index = max(range(len(decoders)), key=lambda i: (dev_cells[i].mean[metric], dev_cells[i].mean["recall"], -i))
+    return decoders[best_index]
 
 
-def tuned(judged: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -> np.ndarray:
-    """(n,) values, in points, on the queries to report on of the decoder that is best on the others."""
-    best = decoders[0] if len(decoders) == 1 else best_on_dev(judged, decoders, metric, k)
-    (cell,) = cells(judged, [best], "test", (metric,), k)
-    return POINTS * cell.values[metric]
+def measure_tuned(judged_set: JudgedSet, decoders: Sequence[Decoder], metric_name: str, k: int) -> np.ndarray:
+    """Return (n,) values, in points, on test of the decoder that is best on dev."""
+    best_decoder = decoders[0] if len(decoders) == 1 else choose_on_dev(judged_set, decoders, metric_name, k)
+    (cell,) = get_cells(judged_set, [best_decoder], "test", (metric_name,), k)
+    return POINTS * cell.values[metric_name]
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """The rows scaled to length 1."""
-    scaled: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return scaled
+def scale_rows(row_vectors: np.ndarray) -> np.ndarray:
+    """Return the rows scaled to length 1."""
+    unit_vectors: np.ndarray = row_vectors / np.linalg.norm(row_vectors, axis=1, keepdims=True)
+    return unit_vectors

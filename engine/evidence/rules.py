@@ -27,9 +27,9 @@ from engine.evaluation.statistics import (
 from engine.progress import counted
 from engine.wording import decimal, percent
 
-RESAMPLES = 10_000
-DIGITS = 12
-MOST_NAMED = 6
+N_RESAMPLES = 10_000
+END_DIGITS = 12
+MAX_NAMED = 6
 """Effects that a sentence names."""
 TOLERANCE = 1e-9
 """What rounding may put between the two sides of a theorem."""
@@ -45,9 +45,9 @@ class Finding(StrEnum):
     UNTESTABLE = "not testable here"
 
 
-HERE = "does not hold here"
+FAILS_HERE = "does not hold here"
 """What measurements on some sets can say against a claim."""
-SHORT = (Finding.HOLDS, Finding.PARTLY, HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE)
+SHORT_VERDICTS = (Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Finding.UNDECIDED, Finding.UNTESTABLE)
 """Every verdict in short, from the best to none."""
 
 
@@ -102,10 +102,10 @@ class Ruling:
         return tuple(dict.fromkeys(curve for effect in self.effects for curve in effect.curves if curve.points))
 
 
-def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
-    """The verdict as it may be said; where: names the sets and the encoder. Only exact evidence refutes flatly."""
+def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
+    """Return the full verdict; only exact evidence refutes flatly. where: names the sets and the encoder."""
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
-        return HERE.replace("here", f"on {where}")
+        return FAILS_HERE.replace("here", f"on {where}")
     if ruling.verdict is Finding.HOLDS and ruling.open:
         return f"{ruling.verdict} where that is decided ({counted(ruling.open, 'cell')} open)"
     if ruling.verdict is Finding.UNDECIDED and ruling.needed:
@@ -113,312 +113,326 @@ def in_words(ruling: Ruling, scope: Scope, where: str) -> str:
     return str(ruling.verdict)
 
 
-def in_short(verdict: Finding, scope: Scope) -> str:
-    """The verdict in a word or three, as lists have it beside the sets that it is about."""
-    return HERE if verdict is Finding.REFUTED and scope is not Scope.EXACT else str(verdict)
+def shorten_verdict(verdict: Finding, scope: Scope) -> str:
+    """Return the verdict in up to three words, for lists that name the sets beside it."""
+    return FAILS_HERE if verdict is Finding.REFUTED and scope is not Scope.EXACT else str(verdict)
 
 
-def untestable(missing: str) -> Ruling:
-    """What cannot be measured here; missing: what it would take."""
+def rule_untestable(missing: str) -> Ruling:
+    """Return the ruling of a claim that cannot be measured here; missing: what it would take."""
     return Ruling(verdict=Finding.UNTESTABLE, why=f"Missing: {missing}.")
 
 
-def theorem(excess: Sequence[float], least: int) -> Ruling:
-    """A statement about every case: one that breaks it by more than rounding refutes it.
+def theorem(excess: Sequence[float], min_cases: int) -> Ruling:
+    """Judge a statement about every case: one that breaks it by more than rounding refutes it.
 
-    excess: of each informative case, by how much the claimed bound was passed, ≤ 0 where it holds; least: the number of
-    cases from which no violation means that it holds
+    excess: of each informative case, by how much the claimed bound was passed, ≤ 0 where it holds; min_cases: the
+    number of cases from which no violation means that it holds
     """
     values = np.asarray(excess, dtype=np.float64)
-    broken = int((~(values <= TOLERANCE)).sum())
-    cases, effects = counted(len(values), "case"), (share("cases that break it", broken, len(values)),)
-    if broken:
+    # Written as a negation, so that NaN counts as a violation.
+    n_broken = int((~(values <= TOLERANCE)).sum())
+    cases, effects = counted(len(values), "case"), (share("cases that break it", n_broken, len(values)),)
+    if n_broken:
         worst = f"by {decimal(float(np.nanmax(values)))} at most" if np.isfinite(values).any() else "without a number"
-        return Ruling(verdict=Finding.REFUTED, why=f"{broken:,} of {cases} break it, {worst}.", effects=effects)
-    if len(values) < least:
-        return untestable(f"{least - len(values):,} more informative cases than the {len(values):,} found")
+        return Ruling(verdict=Finding.REFUTED, why=f"{n_broken:,} of {cases} break it, {worst}.", effects=effects)
+    # Too few informative cases prove nothing even if none breaks the statement.
+    if len(values) < min_cases:
+        return rule_untestable(f"{min_cases - len(values):,} more informative cases than the {len(values):,} found")
     return Ruling(verdict=Finding.HOLDS, why=f"None of {cases} breaks it.", effects=effects)
 
 
-def difference(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
-    """A claim that one thing is better than another, in every cell.
+def difference(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
+    """Judge a claim that one thing is better than another, in every cell.
 
-    cells: paired differences query by query, as claimed minus other; margin: the largest difference that is none.
+    cell_values: paired differences query by query, as claimed minus other; margin: the largest difference that is none.
     Interval: paired bootstrap; test: sign flips, Holm over the cells.
     """
-    effects = _signed(cells, margin, seed)
-    signs = [effect.sign for effect in effects]
-    verdict = _of_signs(signs)
-    needed = _needed(verdict, cells, effects, [max(abs(effect.value), margin) for effect in effects])
-    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=needed, open=_open(effects))
+    effects = _sign_effects(cell_values, margin, seed)
+    effect_signs = [effect.sign for effect in effects]
+    verdict = _decide(effect_signs)
+    needed = _estimate_needed(verdict, cell_values, effects, [max(abs(effect.value), margin) for effect in effects])
+    return Ruling(verdict=verdict, why=_describe(effects), effects=effects, needed=needed, open=_count_open(effects))
 
 
-def equivalence(cells: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
-    """A claim that two things are the same to within a margin, in every cell; see `difference`.
+def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
+    """Judge a claim that two things are equal to within a margin, in every cell; see `difference`.
 
     An interval within the margin is for it, one beyond against it; one across it is open, whether it has 0 or not.
     """
-    effects = _signed(cells, margin, seed)
-    beyond = [e.sign and max(e.low or 0, -(e.high or 0)) > margin for e in effects]
-    signs = [1 if e.sign == 0 else -1 if far else None for e, far in zip(effects, beyond, strict=True)]
-    effects = tuple(replace(e, sign=sign) for e, sign in zip(effects, signs, strict=True))
-    verdict = _of_signs([effect.sign for effect in effects])
-    apart = [abs(margin - abs(effect.value)) for effect in effects]
-    needed = _needed(verdict, cells, effects, apart)
-    return Ruling(verdict=verdict, why=_told(effects), effects=effects, needed=needed, open=_open(effects))
+    effects = _sign_effects(cell_values, margin, seed)
+    is_beyond = [each.sign and max(each.low or 0, -(each.high or 0)) > margin for each in effects]
+    effect_signs = [1 if each.sign == 0 else -1 if far else None for each, far in zip(effects, is_beyond, strict=True)]
+    effects = tuple(replace(each, sign=sign) for each, sign in zip(effects, effect_signs, strict=True))
+    verdict = _decide([effect.sign for effect in effects])
+    distances = [abs(margin - abs(effect.value)) for effect in effects]
+    needed = _estimate_needed(verdict, cell_values, effects, distances)
+    return Ruling(verdict=verdict, why=_describe(effects), effects=effects, needed=needed, open=_count_open(effects))
 
 
-def bounded(effects: Sequence[Effect], low: float = -math.inf, high: float = math.inf) -> Ruling:
-    """A claim that numbers lie in a range: an interval inside it is for it, one outside against it."""
-    marked = tuple(replace(effect, sign=_placed(effect, low, high)) for effect in effects)
+def judge_range(effects: Sequence[Effect], low: float = -math.inf, high: float = math.inf) -> Ruling:
+    """Judge a claim that numbers lie in a range: an interval inside is for it, one outside against it."""
+    marked = tuple(replace(effect, sign=_compare_to_range(effect, low, high)) for effect in effects)
     span = " and ".join(
         filter(None, (f"≥ {low:g}" if low > -math.inf else "", f"≤ {high:g}" if high < math.inf else ""))
     )
-    verdict = _of_signs([effect.sign for effect in marked])
-    return Ruling(verdict=verdict, why=f"{_told(marked)} Claimed: {span}.", effects=marked, open=_open(marked))
+    verdict = _decide([effect.sign for effect in marked])
+    why = f"{_describe(marked)} Claimed: {span}."
+    return Ruling(verdict=verdict, why=why, effects=marked, open=_count_open(marked))
 
 
-def slope(sizes: Sequence[float], values: np.ndarray, name: str, axes: tuple[str, str], seed: int = 0) -> Effect:
-    """The exponent with which a cost grows: log-log least squares, bootstrap over repetitions.
+def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tuple[str, str], seed: int = 0) -> Effect:
+    """Fit the exponent with which a cost grows: log-log least squares, bootstrap over repetitions.
 
     sizes: (s,), at least four; values: (n, s) positive, one row for each query or run; axes: what sizes and values are,
     with units. Its curve is of geometric means.
     """
-    x = np.log(np.asarray(sizes, dtype=np.float64))
-    x = x - x.mean()
-    logs = np.log(np.asarray(values, dtype=np.float64))
-    fits = logs @ x / (x @ x)
-    if len(x) < 4:
-        raise ValueError(f"sizes must be at least 4, got {len(x)}")
-    ((low, high),) = bootstrap_intervals(fits[:, None], RESAMPLES, seed)
-    curve = curve_of(name, axes, sizes, np.exp(logs.mean(0)), log=True)
-    title = f"{name}: exponent of {axes[1]}"
-    return Effect(name=title, value=float(fits.mean()), low=low, high=high, curves=(curve,))
+    log_sizes = np.log(np.asarray(sizes, dtype=np.float64))
+    # With centred logarithms the least-squares slope of every row is one product: no intercept is needed.
+    log_sizes = log_sizes - log_sizes.mean()
+    log_values = np.log(np.asarray(values, dtype=np.float64))
+    exponents = log_values @ log_sizes / (log_sizes @ log_sizes)
+    if len(log_sizes) < 4:
+        raise ValueError(f"sizes must be at least 4, got {len(log_sizes)}")
+    ((low, high),) = bootstrap_intervals(exponents[:, None], N_RESAMPLES, seed)
+    curve = curve_of(curve_name, axes, sizes, np.exp(log_values.mean(0)), log=True)
+    title = f"{curve_name}: exponent of {axes[1]}"
+    return Effect(name=title, value=float(exponents.mean()), low=low, high=high, curves=(curve,))
 
 
 def curve_of(
-    name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
+    curve_name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
 ) -> EffectCurve:
-    """A curve of numbers as a report keeps them, to six digits; without those that its axes cannot have."""
-    points = ((float(f"{a:.6g}"), float(f"{b:.6g}")) for a, b in zip(x, y, strict=True))
-    shown = tuple(point for point in points if math.isfinite(sum(point)) and (min(point) > 0 or not log))
-    return EffectCurve(name=name, x=axes[0], y=axes[1], points=shown, log=log)
+    """Build a curve of numbers to six digits, without those that its axes cannot show."""
+    all_points = ((float(f"{x_value:.6g}"), float(f"{y_value:.6g}")) for x_value, y_value in zip(x, y, strict=True))
+    visible_points = tuple(point for point in all_points if math.isfinite(sum(point)) and (min(point) > 0 or not log))
+    return EffectCurve(name=curve_name, x=axes[0], y=axes[1], points=visible_points, log=log)
 
 
-def illustrated(ruling: Ruling, curves: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
-    """A ruling whose effects have the curves that are given by their names. Raises ValueError for other names."""
-    if unknown := curves.keys() - {effect.name for effect in ruling.effects}:
-        raise ValueError(f"curves must be of effects; got {', '.join(sorted(unknown))}")
-    effects = tuple(replace(e, curves=tuple(curves.get(e.name, e.curves))) for e in ruling.effects)
+def add_curves(ruling: Ruling, curves_by_name: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
+    """Return the ruling with curves added to effects by name. Raises ValueError for unknown names."""
+    if unknown_names := curves_by_name.keys() - {effect.name for effect in ruling.effects}:
+        raise ValueError(f"curves must be of effects; got {', '.join(sorted(unknown_names))}")
+    effects = tuple(replace(each, curves=tuple(curves_by_name.get(each.name, each.curves))) for each in ruling.effects)
     return replace(ruling, effects=effects)
 
 
-def rank_correlation(
-    a: np.ndarray, b: np.ndarray, name: str, given: np.ndarray | None = None, resamples: int = 1000, seed: int = 0
+def correlate_ranks(
+    a: np.ndarray, b: np.ndarray, name: str, held_values: np.ndarray | None = None, resamples: int = 1000, seed: int = 0
 ) -> Effect:
-    """Spearman's correlation of two measures over settings, bootstrap over queries.
+    """Compute Spearman's correlation of two measures over settings, bootstrap over queries.
 
-    a, b: (n, m), a row for each query, a column for each setting; given: a third measure, which is held fixed: where
-    two exclude one another, as relevance and diversity do, nothing goes with both but at one value of the other
+    a, b: (n, m), a row for each query, a column for each setting; held_values: a third measure, which is held fixed:
+    where two exclude one another, as relevance and diversity do, nothing goes with both but at one value of the other
     """
-    table = np.concatenate([a, b] if given is None else [a, b, given], axis=1)
-    drawn = bootstrap_means(table, resamples, seed)
-    values = [_partial(*np.split(row, table.shape[1] // a.shape[1])) for row in (table.mean(0), *drawn)]
+    table = np.concatenate([a, b] if held_values is None else [a, b, held_values], axis=1)
+    means = bootstrap_means(table, resamples, seed)
+    values = [_partial_correlation(*np.split(row, table.shape[1] // a.shape[1])) for row in (table.mean(0), *means)]
+    # Ranks of a constant are undefined, and so is their correlation.
     if np.isnan(values).all():
         return Effect(name=name, value=math.nan)
     low, high = np.nanpercentile(values, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)])
     return Effect(name=name, value=values[0], low=float(low), high=float(high))
 
 
-def dominance(
-    claimed: tuple[np.ndarray, np.ndarray],
-    other: tuple[np.ndarray, np.ndarray],
-    name: str,
-    resamples: int = 1000,
+def compare_frontiers(
+    claimed_axes: tuple[np.ndarray, np.ndarray],
+    other_axes: tuple[np.ndarray, np.ndarray],
+    effect_name: str,
+    n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[Effect, Effect]:
-    """How far a frontier lies above another: hyper-volumes' difference, and the other's points that it dominates.
+    """Return how far a frontier lies above another: the hyper-volumes' difference and the share dominated.
 
-    claimed, other: x and y, each (n, m) by query and setting. The corner is the worst mean of all settings.
+    claimed_axes, other_axes: x and y, each (n, m) by query and setting. The corner is the worst mean of all settings.
     """
-    widths = [claimed[0].shape[1], other[0].shape[1]]
-    table = np.concatenate([claimed[0], other[0], claimed[1], other[1]], axis=1)
-    left, below = (part.mean(0).min() for part in np.split(table, 2, axis=1))
-    corner = (float(left), float(below))
+    widths = [claimed_axes[0].shape[1], other_axes[0].shape[1]]
+    all_values = np.concatenate([claimed_axes[0], other_axes[0], claimed_axes[1], other_axes[1]], axis=1)
+    min_x, min_y = (axis_values.mean(0).min() for axis_values in np.split(all_values, 2, axis=1))
+    worst_corner = (float(min_x), float(min_y))
 
-    def apart(means: np.ndarray) -> float:
-        ours, theirs = np.split(means.reshape(2, -1).T, [widths[0]])
-        return compute_hypervolume(ours, corner) - compute_hypervolume(theirs, corner)
+    def apart(mean_values: np.ndarray) -> float:
+        claimed_points, other_points = np.split(mean_values.reshape(2, -1).T, [widths[0]])
+        return compute_hypervolume(claimed_points, worst_corner) - compute_hypervolume(other_points, worst_corner)
 
-    means = table.mean(0)
-    values = np.array([apart(row) for row in bootstrap_means(table, resamples, seed)])
-    low, high = percentile_ends(values)
-    x, y = np.split(means, 2)
-    beaten = _dominated(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
+    mean_values = all_values.mean(0)
+    drawn_differences = np.array([apart(row) for row in bootstrap_means(all_values, n_resamples, seed)])
+    low, high = percentile_ends(drawn_differences)
+    x, y = np.split(mean_values, 2)
+    dominated_share = _dominated_share(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
     return (
-        Effect(name=f"{name}: hyper-volume", value=apart(means), low=float(low), high=float(high)),
-        Effect(name=f"{name}: share of the other's frontier dominated", value=beaten),
+        Effect(name=f"{effect_name}: hyper-volume", value=apart(mean_values), low=float(low), high=float(high)),
+        Effect(name=f"{effect_name}: share of the other's frontier dominated", value=dominated_share),
     )
 
 
-def above(pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
-    """A claim that a frontier dominates another on every set: more area, and half of the other's frontier beaten."""
+def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
+    """Judge a claim that a frontier dominates another on every set: more area, and half of its points beaten."""
     marked = []
-    for area, beaten in pairs:
-        inside = _placed(area, 0.0, math.inf)
-        sign = 0 if inside == 1 and beaten.value < 0.5 else inside
+    for area, beaten_share in effect_pairs:
+        range_sign = _compare_to_range(area, 0.0, math.inf)
+        # More area alone is no dominance: half of the other's frontier must be dominated too.
+        sign = 0 if range_sign == 1 and beaten_share.value < 0.5 else range_sign
         marked.append(replace(area, sign=sign))
-    beaten_shares = ", ".join(percent(beaten.value) for _, beaten in pairs)
-    why = f"{_told(marked)} Points of the other's frontier that are dominated: {beaten_shares}."
-    return Ruling(verdict=_of_signs([e.sign for e in marked]), why=why, effects=tuple(marked), open=_open(marked))
+    shares_text = ", ".join(percent(beaten_share.value) for _, beaten_share in effect_pairs)
+    why = f"{_describe(marked)} Points of the other's frontier that are dominated: {shares_text}."
+    return Ruling(verdict=_decide([e.sign for e in marked]), why=why, effects=tuple(marked), open=_count_open(marked))
 
 
-def share(name: str, count: int, total: int) -> Effect:
-    """A share with its Clopper–Pearson interval."""
-    if not total:
-        return Effect(name=name, value=math.nan, low=0.0, high=1.0)
-    low, high = binomtest(count, total).proportion_ci(CONFIDENCE_LEVEL)
-    return Effect(name=name, value=count / total, low=float(low), high=float(high))
+def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
+    """Return a share with its Clopper–Pearson interval."""
+    if not n_total:
+        return Effect(name=effect_name, value=math.nan, low=0.0, high=1.0)
+    low, high = binomtest(n_hits, n_total).proportion_ci(CONFIDENCE_LEVEL)
+    return Effect(name=effect_name, value=n_hits / n_total, low=float(low), high=float(high))
 
 
-def proportion(part: np.ndarray, whole: np.ndarray, name: str, seed: int = 0) -> Effect:
-    """One mean as a share of another, bootstrap over queries; whose interval is wide where that may be nothing.
+def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, seed: int = 0) -> Effect:
+    """Return one mean as a share of another, bootstrap over queries; wide if the whole may be nothing.
 
-    part, whole: (n,) paired
+    part_values, whole_values: (n,) paired
     """
-    drawn = bootstrap_means(np.stack([part, whole], axis=1), RESAMPLES, seed)
+    drawn_means = bootstrap_means(np.stack([part_values, whole_values], axis=1), N_RESAMPLES, seed)
+    # A resample whose whole is 0 gives an infinite ratio, which widens the interval as it should.
     with np.errstate(divide="ignore"):
-        low, high = percentile_ends(drawn[:, 0] / drawn[:, 1])
-    return Effect(name=name, value=float(part.mean() / whole.mean()), low=float(low), high=float(high))
+        low, high = percentile_ends(drawn_means[:, 0] / drawn_means[:, 1])
+    return Effect(name=effect, value=float(part_values.mean() / whole_values.mean()), low=float(low), high=float(high))
 
 
-def thresholds(effects: Sequence[Effect], holds: float, refuted: float) -> Ruling:
-    """A claim about how often something happens: for it beyond one threshold, against it beyond the other.
+def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
+    """Judge a claim about how often something happens by two thresholds, one for it and one against it.
 
-    holds, refuted: the claim holds of a share on the first's side, is refuted on the second's, partly between
+    holds, limit: the claim holds of a share on the first's side, is refuted on the second's, partly between
     """
-    rising = holds >= refuted
+    is_rising = holds >= limit
 
     def sign(effect: Effect) -> int | None:
         low, high = effect.low or 0.0, 1.0 if effect.high is None else effect.high
-        good, bad = (low >= holds, high < refuted) if rising else (high <= holds, low > refuted)
-        between = refuted <= low and high < holds if rising else holds < low and high <= refuted
-        return 1 if good else -1 if bad else 0 if between else None
+        is_for, is_against = (low >= holds, high < limit) if is_rising else (high <= holds, low > limit)
+        is_between = limit <= low and high < holds if is_rising else holds < low and high <= limit
+        return 1 if is_for else -1 if is_against else 0 if is_between else None
 
-    marked = tuple(replace(effect, sign=sign(effect)) for effect in effects)
-    signs = [effect.sign for effect in marked]
-    verdict = Finding.PARTLY if {*signs} - {None} == {0} else _of_signs(signs)
-    limits = f"Holds {'from' if rising else 'to'} {percent(holds)}, refuted {'below' if rising else 'above'}"
-    why = f"{_told(marked)} {limits} {percent(refuted)}."
-    return Ruling(verdict=verdict, why=why, effects=marked, open=_open(marked))
+    signed_effects = tuple(replace(effect, sign=sign(effect)) for effect in effects)
+    effect_signs = [effect.sign for effect in signed_effects]
+    # If every decided share lies between the thresholds the claim holds partly; a mixture is decided by the signs.
+    verdict = Finding.PARTLY if {*effect_signs} - {None} == {0} else _decide(effect_signs)
+    limits_text = f"Holds {'from' if is_rising else 'to'} {percent(holds)}, refuted {'below' if is_rising else 'above'}"
+    reason = f"{_describe(signed_effects)} {limits_text} {percent(limit)}."
+    return Ruling(verdict=verdict, why=reason, effects=signed_effects, open=_count_open(signed_effects))
 
 
-def together(rulings: Sequence[Ruling]) -> Ruling:
-    """One verdict of several parts of a claim, all of which it needs."""
+def combine(rulings: Sequence[Ruling]) -> Ruling:
+    """Combine the verdicts of parts of a claim, all of which it needs."""
     verdicts = {ruling.verdict for ruling in rulings} - {Finding.UNTESTABLE}
-    decided = verdicts - {Finding.UNDECIDED}
+    decided_verdicts = verdicts - {Finding.UNDECIDED}
     if not verdicts:
         verdict = Finding.UNTESTABLE
-    elif not decided:
+    elif not decided_verdicts:
         verdict = Finding.UNDECIDED
     else:
-        verdict = decided.pop() if len(decided) == 1 else Finding.PARTLY
-    needs = [ruling.needed for ruling in rulings if ruling.needed]
+        verdict = decided_verdicts.pop() if len(decided_verdicts) == 1 else Finding.PARTLY
+    needed_queries = [ruling.needed for ruling in rulings if ruling.needed]
     return Ruling(
         verdict=verdict,
         why=" ".join(dict.fromkeys(ruling.why for ruling in rulings)),
         effects=tuple(effect for ruling in rulings for effect in ruling.effects),
-        needed=max(needs) if needs and verdict is Finding.UNDECIDED else None,
+        needed=max(needed_queries) if needed_queries and verdict is Finding.UNDECIDED else None,
         open=sum(ruling.open for ruling in rulings),
     )
 
 
-def _signed(cells: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
-    columns = [np.asarray(values, dtype=np.float64)[:, None] for values in cells.values()]
-    patterns = max(RESAMPLES, MIN_SIGN_PATTERNS * len(columns))
-    corrected = correct_holm([float(compute_sign_flip_p_values(column, patterns, seed)[0]) for column in columns])
+def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
+    cell_columns = [np.asarray(column_values, dtype=np.float64)[:, None] for column_values in cell_values.values()]
+    # More cells need more sign patterns: Holm's smallest threshold must be above the smallest possible p-value.
+    n_patterns = max(N_RESAMPLES, MIN_SIGN_PATTERNS * len(cell_columns))
+    p_values = correct_holm([float(compute_sign_flip_p_values(column, n_patterns, seed)[0]) for column in cell_columns])
     effects = []
-    for name, column, p in zip(cells, columns, corrected, strict=True):
-        ((low, high),) = bootstrap_intervals(column, RESAMPLES, seed)
+    for cell_name, column, p_value in zip(cell_values, cell_columns, p_values, strict=True):
+        ((low, high),) = bootstrap_intervals(column, N_RESAMPLES, seed)
         sign: int | None = None
         if low is not None and high is not None:
-            low, high = (round(end, DIGITS) + 0.0 for end in (low, high))  # sums that cancel leave rounding
-            certain = p < SIGNIFICANCE_LEVEL
-            sign = 1 if low > 0 and certain else -1 if high < 0 and certain else None
+            low, high = (round(end, END_DIGITS) + 0.0 for end in (low, high))  # sums that cancel leave rounding
+            is_certain = p_value < SIGNIFICANCE_LEVEL
+            sign = 1 if low > 0 and is_certain else -1 if high < 0 and is_certain else None
+            # A difference within the margin is none, however significant it may be.
             if -margin <= low and high <= margin:
                 sign = 0
-        effects.append(Effect(name=name, value=float(column.mean()), low=low, high=high, sign=sign))
+        effects.append(Effect(name=cell_name, value=float(column.mean()), low=low, high=high, sign=sign))
     return tuple(effects)
 
 
-def _open(effects: Sequence[Effect]) -> int:
+def _count_open(effects: Sequence[Effect]) -> int:
     return sum(effect.sign is None for effect in effects)
 
 
-def _of_signs(signs: Sequence[int | None]) -> Finding:
-    """Holds: for it wherever that is decided; refuted: nowhere for it, and somewhere against it or everywhere level."""
-    decided = [sign for sign in signs if sign is not None]
-    if not decided:
+def _decide(effect_signs: Sequence[int | None]) -> Finding:
+    """Return Holds if every decided sign is for it, Refuted if none is and one is against it or all are level."""
+    decided_signs = [sign for sign in effect_signs if sign is not None]
+    if not decided_signs:
         return Finding.UNDECIDED
-    if 1 in decided:
-        return Finding.HOLDS if set(decided) == {1} else Finding.PARTLY
-    return Finding.REFUTED if -1 in decided or len(decided) == len(signs) else Finding.UNDECIDED
+    # One cell as claimed is enough against refutation; the others make the verdict partial.
+    if 1 in decided_signs:
+        return Finding.HOLDS if set(decided_signs) == {1} else Finding.PARTLY
+    return Finding.REFUTED if -1 in decided_signs or len(decided_signs) == len(effect_signs) else Finding.UNDECIDED
 
 
-def _placed(effect: Effect, low: float, high: float) -> int | None:
-    """1 where an interval lies in a range, −1 where outside, None where it crosses an end."""
-    least = effect.value if effect.low is None else effect.low
-    most = effect.value if effect.high is None else effect.high
-    return 1 if low <= least and most <= high else -1 if most < low or least > high else None
+def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
+    """Return 1 for an interval inside a range, −1 for one outside, None for one that crosses an end."""
+    interval_low = effect.value if effect.low is None else effect.low
+    interval_high = effect.value if effect.high is None else effect.high
+    if low <= interval_low and interval_high <= high:
+        return 1
+    return -1 if interval_high < low or interval_low > high else None
 
 
-def _needed(
-    verdict: Finding, cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], apart: Sequence[float]
+def _estimate_needed(
+    verdict: Finding, cells_by: Mapping[str, Sequence[float]], effects: Sequence[Effect], distances: Sequence[float]
 ) -> int | None:
-    """Queries with which the undecided cell that needs most would tell the difference that is given of each."""
+    """Return the queries with which the least decided cell would show its difference."""
     if verdict is not Finding.UNDECIDED:
         return None
-    wanted = [
-        estimate_queries_needed(np.asarray(values, dtype=np.float64), difference)
-        for values, effect, difference in zip(cells.values(), effects, apart, strict=True)
-        if effect.sign is None and difference > 0
+    needed_queries = [
+        estimate_queries_needed(np.asarray(cell_values, dtype=np.float64), distance)
+        for cell_values, effect, distance in zip(cells_by.values(), effects, distances, strict=True)
+        if effect.sign is None and distance > 0
     ]
-    return max(filter(None, wanted), default=None)
+    return max(filter(None, needed_queries), default=None)
 
 
-def _told(effects: Sequence[Effect]) -> str:
-    """The effects in one sentence, of many the first ones, and which way all of them point."""
+def _describe(effects: Sequence[Effect]) -> str:
+    """Describe the effects in one sentence, of many the first ones and the counts of signs."""
     named = [
-        f"{e.name} {decimal(e.value)}"
-        + ("" if e.low is None or e.high is None else f" [{decimal(e.low)}, {decimal(e.high)}]")
-        for e in effects[:MOST_NAMED]
+        f"{effect.name} {decimal(effect.value)}"
+        + ("" if effect.low is None or effect.high is None else f" [{decimal(effect.low)}, {decimal(effect.high)}]")
+        for effect in effects[:MAX_NAMED]
     ]
-    if len(effects) <= MOST_NAMED:
+    if len(effects) <= MAX_NAMED:
         return "; ".join(named) + "."
     ways = {"as claimed": 1, "against it": -1, "neither": 0, "open": None}
-    counts = [f"{n} {way}" for way, sign in ways.items() if (n := sum(e.sign == sign for e in effects))]
-    return f"{'; '.join(named)}; and {len(effects) - MOST_NAMED} more: of all {len(effects)}, {', '.join(counts)}."
+    counts = [f"{n} {title}" for title, sign in ways.items() if (n := sum(effect.sign == sign for effect in effects))]
+    return f"{'; '.join(named)}; and {len(effects) - MAX_NAMED} more: of all {len(effects)}, {', '.join(counts)}."
 
 
-def _partial(a: np.ndarray, b: np.ndarray, given: np.ndarray | None = None) -> float:
-    if given is None:
-        return _spearman(a, b)
-    across, one, two = _spearman(a, b), _spearman(a, given), _spearman(b, given)
-    scale = math.sqrt(max(0.0, (1 - one**2) * (1 - two**2)))
-    return (across - one * two) / scale if scale > TOLERANCE else math.nan
+def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndarray | None = None) -> float:
+    if held_values is None:
+        return _spearman(a, values)
+    correlation, first_held, two = _spearman(a, values), _spearman(a, held_values), _spearman(values, held_values)
+    remaining_scale = math.sqrt(max(0.0, (1 - first_held**2) * (1 - two**2)))
+    return (correlation - first_held * two) / remaining_scale if remaining_scale > TOLERANCE else math.nan
 
 
-def _spearman(a: np.ndarray, b: np.ndarray) -> float:
-    x, y = (np.round(values, 12) for values in (a, b))
+def _spearman(first_values: np.ndarray, second_values: np.ndarray) -> float:
+    first_rounded, rounded = (np.round(raw_values, 12) for raw_values in (first_values, second_values))
     # scipy warns of a constant, which has no correlation.
-    return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else math.nan
+    return float(spearmanr(first_rounded, rounded).statistic) if np.ptp(first_rounded) and np.ptp(rounded) else math.nan
 
 
-def _dominated(x: np.ndarray, y: np.ndarray, by_x: np.ndarray, by_y: np.ndarray) -> float:
-    """The share of a frontier's undominated points that points of another dominate."""
-    front = [at for at in range(len(x)) if not _beaten(x[at], y[at], x, y)]
-    return sum(_beaten(x[at], y[at], by_x, by_y) for at in front) / len(front)
+def _dominated_share(x: np.ndarray, y: np.ndarray, by_x: np.ndarray, other_y: np.ndarray) -> float:
+    """Return the share of a frontier's undominated points that points of another dominate."""
+    indices = [point_index for point_index in range(len(x)) if not _is_dominated(x[point_index], y[point_index], x, y)]
+    return sum(_is_dominated(x[point_index], y[point_index], by_x, other_y) for point_index in indices) / len(indices)
 
 
-def _beaten(x: float, y: float, by_x: np.ndarray, by_y: np.ndarray) -> bool:
-    return bool(((by_x >= x) & (by_y >= y) & ((by_x > x) | (by_y > y))).any())
+def _is_dominated(x: float, y: float, other_x: np.ndarray, other_y: np.ndarray) -> bool:
+    # Dominated: another point is at least as good on both axes and better on one.
+    return bool(((other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))).any())

@@ -24,27 +24,27 @@ from engine.errors import DataError, FrontierError, ParamError
 from engine.evidence.claim import PAPERS, Claim, ClaimMeasure, Measurement
 from engine.evidence.claims import ccbqp, nnn, orag, sparse_dense, vrsd
 from engine.evidence.judged_sets import JudgedSet, JudgedSets
-from engine.evidence.measures import SECTION
+from engine.evidence.measures import CACHE_SECTION
 from engine.evidence.rules import (
-    SHORT,
+    SHORT_VERDICTS,
     Effect,
     EffectCurve,
     Finding,
     Ruling,
     Scope,
-    in_short,
-    in_words,
-    untestable,
+    rule_untestable,
+    shorten_verdict,
+    word_verdict,
 )
 from engine.params import Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.values import digest_of
 
-SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
-WORKERS = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
-STOPPED = "{label} was stopped; claims that were measured are kept"
-BEGIN = "report-"
-FIELDS = ("sets", "encoder", "seed", "rows")
+SEED_PARAM = Whole(0, "seed", 0, name="seed", help="Same seed, same numbers.")
+WORKERS_PARAM = Whole(1, "workers", 1, 64, name="workers", help="Processes of this machine, one thread each.")
+STOPPED_MESSAGE = "{label} was stopped; claims that were measured are kept"
+REPORT_PREFIX = "report-"
+REPORT_FIELDS = ("sets", "encoder", "seed", "rows")
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
     for module in (nnn, orag, vrsd, sparse_dense, ccbqp)
@@ -65,13 +65,13 @@ class JudgedClaim:
 
     @property
     def words(self) -> str:
-        """The verdict as it may be said."""
-        return in_words(self.ruling, self.scope, self.where)
+        """Full wording of the verdict."""
+        return word_verdict(self.ruling, self.scope, self.where)
 
     @property
     def short(self) -> str:
-        """The verdict as lists have it."""
-        return in_short(self.ruling.verdict, self.scope)
+        """Short wording of the verdict."""
+        return shorten_verdict(self.ruling.verdict, self.scope)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,38 +85,39 @@ class Report:
 
     @property
     def title(self) -> str:
-        """What the claims were measured on."""
+        """Sets, encoder and seed of the measurements."""
         return f"{', '.join(self.sets) or 'no judged sets'}; encoder {self.encoder}; seed {self.seed}"
 
     @property
     def seconds(self) -> float:
         """The time of all measurements, one core each."""
-        seconds = {}
-        for row in self.rows:
-            if row.claim.measure is not None:
-                seconds[measure_key(row.claim.measure), row.claim.sets] = row.seconds
-        return sum(seconds.values())
+        measure_seconds = {}
+        # Claims that share a measure were measured once, so that their time counts once.
+        for judged_row in self.rows:
+            if judged_row.claim.measure is not None:
+                measure_seconds[measure_key(judged_row.claim.measure), judged_row.claim.sets] = judged_row.seconds
+        return sum(measure_seconds.values())
 
     def counts(self, paper: str | None = None) -> dict[str, int]:
-        """Verdict in short → claims of a paper, by default of all."""
-        counted = Counter(row.short for row in self.rows if paper in (None, row.claim.paper))
-        return {short: counted[short] for short in SHORT}
+        """Count the claims of a paper, by default of all, by short verdict."""
+        counter = Counter(row.short for row in self.rows if paper in (None, row.claim.paper))
+        return {verdict_title: counter[verdict_title] for verdict_title in SHORT_VERDICTS}
 
     def table(self) -> list[tuple[str, ...]]:
-        """Papers by verdicts, with a head and a last row of all."""
-        rows = [(name, self.counts(paper)) for paper, name in PAPERS.items()] + [("all", self.counts())]
-        cells = [(name, *(f"{count or '–'}" for count in counts.values())) for name, counts in rows]
-        return [("", *map(str, SHORT)), *cells]
+        """Return papers by verdicts, with a head and a last row of all."""
+        named_counts = [(name, self.counts(paper)) for paper, name in PAPERS.items()] + [("all", self.counts())]
+        table_rows = [(name, *(f"{n_claims or '–'}" for n_claims in counts.values())) for name, counts in named_counts]
+        return [("", *map(str, SHORT_VERDICTS)), *table_rows]
 
     def as_json(self) -> str:
-        """The report as a file has it."""
-        rows = ",\n".join(json.dumps(as_plain(row), ensure_ascii=False) for row in self.rows)
-        head = json.dumps({"sets": self.sets, "encoder": self.encoder, "seed": self.seed}, ensure_ascii=False)
-        return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
+        """Return the report as the text of a file."""
+        row_lines = ",\n".join(json.dumps(row_as_json(judged_row), ensure_ascii=False) for judged_row in self.rows)
+        head_fields = json.dumps({"sets": self.sets, "encoder": self.encoder, "seed": self.seed}, ensure_ascii=False)
+        return f'{head_fields[:-1]}, "rows": [\n{row_lines}\n]}}\n'
 
 
-def chosen(name: str) -> tuple[Claim, ...]:
-    """The claims that a word names: an id, a paper, or "all". Raises ParamError."""
+def select_claims(name: str) -> tuple[Claim, ...]:
+    """Return the claims of an id, a paper, or "all". Raises ParamError."""
     if name == "all":
         return tuple(CLAIMS.values())
     if name.upper() in CLAIMS:
@@ -139,99 +140,104 @@ def reproduce(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Report]:
-    """Measure and judge claims; yields the report so far after each, the new row last, those kept from before first.
+    """Measure and judge claims; yield the report after each one, the new row last, stored ones first.
 
     which: a claim's id, a paper, or "all"; data to train: of `JudgedSets`; anew: measure again what is kept. Kept by
     measure and its version, the sets' contents, encoder and seed, so that a run that was killed goes on. Raises
     ParamError, DataError, and Cancelled.
     """
-    seed, workers = SEED.check(seed), WORKERS.check(workers)
-    sets, asked = JudgedSets(data, encoder, work, train), chosen(which)
-    watch = with_cancellation(progress, stop, STOPPED)
-    report = Report(sets=sets.names, encoder=encoder, seed=seed, rows=())
-    waiting: dict[str, list[Claim]] = {}
-    for claim in asked:
-        key = _key(claim, sets, seed)
-        stored = None if anew or not claim.measure else cache.get(SECTION, key)
-        if claim.measure and stored is None:
-            waiting.setdefault(key, []).append(claim)
+    seed, workers = SEED_PARAM.check(seed), WORKERS_PARAM.check(workers)
+    judged_sets, requested = JudgedSets(data, encoder, work, train), select_claims(which)
+    report_progress = with_cancellation(progress, stop, STOPPED_MESSAGE)
+    report = Report(sets=judged_sets.names, encoder=encoder, seed=seed, rows=())
+    claims_by_key: dict[str, list[Claim]] = {}
+    for claim in requested:
+        cache_key = _build_cache_key(claim, judged_sets, seed)
+        stored_text = None if anew or not claim.measure else cache.get(CACHE_SECTION, cache_key)
+        # Claims with one key are measured once; those whose numbers are stored are judged at once.
+        if claim.measure and stored_text is None:
+            claims_by_key.setdefault(cache_key, []).append(claim)
             continue
-        row = _judged(claim, sets, {"seconds": 0.0} if stored is None else json.loads(stored))
+        row = _judge_claim(claim, judged_sets, {"seconds": 0.0} if stored_text is None else json.loads(stored_text))
         report = replace(report, rows=(*report.rows, row))
         yield report
-    watch(len(report.rows), len(asked), "claims")
-    for key, measurement in _measured(waiting, sets, seed, workers):
-        cache.put(SECTION, key, json.dumps(measurement).encode())
-        for claim in waiting[key]:
-            report = replace(report, rows=(*report.rows, _judged(claim, sets, measurement)))
-            watch(len(report.rows), len(asked), claim.id)
+    report_progress(len(report.rows), len(requested), "claims")
+    for cache_key, measurement in _measure_claims(claims_by_key, judged_sets, seed, workers):
+        # Stored before it is judged: an error in a rule must not cost the measurement.
+        cache.put(CACHE_SECTION, cache_key, json.dumps(measurement).encode())
+        for claim in claims_by_key[cache_key]:
+            report = replace(report, rows=(*report.rows, _judge_claim(claim, judged_sets, measurement)))
+            report_progress(len(report.rows), len(requested), claim.id)
             yield report
 
 
-def _measured(
-    waiting: Mapping[str, Sequence[Claim]], sets: JudgedSets, seed: int, workers: int
+def _measure_claims(
+    claims_by_key: Mapping[str, Sequence[Claim]], judged_sets: JudgedSets, seed: int, workers: int
 ) -> Iterator[tuple[str, Measurement]]:
-    """Key → what the claims that share it measure."""
-    if workers == 1 or len(waiting) < 2:
-        for key, (claim, *_) in waiting.items():
-            yield key, _measure(claim, sets, seed)
+    """Yield the measurement of each key, which several claims may share."""
+    if workers == 1 or len(claims_by_key) < 2:
+        for key, (claim, *_) in claims_by_key.items():
+            yield key, _measure(claim, judged_sets, seed)
         return
     # The longest first, so that no worker is left with one at the end.
-    order = sorted(waiting, key=lambda key: -max(claim.cost for claim in waiting[key]))
-    with ProcessPoolExecutor(workers, get_context("spawn"), _ready, sets.arguments) as pool:
-        running = {pool.submit(_measure_in_worker, waiting[key][0].id, seed): key for key in order}
+    sorted_keys = sorted(claims_by_key, key=lambda key: -max(claim.cost for claim in claims_by_key[key]))
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, judged_sets.arguments) as pool:
+        # Workers get the id of a claim, not the claim, whose rules and measures cannot be pickled.
+        key_by_future = {pool.submit(_measure_in_worker, claims_by_key[key][0].id, seed): key for key in sorted_keys}
         try:
-            for future in as_completed(running):
-                yield running[future], future.result()
+            for future in as_completed(key_by_future):
+                yield key_by_future[future], future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-_SETS = JudgedSets()
+_WORKER_SETS = JudgedSets()
 """Of a worker."""
 
 
-def _ready(*arguments: Any) -> None:
-    global _SETS
+def _start_worker(*arguments: Any) -> None:
+    # Each worker loads and embeds its sets once; one thread each keeps the latencies comparable.
+    global _WORKER_SETS
     torch.set_num_threads(1)
     threadpool_limits(1, user_api="blas")
-    _SETS = JudgedSets(*arguments)
+    _WORKER_SETS = JudgedSets(*arguments)
 
 
 def _measure_in_worker(name: str, seed: int) -> Measurement:
-    return _measure(CLAIMS[name], _SETS, seed)
+    return _measure(CLAIMS[name], _WORKER_SETS, seed)
 
 
-def _measure(claim: Claim, sets: JudgedSets, seed: int) -> Measurement:
-    """What a claim measures, with its seconds; what a set lacks is said in place of numbers."""
-    began = time.monotonic()
+def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
+    """Measure a claim and its seconds; a set that lacks something gives the reason in place of numbers."""
+    start_time = time.monotonic()
     try:
-        if claim.sets and not sets.names:
+        if claim.sets and not judged_sets.names:
             raise DataError(f"judged sets: {', '.join(claim.sets)} (--data FOLDER)")
         if claim.measure is None:
             raise DataError(claim.missing)
-        numbers: Mapping[str, Any] = {"numbers": claim.measure.compute(_used(claim, sets), seed)}
+        numbers: Mapping[str, Any] = {"numbers": claim.measure.compute(_select_sets(claim, judged_sets), seed)}
     except FrontierError as error:
         numbers = {"missing": str(error).rstrip(".")}
-    return {**numbers, "seconds": round(time.monotonic() - began, 1)}
+    return {**numbers, "seconds": round(time.monotonic() - start_time, 1)}
 
 
-def _judged(claim: Claim, sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
-    used = [judged.name for judged in _used(claim, sets)]
+def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
+    used_sets = [judged_set.name for judged_set in _select_sets(claim, judged_sets)]
     missing = measurement.get("missing", claim.missing)
+    # Evidence on other sets than the claim's own is a stand-in, whatever the claim allows at best.
     return JudgedClaim(
         claim=claim,
-        ruling=untestable(missing) if missing else claim.rule(measurement["numbers"]),
-        scope=claim.scope if set(used) <= set(claim.sets) else Scope.STAND_IN,
-        where=f"{', '.join(used)} with {sets.encoder_title}" if used else "generated cases",
+        ruling=rule_untestable(missing) if missing else claim.rule(measurement["numbers"]),
+        scope=claim.scope if set(used_sets) <= set(claim.sets) else Scope.STAND_IN,
+        where=f"{', '.join(used_sets)} with {judged_sets.encoder_title}" if used_sets else "generated cases",
         seconds=measurement["seconds"],
     )
 
 
-def _used(claim: Claim, sets: JudgedSets) -> list[JudgedSet]:
-    """The sets that a claim is measured on: its own, else all; of trained systems, where there are any."""
-    used = list(sets.among(claim.sets)) if claim.sets and sets.names else []
-    return [judged for judged in used if judged.is_trained] or used if claim.trained else used
+def _select_sets(claim: Claim, judged_sets: JudgedSets) -> list[JudgedSet]:
+    """Return the sets that a claim is measured on: the named ones, else all; for trained systems, those with any."""
+    sets = list(judged_sets.select(claim.sets)) if claim.sets and judged_sets.names else []
+    return [judged_set for judged_set in sets if judged_set.is_trained] or sets if claim.trained else sets
 
 
 def measure_key(measure: ClaimMeasure) -> str:
@@ -239,20 +245,21 @@ def measure_key(measure: ClaimMeasure) -> str:
     return json.dumps([measure.name, measure.version, measure.parameters], default=attrgetter("label"))
 
 
-def _key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Names a measurement: its measure and parameters, the contents of its sets, encoder and seed; never its code."""
+def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
+    """Return the key of a measurement: measure and parameters, contents of its sets, encoder and seed, never code."""
     if claim.measure is None:
         return claim.id
-    parts = [measure_key(claim.measure)]
+    key_parts = [measure_key(claim.measure)]
+    # Claims on generated cases depend on no set and no encoder, so that their key names neither.
     if claim.sets:
-        used = _used(claim, sets)
-        parts += [encoder_model.find(sets.encoder).digest, *(s.digest for s in used)]
-        parts += [judged.trained_digest for judged in used if claim.trained]
-    return hashlib.sha256(digest_of([*parts, str(seed)]).encode()).hexdigest()[:32]
+        used_sets = _select_sets(claim, sets)
+        key_parts += [encoder_model.find_source(sets.encoder).digest, *(judged_set.digest for judged_set in used_sets)]
+        key_parts += [judged_set.trained_digest for judged_set in used_sets if claim.trained]
+    return hashlib.sha256(digest_of([*key_parts, str(seed)]).encode()).hexdigest()[:32]
 
 
-def as_plain(row: JudgedClaim) -> dict[str, object]:
-    """A row as JSON has it."""
+def row_as_json(row: JudgedClaim) -> dict[str, object]:
+    """Return a row as JSON values."""
     claim = row.claim
     return {
         "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
@@ -262,67 +269,70 @@ def as_plain(row: JudgedClaim) -> dict[str, object]:
     }  # fmt: skip
 
 
-def report_of(text: str) -> Report:
-    """The report of a file; rows of claims that are no longer made are left out. Raises DataError."""
+def parse_report(report_text: str) -> Report:
+    """Parse a report; rows of claims that no longer exist are left out. Raises DataError."""
     try:
-        read = json.loads(text)
-        sets, encoder, seed, rows = (read[field] for field in FIELDS)
-        judged = [_row(row) for row in rows if row["id"] in CLAIMS]
+        content = json.loads(report_text)
+        judged_sets, encoder, seed, rows = (content[field_name] for field_name in REPORT_FIELDS)
+        judged_rows = [_parse_row(row) for row in rows if row["id"] in CLAIMS]
+    # Files come from people, too: whatever is missing or of a wrong type makes them no report.
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"this is no report of frontier reproduce: {error}") from error
-    return Report(sets=tuple(sets), encoder=encoder, seed=seed, rows=in_order(judged))
+    return Report(sets=tuple(judged_sets), encoder=encoder, seed=seed, rows=sort_rows(judged_rows))
 
 
-def in_order(rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
-    """Rows in the order of papers and numbers."""
-    order = {name: place for place, name in enumerate(CLAIMS)}
-    return tuple(sorted(rows, key=lambda row: order[row.claim.id]))
+def sort_rows(judged_rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
+    """Return rows in the order of papers and numbers."""
+    claim_order = {claim_id: claim_index for claim_index, claim_id in enumerate(CLAIMS)}
+    return tuple(sorted(judged_rows, key=lambda judged_row: claim_order[judged_row.claim.id]))
 
 
-def keep(report: Report) -> Report:
-    """Add rows to the report that is kept of the same sets, encoder and seed; returns the whole."""
-    names = digest_of([*report.sets, report.encoder, str(report.seed)])
-    key = BEGIN + hashlib.sha256(names.encode()).hexdigest()[:24]
-    kept = _kept(key)
-    before = kept.rows if kept is not None else ()
-    fresh = {row.claim.id for row in report.rows}
-    rows = (*report.rows, *(row for row in before if row.claim.id not in fresh))
-    whole = Report(sets=report.sets, encoder=report.encoder, seed=report.seed, rows=in_order(rows))
-    cache.put(SECTION, key, whole.as_json().encode())
-    return whole
+def save_report(report: Report) -> Report:
+    """Merge rows into the stored report of these sets, encoder and seed, and return the whole."""
+    identity = digest_of([*report.sets, report.encoder, str(report.seed)])
+    cache_key = REPORT_PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:24]
+    stored_report = _load_report(cache_key)
+    earlier_rows = stored_report.rows if stored_report is not None else ()
+    new_ids = {judged_row.claim.id for judged_row in report.rows}
+    # Rows of this run replace earlier rows of the same claims; all others stay.
+    all_rows = (*report.rows, *(judged_row for judged_row in earlier_rows if judged_row.claim.id not in new_ids))
+    full_report = Report(sets=report.sets, encoder=report.encoder, seed=report.seed, rows=sort_rows(all_rows))
+    cache.put(CACHE_SECTION, cache_key, full_report.as_json().encode())
+    return full_report
 
 
-def reports() -> dict[str, Report]:
-    """A title → report, the newest first, and last the one that comes with Frontier."""
-    files = sorted(cache.open_section(SECTION).glob(f"{BEGIN}*"), key=lambda file: -file.stat().st_mtime)
-    kept = {report.title: report for file in files if (report := _kept(file.name)) is not None}
-    return kept | {f"With Frontier: {shipped().title}": shipped()}
+def list_reports() -> dict[str, Report]:
+    """Return title → report, the newest first, and last the one that comes with Frontier."""
+    files = sorted(cache.open_section(CACHE_SECTION).glob(f"{REPORT_PREFIX}*"), key=lambda file: -file.stat().st_mtime)
+    stored_reports = {report.title: report for file in files if (report := _load_report(file.name)) is not None}
+    # The shipped report comes last, so that a person's own results come first.
+    return stored_reports | {f"With Frontier: {load_shipped().title}": load_shipped()}
 
 
 @lru_cache(1)
-def shipped() -> Report:
-    """The report that comes with Frontier."""
-    installed = Path(str(resources.files("engine.evidence") / "evidence.json"))
-    source = Path(__file__).resolve().parents[2] / "assets" / "results" / "evidence.json"
-    return report_of((installed if installed.is_file() else source).read_text(encoding="utf-8"))
+def load_shipped() -> Report:
+    """Load the report that comes with Frontier."""
+    installed_path = Path(str(resources.files("engine.evidence") / "evidence.json"))
+    source_path = Path(__file__).resolve().parents[2] / "assets" / "results" / "evidence.json"
+    return parse_report((installed_path if installed_path.is_file() else source_path).read_text(encoding="utf-8"))
 
 
-def _kept(key: str) -> Report | None:
-    """A report of the cache, None where there is none, or one of another version."""
-    payload = cache.get(SECTION, key)
+def _load_report(cache_key: str) -> Report | None:
+    """Load a report of the cache; None if there is none, or one of another version."""
+    payload = cache.get(CACHE_SECTION, cache_key)
     try:
-        return None if payload is None else report_of(payload.decode())
+        return None if payload is None else parse_report(payload.decode())
     except DataError:
         return None
 
 
-def _row(row: Mapping[str, Any]) -> JudgedClaim:
-    effects = []
+def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
+    parsed_effects = []
     for effect in row["effects"]:
         curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
-        effects.append(Effect(**effect | {"curves": tuple(curves)}))
-    words = {name: row[name] for name in ("why", "needed", "open")}
-    ruling = Ruling(verdict=Finding(row["verdict"]), effects=tuple(effects), **words)
+        parsed_effects.append(Effect(**effect | {"curves": tuple(curves)}))
+    ruling_fields = {field_name: row[field_name] for field_name in ("why", "needed", "open")}
+    ruling = Ruling(verdict=Finding(row["verdict"]), effects=tuple(parsed_effects), **ruling_fields)
     return JudgedClaim(
         claim=CLAIMS[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
     )

@@ -23,21 +23,21 @@ from engine.training.metrics import REPORTED
 from engine.training.train import best_on_dev
 from engine.training.trained import Trained
 
-SEEDS = 3
-EQ6 = {"loss": "eq6"}
-TRAINED: Mapping[str, Mapping[str, Any]] = {
+N_TRAINED_SEEDS = 3
+EQ6_LOSS = {"loss": "eq6"}
+TRAINED_PARAMS: Mapping[str, Mapping[str, Any]] = {
     "NNN-Tr, implicit + ours": {},
-    "NNN-Tr, implicit": EQ6,
-    "NNN-Tr, unrolled": {**EQ6, "gradient": "unrolled"},
+    "NNN-Tr, implicit": EQ6_LOSS,
+    "NNN-Tr, unrolled": {**EQ6_LOSS, "gradient": "unrolled"},
     "L1-Tr": {"l2": 0.0},
     "L2-Tr": {"l1": 0.0},
 }
-FIXED = {"NNN-Fix": ELASTIC_GRID, "L1-Fix": L1_GRID, "L2-Fix": L2_GRID}
-MIXED = tuple({"depth": depth, "contrast": contrast} for depth in (1, 2, 3) for contrast in (0.01, 0.1, 1.0))
+FIXED_GRIDS = {"NNN-Fix": ELASTIC_GRID, "L1-Fix": L1_GRID, "L2-Fix": L2_GRID}
+COLT_SETTINGS = tuple({"depth": depth, "contrast": contrast} for depth in (1, 2, 3) for contrast in (0.01, 0.1, 1.0))
 """COLT's settings that dev chooses from; of large sets, where one takes minutes, those with the middle contrast, at the
 first seed, for all seeds."""
-LARGE = 5_000
-Made = tuple[engine.Space, engine.Decoder, Trained | None]
+LARGE_SET_QUERIES = 5_000
+BuiltSystem = tuple[engine.Space, engine.Decoder, Trained | None]
 """A system, and the training that it came of."""
 
 
@@ -51,11 +51,11 @@ class TrainedSystems:
 
     @cached_property
     def queries(self) -> engine.Embeddings:
-        """All queries, embedded."""
+        """All queries of the set, embedded."""
         return engine.embed(self.judged.dataset.queries, encoder=self.judged.encoder)
 
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
-        """A training whose checkpoint the folder has, or one that is made."""
+        """Load a training from the folder's checkpoint, or run it."""
         space = self.judged.space if start is None else start.space
         path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
         qrels = self.judged.dataset.qrels
@@ -64,89 +64,95 @@ class TrainedSystems:
         return trained
 
     def space(self, system: str, seed: int) -> engine.Space:
-        """The dense start's documents, or those of a system that was trained from it, by checkpoints."""
+        """Return the dense start's documents, or those of a system that was trained from it, by checkpoints."""
         start = self.train(START, "dense", seed, None)
-        return start.space if system == START else self.train(system, "nnn", seed, start, **TRAINED[system]).space
+        if system == START:
+            return start.space
+        return self.train(system, "nnn", seed, start, **TRAINED_PARAMS[system]).space
 
     def best(self, space: engine.Space, decoders: list[engine.Decoder]) -> engine.Decoder:
-        """The decoder that is best on dev in a space."""
+        """Return the decoder that is best on dev in a space."""
         return best_on_dev(decoders, gather_samples(space, self.queries, self.judged.dataset.qrels, "train", "dev"))
 
     def answers(self, seed: int) -> dict[str, dict[str, Any]]:
-        """System → its values by metric and query, its decoder and its epochs, all of them made by now."""
+        """Return system → its values by metric and query, its decoder and its epochs, after training what lacks."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = _answers_file(self.folder, seed)
-        finished = json.loads(path.read_text()) if path.is_file() else {}
-        for name, make in self._systems(seed):
+        answers_path = _answers_file(self.folder, seed)
+        finished = json.loads(answers_path.read_text()) if answers_path.is_file() else {}
+        for name, build_system in self._iterate_systems(seed):
+            # Systems that finished before an interruption are in the file, and are not trained again.
             if name in finished:
                 continue
-            space, decoder, trained = make()
+            space, decoder, trained = build_system()
             qrels = self.judged.splits["test"]
             worth = compare_systems([System(name, space, decoder)], self.judged.queries("test"), qrels, "test")
-            values = {f"{metric}@{k}": worth.values[name][metric, k].tolist() for metric, k in REPORTED}
-            finished[name] = {"values": values, "decoder": decoder.label, "epochs": None, "note": None}
+            metric_values = {f"{metric}@{k}": worth.values[name][metric, k].tolist() for metric, k in REPORTED}
+            finished[name] = {"values": metric_values, "decoder": decoder.label, "epochs": None, "note": None}
             if trained is not None:
                 finished[name]["epochs"] = [epoch.seconds for epoch in trained.history[1:]]
                 finished[name]["note"] = {"best": trained.run.best, "stopped": trained.stopped}
-            cache.write(path, json.dumps(finished).encode())
-            self.say(f"{self.judged.name}, seed {seed}: {name}: Comp@5 {POINTS * np.mean(values['comp@5']):.1f}")
+            # Written after every system: training takes hours, and the run may be stopped between two of them.
+            cache.write(answers_path, json.dumps(finished).encode())
+            self.say(f"{self.judged.name}, seed {seed}: {name}: Comp@5 {POINTS * np.mean(metric_values['comp@5']):.1f}")
         return finished
 
-    def _systems(self, seed: int) -> Iterator[tuple[str, Callable[[], Made]]]:
-        """Name → how it is made."""
+    def _iterate_systems(self, seed: int) -> Iterator[tuple[str, Callable[[], BuiltSystem]]]:
+        """Yield each system's name and the function that builds it."""
         start = self.train(START, "dense", seed, None)
         yield ENCODER, lambda: (self.judged.space, DENSE, None)
         yield START, lambda: (start.space, DENSE, start)
+        # The control trains on from the same start without a sparse decoder, so that more epochs alone are not the
+        # gain.
         control = self.train(CONTROL, "dense", seed, start, patience=None)
         yield CONTROL, lambda: (control.space, DENSE, control)
         yield "MMR", lambda: (start.space, self.best(start.space, MMR_GRID), None)
-        for name, grid in FIXED.items():
+        for name, grid in FIXED_GRIDS.items():
             yield name, lambda grid=grid: (start.space, self.best(start.space, grid), None)  # type: ignore[misc]
         yield f"{CONTROL}, NNN-Fix", lambda: (control.space, self.best(control.space, ELASTIC_GRID), None)
-        for name, params in TRAINED.items():
-            yield name, lambda name=name, params=params: _made_by(self.train(name, "nnn", seed, start, **params))  # type: ignore[misc]
-        yield "COLT", lambda: self._mixed(seed, start)
+        for name, params in TRAINED_PARAMS.items():
+            yield name, lambda name=name, params=params: _as_built(self.train(name, "nnn", seed, start, **params))  # type: ignore[misc]
+        yield "COLT", lambda: self._train_colt(seed, start)
 
-    def _mixed(self, seed: int, start: Trained) -> Made:
-        chosen = self.folder / "colt.json"
-        large = len(self.judged.dataset.qrels["train"].grades) > LARGE
-        settings = [setting for setting in MIXED if not large or setting["contrast"] == 0.1]
-        if large and chosen.is_file():
-            settings = [json.loads(chosen.read_text())]
+    def _train_colt(self, seed: int, start: Trained) -> BuiltSystem:
+        choice_path = self.folder / "colt.json"
+        is_large = len(self.judged.dataset.qrels["train"].grades) > LARGE_SET_QUERIES
+        settings = [setting for setting in COLT_SETTINGS if not is_large or setting["contrast"] == 0.1]
+        if is_large and choice_path.is_file():
+            settings = [json.loads(choice_path.read_text())]
         runs = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
-        best = max(range(len(runs)), key=lambda i: runs[i].best.dev.comp5)
-        cache.write(chosen, json.dumps(settings[best]).encode())
-        return _made_by(runs[best])
+        best_index = max(range(len(runs)), key=lambda i: runs[i].best.dev.comp5)
+        cache.write(choice_path, json.dumps(settings[best_index]).encode())
+        return _as_built(runs[best_index])
 
 
-def trained_values(judged: JudgedSet, system: str, metric: str, k: int) -> np.ndarray:
-    """(seeds, n) values in points of a trained system on the queries to report on.
+def trained_values(judged_set: JudgedSet, system: str, metric_name: str, k: int) -> np.ndarray:
+    """Return (seeds, n) values in points of a trained system on the queries to report on.
 
     Raises DataError where the set's work folder lacks it and nothing is to be trained.
     """
-    answers = trained_answers(judged)
-    if any(system not in of_seed for of_seed in answers):
-        raise DataError(f"{system} trained on {judged.name} (--train makes it)")
-    return POINTS * np.array([of_seed[system]["values"][f"{metric}@{k}"] for of_seed in answers])
+    answers = trained_answers(judged_set)
+    if any(system not in answers_of_seed for answers_of_seed in answers):
+        raise DataError(f"{system} trained on {judged_set.name} (--train makes it)")
+    return POINTS * np.array([answers_of_seed[system]["values"][f"{metric_name}@{k}"] for answers_of_seed in answers])
 
 
-def trained_answers(judged: JudgedSet) -> list[dict[str, dict[str, Any]]]:
-    """What `TrainedSystems.answers` has, seed by seed."""
-    if judged.work is None:
-        raise DataError(f"systems trained on {judged.name} (--work FOLDER has them, --train makes them)")
-    if judged.train:
-        return [TrainedSystems(judged, judged.work).answers(seed) for seed in range(SEEDS)]
-    answers: list[dict[str, dict[str, Any]]] = []
-    while (path := _answers_file(judged.work, len(answers))).is_file():
-        answers.append(json.loads(path.read_text()))
-    if not answers:
-        raise DataError(f"systems trained on {judged.name} in {judged.work} (--train makes them)")
-    return answers
+def trained_answers(judged_set: JudgedSet) -> list[dict[str, dict[str, Any]]]:
+    """Return the answers of the trained systems, seed by seed."""
+    if judged_set.work is None:
+        raise DataError(f"systems trained on {judged_set.name} (--work FOLDER has them, --train makes them)")
+    if judged_set.train:
+        return [TrainedSystems(judged_set, judged_set.work).answers(seed) for seed in range(N_TRAINED_SEEDS)]
+    seed_answers: list[dict[str, dict[str, Any]]] = []
+    while (answers_path := _answers_file(judged_set.work, len(seed_answers))).is_file():
+        seed_answers.append(json.loads(answers_path.read_text()))
+    if not seed_answers:
+        raise DataError(f"systems trained on {judged_set.name} in {judged_set.work} (--train makes them)")
+    return seed_answers
 
 
 def _answers_file(folder: Path, seed: int) -> Path:
     return folder / f"answers-{seed}.json"
 
 
-def _made_by(trained: Trained) -> Made:
+def _as_built(trained: Trained) -> BuiltSystem:
     return trained.space, trained.decoder, trained

@@ -22,8 +22,8 @@ from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
 
 Encode = Callable[[Sequence[str], Role], Any]
 """(texts, "document" or "query") → one vector a text."""
-SERVE = "serve the decoder over its corpus: frontier answer --decoder setting.json"
-KEPT = 20_000
+SERVE_ADVICE = "serve the decoder over its corpus: frontier answer --decoder setting.json"
+MAX_CACHED_VECTORS = 20_000
 """Vectors of texts that an Answerer keeps: the oldest go first."""
 
 
@@ -33,14 +33,14 @@ def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], An
 
 
 @contextmanager
-def needs(package: str, extra: str) -> Iterator[None]:
-    """Inside, a module that cannot be found is an ImportError that names what brings it."""
+def require_package(package_name: str, extra_name: str) -> Iterator[None]:
+    """Turn a module that is not found inside into an ImportError that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"engine.integrations.{extra.replace('-', '_')} needs {package} ({error}): "
-            f"pip install 'frontier-retrieval[{extra}]'"
+            f"engine.integrations.{extra_name.replace('-', '_')} needs {package_name} ({error}): "
+            f"pip install 'frontier-retrieval[{extra_name}]'"
         ) from error
 
 
@@ -58,25 +58,25 @@ class Selection:
     certificate: Mapping[str, Any]
 
 
-def answers_of(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
-    """The answer of each query of a ranking; ids: of the documents it ranks."""
-    answers = []
-    for query, info in enumerate(ranking.info):
-        rows = ranking.rows(query)
-        scores = tuple(ranking.gain[query, : len(rows)].tolist())
-        answers.append(
+def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
+    """Return the selection of each query of a ranking; ids: of the documents it ranks."""
+    selections = []
+    for query_index, info in enumerate(ranking.info):
+        rows = ranking.rows(query_index)
+        scores = tuple(ranking.gain[query_index, : len(rows)].tolist())
+        selections.append(
             Selection(rows=tuple(rows), ids=tuple(ids[row] for row in rows), scores=scores, certificate=dict(info))
         )
-    return answers
+    return selections
 
 
-def stored(values: Sequence[Any], what: str) -> list[Any] | None:
-    """What a store brought with each candidate; None where it brought nothing. Raises DataError where some lack it."""
-    missing = sum(value is None for value in values)
-    if missing == len(values):
+def require_values(values: Sequence[Any], value: str) -> list[Any] | None:
+    """Return the values that a store brought, None if it brought none. Raises DataError if only some are missing."""
+    n_missing = sum(store_value is None for store_value in values)
+    if n_missing == len(values):
         return None
-    if missing:
-        raise DataError(f"{missing} of {len(values)} candidates have no {what}; give it to all of them, or to none")
+    if n_missing:
+        raise DataError(f"{n_missing} of {len(values)} candidates have no {value}; give it to all of them, or to none")
     return list(values)
 
 
@@ -95,16 +95,17 @@ class Answerer:
         k: int | None = None,
         encoder: str | Encode | None = None,
     ) -> None:
-        self.decoder, use = read_setting(decoder)
-        self.use = ExportContext(encoder=None) if use is None else use
-        self.k = self.use.k if k is None else SET_SIZE.check(k)
-        self.encoder = self.use.encoder if encoder is None and self.use.trained is None else encoder
-        self._made: tuple[Encode, EncoderRef | None] | None = None
-        self._kept: dict[str, Tensor] = {}
+        self.decoder, context = read_setting(decoder)
+        self.context = ExportContext(encoder=None) if context is None else context
+        self.k = self.context.k if k is None else SET_SIZE.check(k)
+        self.encoder = self.context.encoder if encoder is None and self.context.trained is None else encoder
+        self._embedding: tuple[Encode, EncoderRef | None] | None = None
+        self._cached_vectors: dict[str, Tensor] = {}
         self._lock = threading.RLock()
-        rerank = self.decoder.rerank
-        if rerank is not None and rerank.corpus_wide:
-            raise DataError(f"{rerank.label} reranks by the whole corpus, and these are candidates; {SERVE}")
+        # Scores of a corpus-wide reranker depend on documents that the store did not fetch.
+        reranker = self.decoder.rerank
+        if reranker is not None and reranker.corpus_wide:
+            raise DataError(f"{reranker.label} reranks by the whole corpus, and these are candidates; {SERVE_ADVICE}")
 
     def __call__(
         self,
@@ -117,7 +118,7 @@ class Answerer:
         ids: Sequence[str] | None = None,
         k: int | None = None,
     ) -> Selection:
-        """The k candidates that the decoder selects.
+        """Return the k candidates that the decoder selects.
 
         query: its text, None where its vector is all that the decoder needs; texts, vectors (n, d), scores, ids: of
         the candidates, best first; without vectors, texts are embedded. scores: the store's, higher is better; they
@@ -125,63 +126,69 @@ class Answerer:
         Raises ParamError or DataError.
         """
         k = self.k if k is None else SET_SIZE.check(k)
-        count = len(next((given for given in (texts, vectors) if given is not None), ()))
+        n_candidates = len(next((argument for argument in (texts, vectors) if argument is not None), ()))
         if texts is None and vectors is None:
             raise DataError("candidates need texts or vectors; got neither")
-        for name, given in (("texts", texts), ("vectors", vectors), ("scores", scores), ("ids", ids)):
-            if given is not None and len(given) != count:
-                raise DataError(f"{name} must have one entry a candidate, {count}; got {len(given)}")
-        if not count:
+        for argument_name, argument in (("texts", texts), ("vectors", vectors), ("scores", scores), ("ids", ids)):
+            if argument is not None and len(argument) != n_candidates:
+                raise DataError(f"{argument_name} must have one entry a candidate, {n_candidates}; got {len(argument)}")
+        # An empty result of the store is no error: its selection is empty too.
+        if not n_candidates:
             return Selection(rows=(), ids=(), scores=(), certificate={})
-        rows, reference = self._documents(texts, vectors)
-        names = tuple(map(str, range(count)))
+        rows, encoder_ref = self._embed_candidates(texts, vectors)
+        names = tuple(map(str, range(n_candidates)))
         space = Space(
-            Corpus(names, ("",) * count if texts is None else tuple(texts)), Embeddings(names, rows, reference)
+            Corpus(names, ("",) * n_candidates if texts is None else tuple(texts)), Embeddings(names, rows, encoder_ref)
         )
-        queries = self._query(query, query_vector, vectors is not None)
-        ranking = _selected(self.decoder, space, queries, scores, k)
-        return answers_of(ranking, names if ids is None else ids)[0]
+        queries = self._embed_query(query, query_vector, vectors is not None)
+        ranking = _rank(self.decoder, space, queries, scores, k)
+        return build_selections(ranking, names if ids is None else ids)[0]
 
-    def _documents(self, texts: Sequence[str] | None, vectors: Any) -> tuple[Tensor, EncoderRef | None]:
-        """(n, d) the candidates' vectors, and their encoder where it is known."""
+    def _embed_candidates(self, texts: Sequence[str] | None, vectors: Any) -> tuple[Tensor, EncoderRef | None]:
+        """Return the (n, d) vectors of the candidates, and their encoder if it is known."""
         if vectors is not None:
             return _as_tensor(vectors, "vectors"), None
+        # Several threads may answer at once; each text is embedded by one of them.
         with self._lock:
-            encode, reference = self._encoder()
-            missing = [text for text in dict.fromkeys(texts or ()) if text not in self._kept]
-            if missing:
-                self._kept.update(zip(missing, _as_tensor(encode(missing, "document"), "vectors"), strict=True))
-            rows = torch.stack([self._kept[text] for text in texts or ()])
-            for text in list(self._kept)[: max(0, len(self._kept) - KEPT)]:
-                del self._kept[text]
-        return rows, reference
+            encode, encoder_ref = self._find_encoder()
+            new_texts = [text for text in dict.fromkeys(texts or ()) if text not in self._cached_vectors]
+            if new_texts:
+                new_vectors = _as_tensor(encode(new_texts, "document"), "vectors")
+                self._cached_vectors.update(zip(new_texts, new_vectors, strict=True))
+            candidate_vectors = torch.stack([self._cached_vectors[text] for text in texts or ()])
+            # Dictionaries keep insertion order, so that the oldest vectors go first.
+            for text in list(self._cached_vectors)[: max(0, len(self._cached_vectors) - MAX_CACHED_VECTORS)]:
+                del self._cached_vectors[text]
+        return candidate_vectors, encoder_ref
 
-    def _query(self, query: str | None, vector: Any, stored_vectors: bool) -> Embeddings:
-        """The query's vector: the given one, but where the candidates are embedded here, as they are."""
-        texts = None if query is None else (query,)
-        if vector is not None and (stored_vectors or query is None):
-            return Embeddings(("query",), _as_tensor([vector], "query_vector"), None, texts)
+    def _embed_query(self, query: str | None, query_vector: Any, stored_vectors: bool) -> Embeddings:
+        """Return the query's vector: the given one, unless the candidates are embedded here."""
+        query_texts = None if query is None else (query,)
+        if query_vector is not None and (stored_vectors or query is None):
+            return Embeddings(("query",), _as_tensor([query_vector], "query_vector"), None, query_texts)
         if query is None:
             raise DataError("query must be a text, or query_vector its vector; got neither")
-        encode, reference = self._encoder()
-        return Embeddings(("query",), _as_tensor(encode([query], "query"), "query_vector"), reference, texts)
+        encode, encoder_ref = self._find_encoder()
+        return Embeddings(("query",), _as_tensor(encode([query], "query"), "query_vector"), encoder_ref, query_texts)
 
-    def _encoder(self) -> tuple[Encode, EncoderRef | None]:
-        """What embeds, and what it is called where it has a name."""
+    def _find_encoder(self) -> tuple[Encode, EncoderRef | None]:
+        """Return the embedding function, and the encoder's reference if it has a name."""
         with self._lock:
-            if self._made is None:
+            if self._embedding is None:
                 if self.encoder is None:
-                    trained = f" (the decoder was exported for those of {self.use.trained})" if self.use.trained else ""
+                    checkpoint = self.context.trained
+                    trained = f" (the decoder was exported for those of {checkpoint})" if checkpoint else ""
                     raise DataError(
                         f"there are texts to embed and no encoder{trained}; name the one that made the store's "
                         'vectors, encoder="…", or pass vectors and query_vector'
                     )
+                # A name has a reference, by which vectors of another encoder are refused; a function has none.
                 if isinstance(self.encoder, str):
-                    named = TextEncoder(self.encoder, dtype=self.use.dtype)
-                    self._made = named, named.reference
+                    text_encoder = TextEncoder(self.encoder, dtype=self.context.dtype)
+                    self._embedding = text_encoder, text_encoder.reference
                 else:
-                    self._made = self.encoder, None
-            return self._made
+                    self._embedding = self.encoder, None
+            return self._embedding
 
 
 def answer(
@@ -192,23 +199,25 @@ def answer(
     encoder: str | Encode | None = None,
     **candidates: Any,
 ) -> Selection:
-    """The candidates of a store that a decoder selects for one query; arguments as of `Answerer`, which keeps vectors
-    from one query to the next. Raises ParamError or DataError."""
+    """Select from the candidates of a store for one query, with the arguments of `Answerer`, which caches vectors.
+
+    Raises ParamError or DataError.
+    """
     return Answerer(decoder, encoder=encoder)(query, texts, **candidates)
 
 
-def _as_tensor(rows: Any, name: str) -> Tensor:
-    """Vectors as a tensor: lists of numbers, which stores make of float32, as float32 again."""
-    if not isinstance(rows, Tensor | np.ndarray):
-        rows = list(rows)
-        if isinstance(rows[0], Tensor | np.ndarray):
-            return torch.stack([real_tensor(row, name) for row in rows])
-        return real_tensor(rows, name).float()
-    return real_tensor(rows, name)
+def _as_tensor(raw_vectors: Any, argument_name: str) -> Tensor:
+    """Convert vectors to a tensor: lists of numbers, which stores make of float32, become float32 again."""
+    if not isinstance(raw_vectors, Tensor | np.ndarray):
+        raw_vectors = list(raw_vectors)
+        if isinstance(raw_vectors[0], Tensor | np.ndarray):
+            return torch.stack([real_tensor(raw_vector, argument_name) for raw_vector in raw_vectors])
+        return real_tensor(raw_vectors, argument_name).float()
+    return real_tensor(raw_vectors, argument_name)
 
 
-def _selected(decoder: Decoder, space: Space, query: Embeddings, scores: Sequence[float] | None, k: int) -> Ranking:
-    """What the decoder selects for one query; the store stands for a first scorer that needs the whole corpus."""
+def _rank(decoder: Decoder, space: Space, query: Embeddings, scores: Sequence[float] | None, k: int) -> Ranking:
+    """Select for one query; the store stands in for a first scorer that needs the whole corpus."""
     retrieve = decoder.retrieve
     if not retrieve.corpus_wide:
         return decode(decoder, space, query, k)
@@ -216,14 +225,15 @@ def _selected(decoder: Decoder, space: Space, query: Embeddings, scores: Sequenc
     if scores is None and rerank is None:
         raise DataError(
             f"{retrieve.label} needs the whole corpus, and these are candidates; pass the scores of the store that "
-            f"retrieved them, or {SERVE}"
+            f"retrieved them, or {SERVE_ADVICE}"
         )
+    # Without scores the store's order stands in: ranks from the best down.
     relevance = _as_tensor(range(len(space), 0, -1) if scores is None else scores, "scores").to(space.device)[None]
     if not bool(relevance.isfinite().all()):
         raise DataError("scores must be finite numbers, one a candidate")
     batch = query_batch(space, query)
-    whole = Candidates(space.vectors, relevance, batch.vectors, space.matrix, inner_product=False)
+    candidates = Candidates(space.vectors, relevance, batch.vectors, space.matrix, inner_product=False)
     rescore = None if rerank is None else lambda rows: (rerank.score(space, batch, rows), rerank.inner_product)
     return select_from(
-        decoder.select, ScoredCandidates(select_pool(whole, depth, rescore), relevance[0], rescore is not None), k
+        decoder.select, ScoredCandidates(select_pool(candidates, depth, rescore), relevance[0], rescore is not None), k
     )

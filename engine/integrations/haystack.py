@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from engine.evaluation.export import export
-from engine.integrations.candidates import Answerer, needs, stored
+from engine.integrations.candidates import Answerer, require_package, require_values
 
-with needs("haystack-ai", "haystack"):
+with require_package("haystack-ai", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
 
 
@@ -24,13 +24,13 @@ class FrontierRanker:
         self._answerer = Answerer(decoder, k, encoder)
 
     def to_dict(self) -> Any:
-        """The component as a pipeline is saved."""
-        setting = json.loads(export(self._answerer.decoder, "json", self._answerer.use).text)
+        """Serialise the component for a saved pipeline."""
+        setting = json.loads(export(self._answerer.decoder, "json", self._answerer.context).text)
         return default_to_dict(self, decoder=setting, k=self._answerer.k, encoder=self._answerer.encoder)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
-        """The component of a saved pipeline."""
+        """Load the component of a saved pipeline."""
         return default_from_dict(cls, data)
 
     @component.output_types(documents=list[Document], certificate=dict[str, Any])
@@ -41,15 +41,16 @@ class FrontierRanker:
         query_embedding: list[float] | None = None,
         top_k: int | None = None,
     ) -> dict[str, Any]:
-        """The selected documents, best first, and what the answer rests on; top_k: in place of k."""
-        found = self._answerer(
+        """Return the selected documents, best first, and the certificate of the answer; top_k: in place of k."""
+        # Haystack passes None for what a retriever did not return.
+        selection = self._answerer(
             query,
             [document.content or "" for document in documents],
-            vectors=stored([document.embedding for document in documents], "embedding"),
+            vectors=require_values([document.embedding for document in documents], "embedding"),
             query_vector=query_embedding,
-            scores=stored([document.score for document in documents], "score"),
+            scores=require_values([document.score for document in documents], "score"),
             k=top_k,
         )
-        chosen = zip(found.rows, found.scores, strict=True)
-        ranked = [replace(documents[row], score=score) for row, score in chosen]
-        return {"documents": ranked, "certificate": dict(found.certificate)}
+        scored_rows = zip(selection.rows, selection.scores, strict=True)
+        ranked_documents = [replace(documents[row_index], score=score) for row_index, score in scored_rows]
+        return {"documents": ranked_documents, "certificate": dict(selection.certificate)}

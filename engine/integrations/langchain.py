@@ -5,9 +5,9 @@ from typing import Any
 
 from engine.data.encoders import TextEncoder
 from engine.data.models.encoder_model import Role
-from engine.integrations.candidates import Answerer, Selection, encode_with, needs, stored
+from engine.integrations.candidates import Answerer, Selection, encode_with, require_package, require_values
 
-with needs("langchain-core", "langchain"):
+with require_package("langchain-core", "langchain"):
     from langchain_core.callbacks import Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.embeddings import Embeddings
@@ -32,30 +32,33 @@ class FrontierCompressor(BaseDocumentCompressor):
     _answerer: Answerer = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Read the decoder, so that what is wrong with it is said at once."""
+        """Read the decoder, so that an error in it is raised at once."""
         encoder = self.encoder
         if isinstance(encoder, Embeddings):
             encoder = encode_with(encoder.embed_documents, encoder.embed_query)
         self._answerer = Answerer(self.decoder, self.k, encoder)
 
     def answer(self, documents: Sequence[Document], query: str) -> Selection:
-        """The selected places among the documents, with scores and certificate."""
+        """Return the selected rows of the documents, with scores and certificate."""
         metadata = [document.metadata for document in documents]
+        # Vectors and scores count only if every document has them.
         return self._answerer(
             query,
             [document.page_content for document in documents],
-            vectors=stored([of.get(self.vector_key) for of in metadata], f"metadata[{self.vector_key!r}]"),
-            scores=stored([of.get(self.score_key) for of in metadata], f"metadata[{self.score_key!r}]"),
+            vectors=require_values(
+                [entry.get(self.vector_key) for entry in metadata], f"metadata[{self.vector_key!r}]"
+            ),
+            scores=require_values([entry.get(self.score_key) for entry in metadata], f"metadata[{self.score_key!r}]"),
         )
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The selected documents, best first."""
-        found = self.answer(documents, query)
+        """Return the selected documents, best first."""
+        selection = self.answer(documents, query)
         return [
             documents[row].model_copy(update={"metadata": {**documents[row].metadata, "frontier_score": score}})
-            for row, score in zip(found.rows, found.scores, strict=True)
+            for row, score in zip(selection.rows, selection.scores, strict=True)
         ]
 
 
@@ -69,11 +72,11 @@ class FrontierEmbeddings(Embeddings):
         self._encode = TextEncoder(encoder, dtype=dtype)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """A vector of length 1 for each document."""
+        """Return a unit vector for each document."""
         return self._vectors(texts, "document")
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a query."""
+        """Return the vector of a query."""
         return self._vectors([text], "query")[0]
 
     def _vectors(self, texts: list[str], role: Role) -> list[list[float]]:

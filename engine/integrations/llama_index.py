@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.integrations.candidates import Answerer, Selection, encode_with, needs, stored
+from engine.integrations.candidates import Answerer, Selection, encode_with, require_package, require_values
 
-with needs("llama-index-core", "llama-index"):
+with require_package("llama-index-core", "llama-index"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -36,13 +36,14 @@ class FrontierPostprocessor(BaseNodePostprocessor):
         return "FrontierPostprocessor"
 
     def answer(self, nodes: Sequence[NodeWithScore], query: QueryBundle) -> Selection:
-        """The selected places among the nodes, with scores and certificate."""
+        """Return the selected rows of the nodes, with scores and certificate."""
+        # The text is the one that the index embedded, metadata included.
         return self._answerer(
             query.query_str,
             [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
-            vectors=stored([node.node.embedding for node in nodes], "embedding"),
+            vectors=require_values([node.node.embedding for node in nodes], "embedding"),
             query_vector=query.embedding,
-            scores=stored([node.score for node in nodes], "score"),
+            scores=require_values([node.score for node in nodes], "score"),
         )
 
     def _postprocess_nodes(
@@ -50,8 +51,8 @@ class FrontierPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise ValueError("the nodes are selected for a query: pass query_bundle or query_str")
-        found = self.answer(nodes, query_bundle)
+        selection = self.answer(nodes, query_bundle)
         return [
-            NodeWithScore(node=nodes[row].node, score=score)
-            for row, score in zip(found.rows, found.scores, strict=True)
+            NodeWithScore(node=nodes[row_index].node, score=score)
+            for row_index, score in zip(selection.rows, selection.scores, strict=True)
         ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.data.encoders import TextEncoder
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import DataError, FrontierError
-from engine.integrations.candidates import answers_of
+from engine.integrations.candidates import build_selections
 from engine.params import Whole
 from engine.space import Space
 from engine.values import Embeddings, real_tensor, replace_surrogates
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-FIELDS = {"queries", "vectors"}
-QUERIES = Whole(1, "B", 1, 1000, name="queries", help="Queries of one request.")
-MOST_BYTES = 32 << 20
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+REQUEST_FIELDS = {"queries", "vectors"}
+QUERY_LIMIT = Whole(1, "B", 1, 1000, name="queries", help="Queries of one request.")
+MAX_REQUEST_BYTES = 32 << 20
 """Of a request: a thousand vectors of 1,536 numbers as text."""
-MOST_PARTS = 1 << 19
+MAX_BRACKETS = 1 << 19
 """Brackets in a request: each of two bytes may become an object of thirty times its size."""
 
 
@@ -39,48 +39,56 @@ class Service:
         self._encode = None if ref is None else TextEncoder(ref.name, dtype=ref.dtype, device=device)
 
     def health(self) -> dict[str, Any]:
-        """What is served, as JSON has it."""
+        """Return what is served, as JSON values."""
         corpus = self.space.corpus
-        encoder = None if self.space.encoder is None else self.space.encoder.name
-        served = {"decoder": self.decoder.label, "k": self.k, "documents": len(corpus)}
-        return {"status": "ok", **served, "corpus": replace_surrogates(corpus.name), "encoder": encoder}
+        encoder_name = None if self.space.encoder is None else self.space.encoder.name
+        decoder_fields = {"decoder": self.decoder.label, "k": self.k, "documents": len(corpus)}
+        return {"status": "ok", **decoder_fields, "corpus": replace_surrogates(corpus.name), "encoder": encoder_name}
 
-    def answer(self, asked: Any) -> dict[str, Any]:
-        """The answers to {"queries": [texts], "vectors": [[numbers]], "k": k}: one of the first two, or both.
+    def answer(self, request: Any) -> dict[str, Any]:
+        """Answer {"queries": [texts], "vectors": [[numbers]], "k": k}: one of the first two, or both.
 
         Raises ParamError or DataError.
         """
-        if not isinstance(asked, Mapping) or not set(asked) & FIELDS or not set(asked) <= FIELDS | {"k"}:
+        names = set(request) if isinstance(request, Mapping) else set()
+        if not names & REQUEST_FIELDS or not names <= REQUEST_FIELDS | {"k"}:
             raise DataError('send {"queries": ["…"]} or {"vectors": [[…]]}, and "k" if it is not the default')
-        k = min(SET_SIZE.check(asked.get("k", self.k)), len(self.space))
+        # A corpus smaller than k is answered whole.
+        k = min(SET_SIZE.check(request.get("k", self.k)), len(self.space))
+        # Models share one device, so requests take turns.
         with self._turn:
-            ranking = decode(self.decoder, self.space, self._queries(asked.get("queries"), asked.get("vectors")), k)
-        found = answers_of(ranking, self.space.corpus.ids)
-        return {"k": k, "answers": [{n: getattr(one, n) for n in ("ids", "scores", "certificate")} for one in found]}
+            queries = self._read_queries(request.get("queries"), request.get("vectors"))
+            ranking = decode(self.decoder, self.space, queries, k)
+        selections = build_selections(ranking, self.space.corpus.ids)
+        fields = ("ids", "scores", "certificate")
+        return {"k": k, "answers": [{field: getattr(selection, field) for field in fields} for selection in selections]}
 
-    def _queries(self, texts: Any, vectors: Any) -> Embeddings:
-        """The queries as vectors, never kept on the disk."""
-        for name, given in (("queries", texts), ("vectors", vectors)):
-            if given is not None and not isinstance(given, list):
-                raise DataError(f"{name} must be a list; got {type(given).__name__}")
-        if texts is vectors is None:
+    def _read_queries(self, query_texts: Any, vectors: Any) -> Embeddings:
+        """Return the queries as vectors, which are never written to disk."""
+        for argument_name, argument in (("queries", query_texts), ("vectors", vectors)):
+            if argument is not None and not isinstance(argument, list):
+                raise DataError(f"{argument_name} must be a list; got {type(argument).__name__}")
+        if query_texts is vectors is None:
             raise DataError("neither queries nor vectors were sent; both are null")
-        count = QUERIES.check(len(vectors if texts is None else texts))
-        if texts is not None and not all(isinstance(text, str) for text in texts):
+        n_queries = QUERY_LIMIT.check(len(vectors if query_texts is None else query_texts))
+        if query_texts is not None and not all(isinstance(text, str) for text in query_texts):
             raise DataError("queries must be texts; for vectors send them as vectors")
-        if texts is not None and vectors is not None and len(texts) != len(vectors):
-            raise DataError(f"queries and vectors must be of one length; got {len(texts)} and {len(vectors)}")
-        ids = tuple(map(str, range(count)))
+        if query_texts is not None and vectors is not None and len(query_texts) != len(vectors):
+            raise DataError(f"queries and vectors must be of one length; got {len(query_texts)} and {len(vectors)}")
+        query_ids = tuple(map(str, range(n_queries)))
         if vectors is not None:
-            return Embeddings(ids, real_tensor(vectors, "vectors"), self.space.encoder, texts)
+            return Embeddings(query_ids, real_tensor(vectors, "vectors"), self.space.encoder, query_texts)
         if self._encode is None:
             raise DataError("the corpus came with its own vectors, and no encoder: send vectors")
-        return Embeddings(ids, self._encode(texts, "query"), self._encode.reference, texts)
+        return Embeddings(query_ids, self._encode(query_texts, "query"), self._encode.reference, query_texts)
 
 
-def app(service: Service, host: str = LOOPBACK[0]) -> Starlette:
-    """The service as an ASGI application; on a loopback host it answers to loopback names only, so that no page of
-    another site reaches it through a name of its own."""
+def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
+    """Build the ASGI application of a service.
+
+    On a loopback host it answers to loopback names only, so that no page of another site reaches it through a name of
+    its own.
+    """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
@@ -89,25 +97,26 @@ def app(service: Service, host: str = LOOPBACK[0]) -> Starlette:
     from starlette.routing import Route
 
     def reply(content: Mapping[str, Any], status: int = 200) -> Response:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-        return Response(replace_surrogates(text), status, media_type="application/json")
+        reply_text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        return Response(replace_surrogates(reply_text), status, media_type="application/json")
 
     async def health(_: Request) -> Response:
         return reply(service.health())
 
     async def answer(request: Request) -> Response:
         body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_BYTES:
-                return reply({"error": f"a request has at most {MOST_BYTES >> 20} MiB; send fewer queries"}, 413)
-        if (parts := body.count(b"[") + body.count(b"{")) > MOST_PARTS:
-            return reply({"error": f"a request has at most {MOST_PARTS:,} brackets; this one has {parts:,}"}, 413)
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_REQUEST_BYTES:
+                return reply({"error": f"a request has at most {MAX_REQUEST_BYTES >> 20} MiB; send fewer queries"}, 413)
+        if (parts := body.count(b"[") + body.count(b"{")) > MAX_BRACKETS:
+            return reply({"error": f"a request has at most {MAX_BRACKETS:,} brackets; this one has {parts:,}"}, 413)
         try:
             return reply(await run_in_threadpool(lambda: service.answer(json.loads(body))))
         except (FrontierError, ValueError, RecursionError) as error:  # ValueError: no JSON, or thousands of digits
             return reply({"error": str(error)}, 400)
 
     routes = [Route("/health", health), Route("/answer", answer, methods=["POST"])]
-    guard = Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"])
-    return Starlette(routes=routes, middleware=[guard] if host in LOOPBACK else [])
+    # DNS rebinding would let a page of another site reach a service on this machine.
+    guard = Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_HOSTS, "[::1]"])
+    return Starlette(routes=routes, middleware=[guard] if host in LOOPBACK_HOSTS else [])

@@ -11,7 +11,7 @@ from engine.data.encoders import embed
 from engine.decoder import QueryLike, decode
 from engine.errors import DataError
 from engine.evaluation.export import read_setting
-from engine.integrations.candidates import Selection, answers_of
+from engine.integrations.candidates import Selection, build_selections
 from engine.space import Space
 from engine.values import Corpus, Embeddings, Ranking, real_tensor
 
@@ -31,35 +31,36 @@ class FrontierRetriever(BaseEstimator):
     def fit(self, X: Any, y: Sequence[Any] | None = None) -> "FrontierRetriever":
         """Take the documents, texts or an array (n, d); y: their ids, by default row numbers."""
         self.decoder_, _ = read_setting(self.decoder)
-        rows = X.toarray() if hasattr(X, "toarray") else X
-        texts = tuple(rows) if _is_text(rows) else ("",) * len(rows)
-        ids = tuple(map(str, range(len(texts)) if y is None else y))
-        corpus = Corpus(ids, texts)
-        self.space_ = Space(corpus, embed(corpus, self.encoder) if _is_text(rows) else Embeddings(ids, rows))
+        documents = X.toarray() if hasattr(X, "toarray") else X
+        # Vectors come without texts; empty ones keep the corpus as long as the array.
+        texts = tuple(documents) if _is_text(documents) else ("",) * len(documents)
+        docs = tuple(map(str, range(len(texts)) if y is None else y))
+        corpus = Corpus(docs, texts)
+        self.space_ = Space(corpus, embed(corpus, self.encoder) if _is_text(documents) else Embeddings(docs, documents))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """(B, k) rows of documents, best first, −1 where there are no more; X: texts or an array (B, d)."""
+        """Return (B, k) rows of documents, best first, padded with −1; X: texts or an array (B, d)."""
         return self._ranking(X).index.cpu().numpy()
 
     def answers(self, X: Any) -> list[Selection]:
-        """The same with ids, scores and certificate."""
-        return answers_of(self._ranking(X), self.space_.corpus.ids)
+        """Return the selections with ids, scores and certificate."""
+        return build_selections(self._ranking(X), self.space_.corpus.ids)
 
     def _ranking(self, X: Any) -> Ranking:
         check_is_fitted(self)
-        rows = X.toarray() if hasattr(X, "toarray") else X
+        query_rows = X.toarray() if hasattr(X, "toarray") else X
         queries: QueryLike
-        if _is_text(rows):
-            queries = list(rows)
+        if _is_text(query_rows):
+            queries = list(query_rows)
         else:
-            points = real_tensor(rows, "X")
-            if points.ndim != 2:
-                raise DataError(f"X must be texts or an array (B, d); got shape {tuple(points.shape)}")
-            queries = Embeddings(tuple(map(str, range(len(points)))), points)
+            query_vectors = real_tensor(query_rows, "X")
+            if query_vectors.ndim != 2:
+                raise DataError(f"X must be texts or an array (B, d); got shape {tuple(query_vectors.shape)}")
+            queries = Embeddings(tuple(map(str, range(len(query_vectors)))), query_vectors)
         return decode(self.decoder_, self.space_, queries, self.k)
 
 
 def _is_text(rows: Any) -> bool:
-    """Whether the rows are texts; one string is one of them by mistake, which `Corpus` says."""
+    """Return True if the rows are texts; a single string passes too, and `Corpus` refuses it."""
     return len(rows) > 0 and isinstance(rows[0], str)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engine.data.models.rerankers import CrossEncoderModel, absent, fingerprint, load
+from engine.data.models.rerankers import CrossEncoderModel, fingerprint, load, needs_download
 from engine.params import Text, Whole, declare
 from engine.progress import current_reporter, with_cancellation
 from engine.space import QueryBatch, Space
@@ -43,7 +43,7 @@ class CrossEncoder(Scorer):
     )
 
     def consent_needed(self, space: Space) -> str | None:
-        return f"a download of {self.model!r}" if absent(self.model) else None
+        return f"a download of {self.model!r}" if needs_download(self.model) else None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
         return {"model": fingerprint(self.model)}

@@ -125,8 +125,8 @@ def train_cross_encoder(
     check_new(out, "out")
     lists = _lists(settings, data, generator_of(seed, -1), progress, stop)
     # A new head is drawn from the global generator, and so is dropout in every step.
-    with _seeded(seed), encoder_model.quiet():
-        reader = rerankers.unshared(model, device)
+    with _seeded(seed), encoder_model.silence_libraries():
+        reader = rerankers.load_unshared(model, device)
         record = _Record(
             facts={"model": model, "settings": values_of(settings), "seed": seed}, out=out, reader=reader,
             measured=partial(_measure, reader, settings, data), watch=watch, progress=progress, stop=stop,

@@ -157,7 +157,7 @@ def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str
 
     Raises DataError where the encoder of that name has other weights now, FrontierError where there is none.
     """
-    source = encoder_model.find(base.name)
+    source = encoder_model.find_source(base.name)
     if source.digest != base.digest:
         raise DataError(
             f"the encoder {base.name!r} has other weights here ({source.digest[:8]}) than when it embedded the corpus "
@@ -257,5 +257,5 @@ def save(adapters: Adapters, folder: str | Path) -> None:
         )
     folder = Path(folder)
     check_new(folder, "folder")
-    with translate_write_errors(folder), encoder_model.quiet():
+    with translate_write_errors(folder), encoder_model.silence_libraries():
         adapters.encoder.save_pretrained(str(folder), create_model_card=False)

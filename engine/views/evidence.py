@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.evidence.rules import SHORT, Effect, Finding
+from engine.evidence.rules import SHORT_VERDICTS, Effect, Finding
 from engine.evidence.run import JudgedClaim, Report
 from engine.progress import counted
 from engine.wording import command_line, decimal
 
-COLOURS: Mapping[str, str] = dict(zip(SHORT, ("green", "orange", "red", "red", "blue", "gray"), strict=True))
+COLOURS: Mapping[str, str] = dict(zip(SHORT_VERDICTS, ("green", "orange", "red", "red", "blue", "gray"), strict=True))
 """Verdict in short → the colour of its badge."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 

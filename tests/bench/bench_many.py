@@ -15,7 +15,7 @@ from harness import Judged, arguments, machine, points_of, table, timed, write_p
 
 import engine
 from engine.data.encoders import count_truncated
-from engine.data.models.encoder_model import find
+from engine.data.models.encoder_model import find_source
 from engine.decoder import query_batch
 from engine.evaluation.statistics import compute_sign_flip_p_values, correct_holm
 from support.judged_sets import DATA
@@ -62,8 +62,8 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     about = (
         f"{name}: {len(space):,} documents of {statistics.fmean(words):.0f} words on average (median "
         f"{statistics.median(words):.0f}, most {words[-1]}), {len(queries)} queries; {count_truncated(data.corpus)} "
-        f"documents are longer than the {find('bundled').limit} tokens that the encoder reads, so one vector misses "
-        "their ends."
+        f"documents are longer than the {find_source('bundled').limit} tokens that the encoder reads, so one vector "
+        "misses their ends."
     )
     return lines, about
 

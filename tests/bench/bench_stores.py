@@ -15,7 +15,7 @@ from harness import arguments, machine, table, verdict, write_page
 
 import engine
 from engine.data.stores.config import open_store
-from engine.data.stores.load import INDEXING, HnswIndex, load
+from engine.data.stores.load import INDEXING_LABEL, HnswIndex, load
 from engine.evaluation.studies.store_recall import sample_queries, store_recall
 from support.instances import clustered_rows
 from support.stores import pg_server
@@ -42,7 +42,7 @@ def main() -> int:
         exact = [cpu_of_pool(store, point, exact=True) / one_pass for point in points for _ in range(REPEATS)]
         by_index = [cpu_of_pool(store, point, exact=False) / one_pass for point in points for _ in range(REPEATS)]
         rows = store_recall(store, points, min(POOL, given.rows), enough=1.0)
-        forced = [own for own in (store.tuned(1000, force_index=True),) if own.rows.indexes]
+        forced = [own for own in (store.with_ef(1000, force_index=True),) if own.rows.indexes]
         rows += [row for own in forced for row in store_recall(own, points, min(POOL, given.rows), efforts=())]
         store.close()
     cost = float(np.median(exact))
@@ -70,7 +70,7 @@ def loaded(vectors: np.ndarray) -> tuple[float, float]:
     written = [0.0]
 
     def progress(done: int, total: int, label: str) -> None:
-        if label == INDEXING:
+        if label == INDEXING_LABEL:
             written[0] = time.perf_counter()
 
     began = time.perf_counter()

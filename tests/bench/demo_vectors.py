@@ -44,7 +44,7 @@ def main() -> None:
             print(f"NumPy {version}: {len(read)} documents, {len(set(read) - texts.keys())} of them new", flush=True)
             texts |= dict.fromkeys(read, "document")
     texts |= dict.fromkeys(engine.load_dataset("numpy-api").queries.texts, "query")
-    source = encoder_model.find("bundled")
+    source = encoder_model.find_source("bundled")
     names, parts = [], []
     for role in ("document", "query"):
         own = [text for text, its_role in texts.items() if its_role == role]

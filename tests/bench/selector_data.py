@@ -25,9 +25,9 @@ QUESTIONS = (
 )
 HOW = (
     "clustered: rows are √.2·b + √.5·t + √.3·e, normalised; b one random unit vector, t one for each cluster of about "
-    f"{latencies.CLUSTER} rows, e one for each row (seed 0); queries: {QUERIES} random rows, each plus noise of length "
-    f"{latencies.NOISE}, normalised. python-api: the documentation of the installed NumPy, pandas, SciPy, scikit-learn "
-    f"and PyTorch, embedded by the bundled encoder; queries: {len(QUESTIONS)} questions in plain text."
+    f"{latencies.CLUSTER_SIZE} rows, e one for each row (seed 0); queries: {QUERIES} random rows, each plus noise of "
+    f"length {latencies.QUERY_NOISE}, normalised. python-api: the documentation of the installed NumPy, pandas, SciPy, "
+    f"scikit-learn and PyTorch, embedded by the bundled encoder; queries: {len(QUESTIONS)} questions in plain text."
 )
 
 
@@ -45,7 +45,7 @@ class Data:
 
 def clustered(n: int, d: int, seed: int = 0) -> Data:
     """n rows in about n / 100 clusters."""
-    rows, queries, member = latencies.clustered(n, d, QUERIES, seed)
+    rows, queries, member = latencies.draw_clusters(n, d, QUERIES, seed)
     source = torch.Generator().manual_seed(seed + 1)
     one, two = torch.randint(n, (2, 4096), generator=source)
     cosine = (rows[one] * rows[two]).sum(1)

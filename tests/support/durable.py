@@ -89,7 +89,7 @@ def _embed(folder: Path, say: Say) -> str:
 
 def _chunks():
     encoders._MAX_CHUNK_TEXTS = 12
-    source = encoder_model.find(os.environ[MODEL_ENV])
+    source = encoder_model.find_source(os.environ[MODEL_ENV])
     how = (source.digest, "float32", "document", source.prompt("document"))
     return list(encoders._key_chunks(corpus_of(TEXTS).passages, *how))
 

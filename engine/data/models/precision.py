@@ -11,15 +11,15 @@ from engine.data.models.encoder_model import Dtype, ModelSource
 from engine.errors import DataError, FrontierError
 from engine.values import digest_of
 
-FIDELITY = 0.999
+MIN_FIDELITY = 0.999
 """Least cosine to the float32 vector, over all probe texts, at which bfloat16 is used."""
 
-_SECTION = "probes"
-_HALF: Dtype = "bfloat16"
-_FULL: Dtype = "float32"
+_PROBE_SECTION = "probes"
+_HALF_DTYPE: Dtype = "bfloat16"
+_FULL_DTYPE: Dtype = "float32"
 _measured: dict[str, float] = {}
 
-_WORDS = "".join(
+_PROBE_WORDS = "".join(
     "The harbour opens at six, before the first ferry has left for the islands. "
     "Sort the records by date, then remove every row whose key was seen already. "
     "Too much salt hides the taste of the soup; too little leaves it flat. "
@@ -30,66 +30,67 @@ _WORDS = "".join(
     "Das Museum zeigt Karten, Uhren und Fernrohre aus drei Jahrhunderten. "
 ).split()
 # Each starts elsewhere and is longer than the one before: 1 to 156 words, since rounding errors grow with length.
-PROBE = tuple(" ".join((_WORDS * 3)[start : start + 1 + 5 * i]) for i, start in enumerate(range(0, 96, 3)))
+PROBE_TEXTS = tuple(" ".join((_PROBE_WORDS * 3)[start : start + 1 + 5 * i]) for i, start in enumerate(range(0, 96, 3)))
 
 
-def choose(
-    source: ModelSource, device: str, dtype: str, memo: bool = True, on_probe: Callable[[], None] = lambda: None
+def choose_dtype(
+    source: ModelSource, device: str, dtype: str, use_cache: bool = True, on_probe: Callable[[], None] = lambda: None
 ) -> Dtype:
-    """The arithmetic for a model on a device: the requested one, or for "auto" the fastest that is faithful.
+    """Return the arithmetic for a model on a device: the requested one, or for "auto" the fastest that is faithful.
 
-    "auto" probes a model once on some hardware; memo: remember the result on disk; on_probe: called before. Raises
+    "auto" probes a model once on some hardware; use_cache: remember the result on disk; on_probe: called before. Raises
     FrontierError for another dtype.
     """
-    if dtype in (_FULL, _HALF):
-        return _FULL if dtype == _FULL else _HALF
+    if dtype in (_FULL_DTYPE, _HALF_DTYPE):
+        return _FULL_DTYPE if dtype == _FULL_DTYPE else _HALF_DTYPE
     if dtype != "auto":
         raise FrontierError(f"dtype must be one of 'auto', 'float32', 'bfloat16'; got {dtype!r}")
-    hardware = capability(device)
+    hardware = describe_hardware(device)
     if hardware is None:
-        return _FULL
-    key = digest_of([source.digest, torch.__version__, hardware, *PROBE])
-    cosine = _measured.get(key)
-    if memo:
+        return _FULL_DTYPE
+    # The result depends on the weights, on torch's kernels, on the hardware and on the probe texts.
+    probe_key = digest_of([source.digest, torch.__version__, hardware, *PROBE_TEXTS])
+    cosine = _measured.get(probe_key)
+    if use_cache:
         with suppress(ValueError):
-            cosine = float(cache.get(_SECTION, key) or "")
+            cosine = float(cache.get(_PROBE_SECTION, probe_key) or "")
     if cosine is None:
         on_probe()
-        cosine = _measured[key] = fidelity(source, device)
-        if memo:
-            cache.put(_SECTION, key, repr(cosine).encode())
-    return _HALF if cosine >= FIDELITY else _FULL
+        cosine = _measured[probe_key] = measure_fidelity(source, device)
+        if use_cache:
+            cache.put(_PROBE_SECTION, probe_key, repr(cosine).encode())
+    return _HALF_DTYPE if cosine >= MIN_FIDELITY else _FULL_DTYPE
 
 
-def fidelity(source: ModelSource, device: str) -> float:
-    """The least cosine between a model's bfloat16 and float32 vectors of the probe; -1 if bfloat16 fails.
+def measure_fidelity(source: ModelSource, device: str) -> float:
+    """Return the least cosine between the bfloat16 and float32 vectors of the probe; -1 if bfloat16 fails.
 
     Raises FrontierError when the model cannot be loaded or the device has no room for it.
     """
     vectors = []
-    for dtype in (_FULL, _HALF):
+    for dtype in (_FULL_DTYPE, _HALF_DTYPE):
         try:
             encoder = encoder_model.load(source, device, dtype)
-            vectors.append(torch.cat([encoder.encode(PROBE[i : i + 8]) for i in range(0, len(PROBE), 8)]))
+            vectors.append(torch.cat([encoder.encode(PROBE_TEXTS[i : i + 8]) for i in range(0, len(PROBE_TEXTS), 8)]))
         except (DataError, RuntimeError):  # not a FrontierError: no room just now is no verdict to remember
-            if dtype == _FULL:
+            if dtype == _FULL_DTYPE:
                 raise
-            encoder_model.unload(source, device, _HALF)
+            encoder_model.unload(source, device, _HALF_DTYPE)
             return -1.0
     cosine = float((vectors[0] * vectors[1]).sum(1).min())
-    encoder_model.unload(source, device, _FULL if cosine >= FIDELITY else _HALF)
+    encoder_model.unload(source, device, _FULL_DTYPE if cosine >= MIN_FIDELITY else _HALF_DTYPE)
     return cosine
 
 
-def capability(device: str) -> str | None:
-    """The device's bfloat16 hardware, as part of a cache key; None if it would only be emulated."""
-    kind = torch.device(device).type
-    if kind == "cuda":
+def describe_hardware(device: str) -> str | None:
+    """Return the device's bfloat16 hardware, as part of a cache key; None if it would only be emulated."""
+    device_type = torch.device(device).type
+    if device_type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         return f"cuda {major}.{minor}" if major >= 8 else None  # is_bf16_supported counts emulation in
-    if kind == "cpu":
+    if device_type == "cpu":
         # Private, and the only place where torch says it: without them, float32 is right everywhere.
         tests = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-        has = [test for test in tests if getattr(torch.cpu, test, lambda: False)()]
-        return f"cpu {' '.join(has)}" if has else None
+        supported = [test_name for test_name in tests if getattr(torch.cpu, test_name, lambda: False)()]
+        return f"cpu {' '.join(supported)}" if supported else None
     return None

@@ -11,7 +11,7 @@ from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, is_unit
 from engine.errors import DataError
 from engine.values import digest_of
 
-BLOCK = 1 << 22
+BLOCK_NUMBERS = 1 << 22
 """Numbers of the matrix that are looked at together."""
 
 
@@ -42,80 +42,82 @@ class ArrayStore(VectorStore):
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """The row of an id."""
-        return {name: row for row, name in enumerate(self.ids)}
+        """Row index of each id."""
+        return {doc_id: row_index for row_index, doc_id in enumerate(self.ids)}
 
     @property
     def ref(self) -> StoreRef:
         return self.ref_of(None)
 
     def ref_of(self, where: Where | None) -> StoreRef:
-        rows, dimension = self.vectors.shape
-        snapshot = self.version or digest_of([self.name, str(rows)])[:12]
-        key = (id(self.vectors), self.version, where_text(where))
-        if key not in self._measured:
-            self._measured[key] = self._lengths(where)
-        longest, unit = self._measured[key]
-        ref = StoreRef(kind=self.kind, collection=self.name, count=rows, dimension=dimension, snapshot=snapshot)
-        return replace(ref, count=self.count(where), where=where_text(where), longest=longest, unit=unit)
+        n_rows, dimension = self.vectors.shape
+        snapshot = self.version or digest_of([self.name, str(n_rows)])[:12]
+        # Measuring lengths reads the whole matrix, so that it is remembered by array, version and filter.
+        state_key = (id(self.vectors), self.version, where_text(where))
+        if state_key not in self._measured:
+            self._measured[state_key] = self._measure_lengths(where)
+        longest, has_unit_rows = self._measured[state_key]
+        full_ref = StoreRef(kind=self.kind, collection=self.name, count=n_rows, dimension=dimension, snapshot=snapshot)
+        return replace(full_ref, count=self.count(where), where=where_text(where), longest=longest, unit=has_unit_rows)
 
-    def _lengths(self, where: Where | None) -> tuple[float, bool | None]:
-        """The longest length of what matches, widened by rounding, and whether all are 1."""
-        fits, start, longest, off = self._matching(where), 0, 0.0, 0.0
-        for part in self._parts():
-            rows = part if fits is None else part[fits[start : start + len(part)]]
-            start += len(part)
-            if len(rows):
+    def _measure_lengths(self, where: Where | None) -> tuple[float, bool | None]:
+        """Return the largest length of the matching rows, widened by rounding, and whether all are 1."""
+        matching, block_start, length, off = self._find_matching(where), 0, 0.0, 0.0
+        for block in self._iterate_blocks():
+            block_rows = block if matching is None else block[matching[block_start : block_start + len(block)]]
+            block_start += len(block)
+            if len(block_rows):
                 # Squared in float64: in float32 tiny rows would have no length.
-                lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-                longest, off = float(np.maximum(longest, lengths.max())), max(off, float(np.abs(lengths - 1).max()))
-        return longest * (1 + 1e-6), is_unit(off)
+                lengths = np.sqrt(np.einsum("ij,ij->i", block_rows, block_rows, dtype=np.float64))
+                length, off = float(np.maximum(length, lengths.max())), max(off, float(np.abs(lengths - 1).max()))
+        return length * (1 + 1e-6), is_unit(off)
 
-    def _parts(self) -> Iterator[np.ndarray]:
-        step = max(1, BLOCK // self.vectors.shape[1])
-        return (self.vectors[start : start + step] for start in range(0, len(self.vectors), step))
+    def _iterate_blocks(self) -> Iterator[np.ndarray]:
+        n_block_rows = max(1, BLOCK_NUMBERS // self.vectors.shape[1])
+        return (self.vectors[start : start + n_block_rows] for start in range(0, len(self.vectors), n_block_rows))
 
-    def _matching(self, where: Where | None) -> np.ndarray | None:
-        """(n,) whether each document matches; None where all do."""
+    def _find_matching(self, where: Where | None) -> np.ndarray | None:
+        """Return an (n,) mask of the matching documents; None without a filter."""
         if not where:
             return None
-        if unknown := [column for column in where if column not in self._columns]:
-            raise DataError(f"where= names a column that {self.name} does not have: {unknown[0]!r}")
-        fits = np.ones(len(self.vectors), bool)
+        if unknown_columns := [column for column in where if column not in self._columns]:
+            raise DataError(f"where= names a column that {self.name} does not have: {unknown_columns[0]!r}")
+        matching = np.ones(len(self.vectors), bool)
         for column, values in where.items():
-            fits &= np.isin(np.array(self._columns[column]), list(values))
-        return fits
+            matching &= np.isin(np.array(self._columns[column]), list(values))
+        return matching
 
     def count(self, where: Where | None = None) -> int:
-        matching = self._matching(where)
+        matching = self._find_matching(where)
         return len(self.vectors) if matching is None else int(matching.sum())
 
     def _search(
         self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
     ) -> tuple[list[Hits], str, bool]:
-        scores = np.concatenate([points @ part.T for part in self._parts()], axis=1)
-        matching = self._matching(where)
+        scores = np.concatenate([points @ block.T for block in self._iterate_blocks()], axis=1)
+        matching = self._find_matching(where)
         if matching is not None:
             scores[:, ~matching] = -np.inf
-        matches = self.count(where)
+        n_matching = self.count(where)
         hits = []
-        for row, size in zip(scores, sizes, strict=True):
-            most = min(size, matches)
-            best = np.argpartition(-row, most - 1)[:most] if 0 < most < len(row) else np.flatnonzero(row > -np.inf)
-            best = best[np.lexsort((best, -row[best]))][:most]
-            ids = [self.ids[at] for at in best]
-            hits.append(Hits(ids, np.array(self.vectors[best]), row[best].astype(np.float64), best))
+        for row, n_wanted in zip(scores, sizes, strict=True):
+            n_top = min(n_wanted, n_matching)
+            best = np.argpartition(-row, n_top - 1)[:n_top] if 0 < n_top < len(row) else np.flatnonzero(row > -np.inf)
+            # Equal scores are ordered by row, as in every other exact search here.
+            best = best[np.lexsort((best, -row[best]))][:n_top]
+            best_ids = [self.ids[row_index] for row_index in best]
+            hits.append(Hits(best_ids, np.array(self.vectors[best]), row[best].astype(np.float64), best))
         return hits, "exact scan", True
 
     def texts(self, ids: Sequence[str]) -> list[str]:
-        if unknown := [name for name in ids if name not in self.position]:
-            raise DataError(f"{self.name} has no document {unknown[0]!r}")
-        return ["" if self._texts is None else self._texts[self.position[name]] for name in ids]
+        if unknown_ids := [doc_id for doc_id in ids if doc_id not in self.position]:
+            raise DataError(f"{self.name} has no document {unknown_ids[0]!r}")
+        return ["" if self._texts is None else self._texts[self.position[doc_id]] for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
-        count = min(n, len(self.vectors))
-        rows = np.sort(np.random.default_rng(seed).choice(len(self.vectors), count, replace=False))
-        return tuple(self.ids[row] for row in rows), np.array(self.vectors[rows])
+        n_sampled = min(n, len(self.vectors))
+        row_indices = np.sort(np.random.default_rng(seed).choice(len(self.vectors), n_sampled, replace=False))
+        return tuple(self.ids[row_index] for row_index in row_indices), np.array(self.vectors[row_indices])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         for start in range(0, len(self.vectors), size):

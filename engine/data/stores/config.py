@@ -20,7 +20,7 @@ from engine.data.stores.store import VectorStore, Where
 from engine.errors import DataError
 from engine.values import EncoderRef
 
-FILE = "stores.toml"
+STORES_FILE = "stores.toml"
 EXAMPLE = """\
 [pg]
 kind = "pgvector"
@@ -33,11 +33,11 @@ password_env = "PG_PASSWORD"
 table = "public.papers"
 """
 """What errors show to be pasted."""
-SECRETS = ("password", "dsn", "token", "passwd", "secret")
-KINDS = ("pgvector", "milvus", "vectors")
+SECRET_KEYS = ("password", "dsn", "token", "passwd", "secret")
+STORE_KINDS = ("pgvector", "milvus", "vectors")
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 """What libpq knows."""
-RANGES = {"port": (1, 65_535), "timeout": (0.001, 1_000_000)}
+SETTING_RANGES = {"port": (1, 65_535), "timeout": (0.001, 1_000_000)}
 """Seconds as PostgreSQL takes them: it counts milliseconds in 31 bits, and 0 would be no limit."""
 
 
@@ -48,17 +48,17 @@ class StoreEntry:
     kind: str
     access: PgAccess | MilvusAccess | None
     table: PgTable | MilvusTable | None
-    own: Mapping[str, Any]  # the collection's settings as they stand in the file
+    settings: Mapping[str, Any]  # the collection's settings as they stand in the file
     encoder: EncoderRef | None
 
 
 def config_path() -> Path:
-    """The file; it need not exist."""
-    return paths.home() / FILE
+    """Return the path of the file, which need not exist."""
+    return paths.home() / STORES_FILE
 
 
 def open_store(name: str, where: Where | None = None) -> VectorStore:
-    """The collection "name/collection" of the file.
+    """Open the collection "name/collection" of the file.
 
     where: the filter whose documents its `ref` counts. Raises DataError, which names the file and the entry.
     """
@@ -71,115 +71,122 @@ def open_store(name: str, where: Where | None = None) -> VectorStore:
 
 
 def read_entry(name: str) -> StoreEntry:
-    """What the file says of "name/collection"; a collection that it does not list has the names that `load` gives."""
-    store, slash, collection = name.partition("/")
-    if not (store and slash and collection):
+    """Read the settings of "name/collection"; an unlisted collection has the names that `load` gives."""
+    store, separator, collection = name.partition("/")
+    if not (store and separator and collection):
         raise DataError(f"a collection is named store/collection, pg/papers say; got {name!r}")
-    given = _read()
-    if store not in given:
-        there = ", ".join(given) or "nothing"
-        raise DataError(f"{config_path()} has no store {store!r}, it has {there}; add it, for example\n\n{EXAMPLE}")
-    settings = given[store]
+    all_settings = _read()
+    if store not in all_settings:
+        stores = ", ".join(all_settings) or "nothing"
+        raise DataError(f"{config_path()} has no store {store!r}, it has {stores}; add it, for example\n\n{EXAMPLE}")
+    settings = all_settings[store]
     collections = {key: value for key, value in settings.items() if isinstance(value, dict)}
     common = {key: value for key, value in settings.items() if key not in collections}
-    own = dict(collections.get(collection, {}))
-    for part in (common, own):
-        _refuse_secrets(store, part)
+    values = dict(collections.get(collection, {}))
+    # Secrets are looked for before anything else, so that no other error can quote one.
+    for part_settings in (common, values):
+        _refuse_secrets(store, part_settings)
     kind = common.pop("kind", None)
-    if kind not in KINDS:
-        raise DataError(f"{config_path()}: [{store}] needs kind, one of {', '.join(KINDS)}; got {kind!r}")
-    named = own.pop("encoder", None)
-    encoder = EncoderRef(named, "", "auto") if named else None
+    if kind not in STORE_KINDS:
+        raise DataError(f"{config_path()}: [{store}] needs kind, one of {', '.join(STORE_KINDS)}; got {kind!r}")
+    encoder_name = values.pop("encoder", None)
+    encoder = EncoderRef(encoder_name, "", "auto") if encoder_name else None
     if kind == "vectors":
-        return StoreEntry(kind, None, None, own, encoder)
+        return StoreEntry(kind, None, None, values, encoder)
     pg = kind == "pgvector"
-    access = _made(PgAccess if pg else MilvusAccess, store, store, common)
+    access = _build_entry(PgAccess if pg else MilvusAccess, store, store, common)
+    # A collection that is not listed has the table of its name.
     given_name = {"table" if pg else "collection": collection}
-    table = _made(PgTable if pg else MilvusTable, f"{store}.{collection}", collection, {**given_name, **own})
-    return StoreEntry(kind, access, table, own, encoder)
+    table = _build_entry(PgTable if pg else MilvusTable, f"{store}.{collection}", collection, {**given_name, **values})
+    return StoreEntry(kind, access, table, values, encoder)
 
 
 def collections() -> list[str]:
-    """All that the file lists, as "name/collection"; none where there is no file."""
+    """List the collections of the file as "name/collection"; none if there is no file."""
     if not config_path().is_file():
         return []
-    return [f"{store}/{key}" for store, own in _read().items() for key, value in own.items() if isinstance(value, dict)]
+    names = []
+    for store, settings in _read().items():
+        names += [f"{store}/{key}" for key, value in settings.items() if isinstance(value, dict)]
+    return names
 
 
 def _read() -> dict[str, dict[str, Any]]:
-    path = config_path()
+    config_file = config_path()
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        all_settings = tomllib.loads(config_file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError(f"there is no {path}; it says where stores are, for example\n\n{EXAMPLE}") from None
+        raise DataError(f"there is no {config_file}; it says where stores are, for example\n\n{EXAMPLE}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         # The parser says a line and a column, never what stands there.
-        said = re.sub(r"[^\w ,().-]|(?<=')[^']*(?=')", "", str(error))
-        raise DataError(f"{path} cannot be read as TOML: {said}") from None
-    if loose := [key for key, value in given.items() if not isinstance(value, dict)]:
-        raise DataError(f"{path}: {loose[0]!r} stands outside a store's table; begin with\n\n{EXAMPLE}")
-    return given
+        parser_message = re.sub(r"[^\w ,().-]|(?<=')[^']*(?=')", "", str(error))
+        raise DataError(f"{config_file} cannot be read as TOML: {parser_message}") from None
+    if loose_keys := [setting_name for setting_name, value in all_settings.items() if not isinstance(value, dict)]:
+        raise DataError(f"{config_file}: {loose_keys[0]!r} stands outside a store's table; begin with\n\n{EXAMPLE}")
+    return all_settings
 
 
 def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
-    """Refuse what belongs into the environment; it is not repeated."""
+    """Raise a DataError for settings that belong into the environment, without repeating their values."""
     for key, value in settings.items():
         with_password = isinstance(value, str) and re.search(r"://.*@|password\s*=", value, re.IGNORECASE | re.DOTALL)
-        if key in SECRETS or with_password:
+        if key in SECRET_KEYS or with_password:
             variable = f"{store.upper()}_{'TOKEN' if key in ('token', 'uri') else 'PASSWORD'}"
-            instead = f"{'token' if key in ('token', 'uri') else 'dsn' if key == 'dsn' else 'password'}_env"
+            variable_key = f"{'token' if key in ('token', 'uri') else 'dsn' if key == 'dsn' else 'password'}_env"
             raise DataError(
                 f"{config_path()}: [{store}] holds a secret, {key!r}; put it into a variable of the environment and "
-                f'write {instead} = "{variable}" instead'
+                f'write {variable_key} = "{variable}" instead'
             )
 
 
-def _made(kind: Any, entry: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """A dataclass of settings; unknown ones, wrong types and impossible values are refused by name."""
-    where = f"{config_path()}: [{entry}]"
-    known = {field.name: str(field.type).split(" ")[0] for field in fields(kind) if field.name != "name"}
-    if unknown := [key for key in settings if key not in known]:
-        shown = ", ".join([*known, *(["encoder"] if "vector" in known else [])])
-        raise DataError(f"{where} has {unknown[0]!r}, which nothing reads; it may have {shown}")
-    types: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
-    for key, value in settings.items():
-        wanted = types[known[key]]
-        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapping[str, Any]) -> Any:
+    """Build a dataclass of settings; unknown ones, wrong types and impossible values are refused by name."""
+    location = f"{config_path()}: [{entry_name}]"
+    types = {field.name: str(field.type).split(" ")[0] for field in fields(settings_class) if field.name != "name"}
+    # A misspelt setting would otherwise be ignored silently.
+    if unknown_keys := [setting_name for setting_name in settings if setting_name not in types]:
+        field_names = ", ".join([*types, *(["encoder"] if "vector" in types else [])])
+        raise DataError(f"{location} has {unknown_keys[0]!r}, which nothing reads; it may have {field_names}")
+    python_types: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
+    for setting_name, value in settings.items():
+        expected_type = python_types[types[setting_name]]
+        if not isinstance(value, expected_type) or (isinstance(value, bool) and expected_type is not bool):
             # Not the value: it may be a secret that stands in the wrong line.
-            raise DataError(f"{where} {key} must be {known[key]}; got {type(value).__name__}")
-        if key.endswith("_env") and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+            raise DataError(f"{location} {setting_name} must be {types[setting_name]}; got {type(value).__name__}")
+        if setting_name.endswith("_env") and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
             # Nor here: what is no name may be the secret itself.
-            example = f"STORE_{key.removesuffix('_env').upper()}"
-            raise DataError(f"{where} {key} must be the name of a variable, in capitals, such as {example}")
-        least, most = RANGES.get(key, (value, value))
-        if not least <= value <= most:
-            raise DataError(f"{where} {key} must lie between {least:,} and {most:,}; got {value}")
+            example = f"STORE_{setting_name.removesuffix('_env').upper()}"
+            raise DataError(f"{location} {setting_name} must be the name of a variable, in capitals, such as {example}")
+        min_value, max_value = SETTING_RANGES.get(setting_name, (value, value))
+        if not min_value <= value <= max_value:
+            raise DataError(f"{location} {setting_name} must lie between {min_value:,} and {max_value:,}; got {value}")
     if settings.get("sslmode", SSL_MODES[0]) not in SSL_MODES:
-        raise DataError(f"{where} sslmode must be one of {', '.join(SSL_MODES)}")
-    if kind is MilvusAccess and "uri" not in settings:
-        raise DataError(f'{where} needs uri, "http://127.0.0.1:19530" or the path of a file')
-    return kind(name=name, **settings)
+        raise DataError(f"{location} sslmode must be one of {', '.join(SSL_MODES)}")
+    if settings_class is MilvusAccess and "uri" not in settings:
+        raise DataError(f'{location} needs uri, "http://127.0.0.1:19530" or the path of a file')
+    return settings_class(name=name, **settings)
 
 
 def _open_vectors(name: str, entry: StoreEntry) -> VectorStore:
-    """A matrix of a file, mapped: nothing of it is in memory until it is looked at."""
-    where = f"{config_path()}: [{name.replace('/', '.')}]"
-    own = dict(entry.own)
-    path, beside = (Path(str(own.pop(key, ""))).expanduser() for key in ("path", "ids"))
-    if own or not path.name:
-        raise DataError(f"{where} needs path, of a .npy file, and may have ids, of a file with one id a line")
+    """Map the matrix of a file: nothing of it is in memory until it is read."""
+    location = f"{config_path()}: [{name.replace('/', '.')}]"
+    remaining_settings = dict(entry.settings)
+    path, ids_path = (Path(str(remaining_settings.pop(setting, ""))).expanduser() for setting in ("path", "ids"))
+    if remaining_settings or not path.name:
+        raise DataError(f"{location} needs path, of a .npy file, and may have ids, of a file with one id a line")
     try:
-        rows = np.load(path, mmap_mode="c", allow_pickle=False)
-        found = [p for p in (beside, path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")) if p.is_file()]
-        ids = found[0].read_text(encoding="utf-8").splitlines() if found else None
+        vectors = np.load(path, mmap_mode="c", allow_pickle=False)
+        candidates = ids_path, path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")
+        files = [file for file in candidates if file.is_file()]
+        ids = files[0].read_text(encoding="utf-8").splitlines() if files else None
     except (OSError, ValueError) as error:
-        raise DataError(f"{where} {path} cannot be mapped, or its ids not be read: {type(error).__name__}") from None
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.float32:
-        raise DataError(f"{where} {path} must hold one array of float32: np.save(path, rows.astype('float32'))")
-    store = ArrayStore(tuple(map(str, range(len(rows)))) if ids is None else tuple(ids), rows, name=name)
+        raise DataError(f"{location} {path} cannot be mapped, or its ids not be read: {type(error).__name__}") from None
+    if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float32:
+        raise DataError(f"{location} {path} must hold one array of float32: np.save(path, rows.astype('float32'))")
+    store = ArrayStore(tuple(map(str, range(len(vectors)))) if ids is None else tuple(ids), vectors, name=name)
     if not np.isfinite(store.ref.longest or 0.0):
-        raise DataError(f"{where} {path} holds numbers that are not finite")
-    written = path.stat()
-    store.version = f"{written.st_mtime_ns}:{written.st_size}"
+        raise DataError(f"{location} {path} holds numbers that are not finite")
+    file_stat = path.stat()
+    store.version = f"{file_stat.st_mtime_ns}:{file_stat.st_size}"
     store.encoder = entry.encoder
     return store

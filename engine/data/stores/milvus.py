@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.data.stores.milvus_collection import FLAT, MOST, STRONG, MilvusAccess, MilvusCollection, MilvusTable
+from engine.data.stores.milvus_collection import FLAT, MAX_ROWS, STRONG, MilvusAccess, MilvusCollection, MilvusTable
 from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
@@ -17,7 +17,7 @@ from engine.values import EncoderRef
 class MilvusStore(VectorStore):
     """Documents of a collection whose metric is IP. It has no snapshots: counts are compared instead.
 
-    COSINE is refused: Milvus cannot be asked for the lengths of its vectors, so nobody knows whether it ranks as inner
+    COSINE is refused: Milvus cannot return the lengths of its vectors, so it is unknown whether it ranks as inner
     products do. where: as of PgVectorStore. Raises DataError.
     """
 
@@ -46,8 +46,8 @@ class MilvusStore(VectorStore):
     def __reduce__(self) -> tuple[Any, ...]:
         return MilvusStore, (self.access, self.table, self.where, self.encoder)
 
-    def tuned(self, ef: int) -> MilvusStore:
-        """The same documents, asked with another effort."""
+    def with_ef(self, ef: int) -> MilvusStore:
+        """Return the same documents, searched with another ef."""
         return MilvusStore(self.access, replace(self.table, ef=ef), self.where, self.encoder)
 
     @property
@@ -67,51 +67,52 @@ class MilvusStore(VectorStore):
         self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
     ) -> tuple[list[Hits], str, bool]:
         n = max(sizes)
-        flat = self.rows.index in FLAT
-        if exact and not flat:
+        is_flat = self.rows.index in FLAT
+        if exact and not is_flat:
             raise DataError(
                 f"{self.name} has a {self.rows.index} index, and Milvus cannot be made to look past it: keep a second "
                 "collection with index_type FLAT, or ask its index"
             )
-        if n > MOST:
-            raise DataError(f"{self.name} returns at most {MOST:,} documents for a question; {n:,} were asked for")
-        found = self.rows.call(
+        if n > MAX_ROWS:
+            raise DataError(f"{self.name} returns at most {MAX_ROWS:,} documents for a question; {n:,} were asked for")
+        # Only a flat index looks at every vector; any other gets an ef of at least the documents wanted.
+        point_rows = self.rows.call(
             "search",
             data=list(points),
             limit=max(1, n),
             anns_field=self.table.vector,
             filter=self.rows.filter(where or self.where),
-            output_fields=[name for name in (self.table.vector, self.rows.place) if name],
-            search_params={"metric_type": "IP", "params": {} if flat else {"ef": max(self.table.ef, n)}},
+            output_fields=[field_name for field_name in (self.table.vector, self.rows.place) if field_name],
+            search_params={"metric_type": "IP", "params": {} if is_flat else {"ef": max(self.table.ef, n)}},
             **STRONG,
         )
-        plan = "FLAT index: all vectors" if flat else f"{self.rows.index} index, ef {max(self.table.ef, n)}"
-        return [self._hits(rows) for rows in found], plan, flat
+        plan = "FLAT index: all vectors" if is_flat else f"{self.rows.index} index, ef {max(self.table.ef, n)}"
+        return [self._build_hits(returned_rows) for returned_rows in point_rows], plan, is_flat
 
-    def _hits(self, rows: Sequence[Any]) -> Hits:
-        entities = [row["entity"] for row in rows]
-        places = np.array([own[self.rows.place] for own in entities], dtype=np.int64) if self.rows.place else None
-        scores = np.array([row["distance"] for row in rows], dtype=np.float64)
-        return Hits([row[self.table.id] for row in rows], self.rows.vectors(entities), scores, places)
+    def _build_hits(self, returned_rows: Sequence[Any]) -> Hits:
+        entities = [row["entity"] for row in returned_rows]
+        places = np.array([entity[self.rows.place] for entity in entities], dtype=np.int64) if self.rows.place else None
+        scores = np.array([row["distance"] for row in returned_rows], dtype=np.float64)
+        return Hits([row[self.table.id] for row in returned_rows], self.rows.vectors(entities), scores, places)
 
     def texts(self, ids: Sequence[str]) -> list[str]:
         rows = self.rows.fetch(ids, [self.rows.text] if self.rows.text else [])
-        found = {row[self.table.id]: row.get(self.rows.text) or "" for row in rows}
-        if unknown := [name for name in ids if name not in found]:
-            raise DataError(f"{self.name} has no document {unknown[0]!r}")
-        return [found[name] for name in ids]
+        text_by_id = {row[self.table.id]: row.get(self.rows.text) or "" for row in rows}
+        if unknown_ids := [doc_id for doc_id in ids if doc_id not in text_by_id]:
+            raise DataError(f"{self.name} has no document {unknown_ids[0]!r}")
+        return [text_by_id[doc_id] for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
         # Milvus draws no rows at random: ids are read, which are few bytes beside vectors.
-        ids = [row[self.table.id] for rows in self.rows.pages([self.table.id], MOST, self.where) for row in rows]
-        chosen: Any = np.random.default_rng(seed).choice(len(ids), min(n, len(ids)), replace=False) if ids else []
-        names = [ids[at] for at in sorted(chosen)]
-        found = {row[self.table.id]: row for row in self.rows.fetch(names, [self.table.vector])}
-        return tuple(names), self.rows.vectors([found[name] for name in names])
+        ids = [row[self.table.id] for rows in self.rows.pages([self.table.id], MAX_ROWS, self.where) for row in rows]
+        sampled_rows: Any = np.random.default_rng(seed).choice(len(ids), min(n, len(ids)), replace=False) if ids else []
+        sampled_ids = [ids[row_index] for row_index in sorted(sampled_rows)]
+        row_by_id = {row[self.table.id]: row for row in self.rows.fetch(sampled_ids, [self.table.vector])}
+        return tuple(sampled_ids), self.rows.vectors([row_by_id[doc_id] for doc_id in sampled_ids])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        for rows in self.rows.pages([self.table.id, self.table.vector], min(size, MOST), self.where):
-            yield tuple(row[self.table.id] for row in rows), self.rows.vectors(rows)
+        for page_rows in self.rows.pages([self.table.id, self.table.vector], min(size, MAX_ROWS), self.where):
+            yield tuple(row[self.table.id] for row in page_rows), self.rows.vectors(page_rows)
 
     def close(self) -> None:
         self.rows.close()

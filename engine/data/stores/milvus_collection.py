@@ -18,28 +18,28 @@ import numpy as np
 from engine.data.stores.store import CHANGED, Where, note_in
 from engine.errors import DataError
 
-SECONDS = 4.0
+TIMEOUT_SECONDS = 4.0
 """A server that does not answer by then is gone."""
-MOST = 16_384
+MAX_ROWS = 16_384
 """Rows that Milvus returns for one question at most."""
-TOGETHER = 1_000
+IDS_PER_CALL = 1_000
 """Ids that are asked for together."""
 FLAT = ("FLAT", "GPU_BRUTE_FORCE", "")
 """Index types that compare every vector; "": no index."""
-CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.keepalive_time_ms": 300_000}
+CHANNEL_OPTIONS = {"grpc.use_local_subchannel_pool": 1, "grpc.keepalive_time_ms": 300_000}
 """A new client looks for its server anew, where shared channels wait ever longer after a failure; and it pings seldom:
 servers hang up on those who ping more often than they like."""
 STRONG: dict[str, Any] = {"consistency_level": "Strong"}
 """Every question sees all that was written before it."""
 BY_ID: dict[str, Any] = {"iterator": "True", "reduce_stop_for_best": "True"}
 """What the client's iterator sends along: rows come by rising id."""
-NOTED = "frontier.note"
+NOTE_NAME = "frontier.note"
 """The property of a collection that holds what was noted when it was loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MilvusAccess:
-    """How Milvus is reached; it holds no secret, only the name of the variable that does.
+    """Connection settings of Milvus, with the name of the variable that holds the secret.
 
     name: what errors call it; uri: http://host:port, or a file of Milvus Lite
     """
@@ -48,15 +48,15 @@ class MilvusAccess:
     uri: str
     database: str = ""
     token_env: str | None = None
-    timeout: float = SECONDS
+    timeout: float = TIMEOUT_SECONDS
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file of this machine."""
+        """True if it is a file of this machine."""
         return "://" not in self.uri
 
     def client(self) -> Any:
-        """A new client. Raises DataError."""
+        """Build a new client. Raises DataError."""
         try:
             from pymilvus import MilvusClient
         except ImportError:
@@ -66,9 +66,9 @@ class MilvusAccess:
         token = ""
         if self.token_env is not None and not (token := os.environ.get(self.token_env, "")):
             raise DataError(f"store {self.name!r} reads {self.token_env}, which is not set: export {self.token_env}=…")
-        with translated(self):
+        with translate_errors(self):
             return MilvusClient(
-                uri=self.uri, token=token, db_name=self.database, timeout=self.timeout, grpc_options=CHANNEL
+                uri=self.uri, token=token, db_name=self.database, timeout=self.timeout, grpc_options=CHANNEL_OPTIONS
             )
 
 
@@ -93,76 +93,78 @@ class MilvusGoneError(DataError):
 
 
 @contextmanager
-def translated(access: MilvusAccess, timeout: float | None = None) -> Iterator[None]:
-    """Errors of the client as DataErrors that say nothing of its call, which had `timeout` seconds, or the access's."""
+def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iterator[None]:
+    """Reraise errors of the client as DataErrors that omit its call, which had `timeout` seconds, or the access's."""
     import grpc
     from pymilvus.exceptions import MilvusException
 
-    seconds = access.timeout if timeout is None else timeout
+    timeout_s = access.timeout if timeout is None else timeout
     try:
         yield
     except DataError:
         raise
     except MilvusException as error:
-        raise _named(access, error.message or type(error).__name__, seconds) from None
+        raise _client_error(access, error.message or type(error).__name__, timeout_s) from None
     except (grpc.RpcError, grpc.FutureTimeoutError) as error:
-        said = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "timeout"
-        raise _named(access, said, seconds) from None
+        client_message = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "timeout"
+        raise _client_error(access, client_message, timeout_s) from None
     except (OSError, ValueError) as error:
-        said = "closed channel" if "closed channel" in str(error) else type(error).__name__
-        raise _named(access, said, seconds) from None
+        client_message = "closed channel" if "closed channel" in str(error) else type(error).__name__
+        raise _client_error(access, client_message, timeout_s) from None
 
 
-def _named(access: MilvusAccess, said: str, seconds: float) -> DataError:
-    lost = re.search("unavailable|fail connecting|closed channel|create connection first", said, re.IGNORECASE)
-    if lost or re.search("timeout|deadline", said, re.IGNORECASE):
-        return (MilvusGoneError if lost else DataError)(
-            f"store {access.name!r} is gone: no answer within {seconds:g} s; ask again once it is back, or raise its "
+def _client_error(access: MilvusAccess, message: str, timeout_s: float) -> DataError:
+    is_lost = re.search("unavailable|fail connecting|closed channel|create connection first", message, re.IGNORECASE)
+    if is_lost or re.search("timeout|deadline", message, re.IGNORECASE):
+        return (MilvusGoneError if is_lost else DataError)(
+            f"store {access.name!r} is gone: no answer within {timeout_s:g} s; ask again once it is back, or raise its "
             "`timeout`"
         )
-    if re.search("authenticat|auth check|token|password|permission.?den", said, re.IGNORECASE):
+    if re.search("authenticat|auth check|token|password|permission.?den", message, re.IGNORECASE):
         return DataError(f"store {access.name!r} refused the token ({access.token_env or 'no token_env is named'})")
-    return DataError(f"store {access.name!r} cannot answer: {said.splitlines()[0][:300]}")
+    return DataError(f"store {access.name!r} cannot answer: {message.splitlines()[0][:300]}")
 
 
 class MilvusCaller:
-    """One client for all threads, asked about a collection; made when it is needed, and anew once Milvus was gone."""
+    """One client for all threads and one collection, created on first use and again after Milvus was gone."""
 
     def __init__(self, access: MilvusAccess, collection: str) -> None:
         self.access, self.collection = access, collection
         self._client: Any = None
         self._lock = threading.Lock()
 
-    def call(self, method: str, timeout: float | None = None, **arguments: Any) -> Any:
-        """What the client answers within `timeout` seconds, the access's where None. Raises DataError."""
+    def call(self, method_name: str, timeout: float | None = None, **arguments: Any) -> Any:
+        """Call a method of the client within `timeout` seconds, the access's if None. Raises DataError."""
+        # The lock guards the client's creation only: calls run side by side.
         with self._lock:
             client = self._client = self._client or self.access.client()
-        seconds = self.access.timeout if timeout is None else timeout
+        timeout_s = self.access.timeout if timeout is None else timeout
         try:
-            with translated(self.access, seconds):
-                return getattr(client, method)(self.collection, timeout=seconds, **arguments)
+            with translate_errors(self.access, timeout_s):
+                return getattr(client, method_name)(self.collection, timeout=timeout_s, **arguments)
         except MilvusGoneError:
             # Its channel would wait longer and longer before it looks again.
-            self._drop(client)
+            self._drop_client(client)
             raise
 
-    def read_index(self, field: str) -> tuple[str, str]:
-        """The type of a field's index, "" without one, and its metric."""
-        for name in self.call("list_indexes", field_name=field):
-            if found := self.call("describe_index", index_name=name):
-                return found.get("index_type") or "", found.get("metric_type") or "IP"
+    def read_index(self, field_name: str) -> tuple[str, str]:
+        """Return the type of a field's index, "" without one, and its metric."""
+        # Milvus Lite describes indexes as a server does, but for missing keys.
+        for index_name in self.call("list_indexes", field_name=field_name):
+            if index_info := self.call("describe_index", index_name=index_name):
+                return index_info.get("index_type") or "", index_info.get("metric_type") or "IP"
         return "", "IP"
 
-    def _drop(self, client: Any) -> None:
+    def _drop_client(self, client: Any) -> None:
         with self._lock:
             if self._client is client:
                 self._client = None
         client.close()
 
     def close(self) -> None:
-        """Close the client, where there is one."""
+        """Close the client, if there is one."""
         if self._client is not None:
-            self._drop(self._client)
+            self._drop_client(self._client)
 
 
 class MilvusCollection(MilvusCaller):
@@ -173,65 +175,65 @@ class MilvusCollection(MilvusCaller):
         self.table, self.name = table, name
         if access.is_file and not Path(access.uri).exists():
             raise DataError(f"store {access.name!r}: there is no file {access.uri}; frontier store load makes one")
-        described = self.call("describe_collection")
-        self.fields = {field["name"]: field for field in described["fields"]}
+        description = self.call("describe_collection")
+        self.fields = {field["name"]: field for field in description["fields"]}
         self.text = table.text or ("text" if "text" in self.fields else "")
         self.place = table.place or ("place" if "place" in self.fields else "")
-        wanted = [field for field in (table.id, table.vector, self.text, self.place) if field]
-        if missing := [field for field in wanted if field not in self.fields]:
-            raise DataError(f"{name} has no field {missing[0]!r}; it has {', '.join(self.fields)}")
-        self.note = note_in(described.get("properties", {}).get(NOTED) or described.get("description"))
-        own, vector = self.fields[table.id], self.fields[table.vector]
-        if not own.get("is_primary") or own["type"].name != "VARCHAR":
+        used_fields = [field for field in (table.id, table.vector, self.text, self.place) if field]
+        if missing_fields := [field for field in used_fields if field not in self.fields]:
+            raise DataError(f"{name} has no field {missing_fields[0]!r}; it has {', '.join(self.fields)}")
+        self.note = note_in(description.get("properties", {}).get(NOTE_NAME) or description.get("description"))
+        id_field, vector_field = self.fields[table.id], self.fields[table.vector]
+        if not id_field.get("is_primary") or id_field["type"].name != "VARCHAR":
             raise DataError(f"{name}: field {table.id!r} must be the primary key, of type VARCHAR")
-        if vector["type"].name != "FLOAT_VECTOR":
-            raise DataError(f"{name}: field {table.vector!r} is {vector['type'].name}; FLOAT_VECTOR is needed")
-        self.dimension = int(vector["params"]["dim"])
+        if vector_field["type"].name != "FLOAT_VECTOR":
+            raise DataError(f"{name}: field {table.vector!r} is {vector_field['type'].name}; FLOAT_VECTOR is needed")
+        self.dimension = int(vector_field["params"]["dim"])
         self.index, self.metric = self.read_index(table.vector)
 
     def count(self, where: Where | None = None) -> int:
-        """How many documents a filter lets through."""
-        rows = self.call("query", filter=self.filter(where), output_fields=["count(*)"], **STRONG)
-        return int(rows[0]["count(*)"])
+        """Count the documents that pass a filter."""
+        count_rows = self.call("query", filter=self.filter(where), output_fields=["count(*)"], **STRONG)
+        return int(count_rows[0]["count(*)"])
 
     def filter(self, where: Where | None) -> str:
-        """Milvus' expression; values are literals that JSON quotes, as Milvus Lite takes no parameters."""
+        """Return Milvus' filter expression; values are JSON literals, as Milvus Lite takes no parameters."""
         for column in where or ():
             if column not in self.fields or self.fields[column]["type"].name != "VARCHAR":
                 raise DataError(f"where= names a text field that {self.name} does not have: {column!r}")
-        return " and ".join(_among(column, sorted(values)) for column, values in (where or {}).items())
+        return " and ".join(_match_values(column, sorted(values)) for column, values in (where or {}).items())
 
     def vectors(self, rows: Sequence[Any]) -> np.ndarray:
-        """(m, d) float32."""
+        """Return the (m, d) float32 vectors of some rows."""
         if not rows:
             return np.empty((0, self.dimension), np.float32)
         return np.array([row[self.table.vector] for row in rows], dtype=np.float32)
 
     def fetch(self, ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
-        """The rows of these ids, a thousand together."""
+        """Fetch the rows of these ids, a thousand per call."""
         rows: list[Any] = []
-        for start in range(0, len(ids), TOGETHER):
-            own = _among(self.table.id, ids[start : start + TOGETHER])
-            rows += self.call("query", filter=own, output_fields=[self.table.id, *fields], **STRONG)
+        for start in range(0, len(ids), IDS_PER_CALL):
+            id_filter = _match_values(self.table.id, ids[start : start + IDS_PER_CALL])
+            rows += self.call("query", filter=id_filter, output_fields=[self.table.id, *fields], **STRONG)
         return rows
 
     def pages(self, fields: Sequence[str], size: int, where: Where | None = None) -> Iterator[Sequence[Any]]:
-        """All rows that a filter lets through, by rising id."""
+        """Yield all rows that pass a filter, by rising id."""
         # The client's own iterator pastes ids into its expressions as they are, quotes and all.
-        own, wanted, seen, last = self.table.id, self.count(where), 0, None
+        id_field, n_matching, n_read, last = self.table.id, self.count(where), 0, None
         while True:
-            after: list[str] = [] if last is None else [f"{own} > {json.dumps(last, ensure_ascii=False)}"]
-            expression = " and ".join([*filter(None, [self.filter(where)]), *after])
-            fetched = {own, *fields}
+            after_filter: list[str] = [] if last is None else [f"{id_field} > {json.dumps(last, ensure_ascii=False)}"]
+            expression = " and ".join([*filter(None, [self.filter(where)]), *after_filter])
+            fetched = {id_field, *fields}
             rows = self.call("query", filter=expression, output_fields=[*fetched], limit=size, **BY_ID, **STRONG)
             if not rows:
                 break
-            seen, last = seen + len(rows), max(row[own] for row in rows)
+            n_read, last = n_read + len(rows), max(row[id_field] for row in rows)
             yield rows
-        if seen != wanted:
-            raise DataError(f"{self.name} {CHANGED}: {wanted:,} documents before, {seen:,} were read; ask again")
+        if n_read != n_matching:
+            raise DataError(f"{self.name} {CHANGED}: {n_matching:,} documents before, {n_read:,} were read; ask again")
 
 
-def _among(field: str, values: Sequence[str]) -> str:
-    """Milvus' expression of a field that has one of these values."""
-    return f"{field} in {json.dumps(list(values), ensure_ascii=False)}"
+def _match_values(field_name: str, values: Sequence[str]) -> str:
+    """Return Milvus' expression for a field that has one of these values."""
+    return f"{field_name} in {json.dumps(list(values), ensure_ascii=False)}"

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from engine.data.stores.postgres import driver
+from engine.data.stores.postgres import import_psycopg
 from engine.data.stores.store import Hits, Where, is_unit, note_in
 from engine.errors import DataError
 
-EF = 40
+DEFAULT_EF = 40
 """Candidates that an HNSW index keeps while it looks, where nobody says: pgvector's own default."""
-WHOLE = ("Seq Scan",)
+FULL_SCAN_NODES = ("Seq Scan",)
 """Leaves of a plan that look at every row."""
-UNIT = 1e-4
+UNIT_TOLERANCE = 1e-4
 """Lengths this close to 1 let an index of cosines or distances stand for inner products."""
-LENGTHENED = 1 + 1e-6
+LENGTH_MARGIN = 1 + 1e-6
 """The longest length is widened by this: more than rounding can have taken from it."""
-NUMBERS = {"vector": ">f4", "halfvec": ">f2"}
+NUMBER_TYPES = {"vector": ">f4", "halfvec": ">f2"}
 """Types of column, and their numbers on the wire."""
 
 
@@ -38,17 +38,17 @@ class PgTable:
     text: str = ""
     place: str = ""
     name: str = ""
-    ef: int = EF
+    ef: int = DEFAULT_EF
     force_index: bool = False  # whatever the planner thinks of it
 
-    def quoted(self, connection: Any) -> str:
-        """Its name as SQL, for a statement's parameter."""
+    def quote_name(self, connection: Any) -> str:
+        """Return the table's name as SQL, for a statement's parameter."""
         return str(_sql().Identifier(*self.table.split(".", 1)).as_string(connection))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowFacts:
-    """What one scan says of the rows, true as long as the snapshot has the same name."""
+    """Results of one scan of the rows, valid as long as the snapshot has the same name."""
 
     snapshot: str
     count: int  # rows with a vector
@@ -59,8 +59,8 @@ class RowFacts:
 
     @property
     def unit(self) -> bool | None:
-        """Whether every vector has length 1, None where that cannot be said."""
-        return is_unit(max(abs(self.shortest - 1), abs(self.longest / LENGTHENED - 1)))
+        """True if every vector has length 1, None if that is undecided."""
+        return is_unit(max(abs(self.shortest - 1), abs(self.longest / LENGTH_MARGIN - 1)))
 
 
 class PgRows:
@@ -68,17 +68,17 @@ class PgRows:
 
     def __init__(self, connection: Any, table: PgTable, name: str) -> None:
         self.table, self.name = table, name
-        self.seen: RowFacts | None = None
-        found = connection.execute(
+        self.last_facts: RowFacts | None = None
+        table_row = connection.execute(
             "SELECT c.oid, obj_description(c.oid, 'pg_class'), (SELECT extversion FROM pg_extension "
             "WHERE extname = 'vector') FROM pg_class c WHERE c.oid = to_regclass(%s)",
-            [table.quoted(connection)],
+            [table.quote_name(connection)],
         ).fetchone()
-        if found is None:
+        if table_row is None:
             raise DataError(
                 f"there is no table {table.table!r} in store {name.partition('/')[0]!r}, or it is not yours"
             )
-        self.oid, comment, version = found
+        self.oid, comment, version = table_row
         if version is None or tuple(map(int, version.split(".")[:2])) < (0, 8):
             raise DataError(f"{name} needs pgvector 0.8 or newer, for iterative scans; there is {version or 'none'}")
         self.note: dict[str, Any] = note_in(comment)
@@ -87,165 +87,169 @@ class PgRows:
             "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
             [self.oid],
         ).fetchall()
-        self.types = {column: kind.rpartition(".")[2] for column, kind, _ in columns}
+        self.types = {column: type_name.rpartition(".")[2] for column, type_name, _ in columns}
         self.text = table.text or ("text" if "text" in self.types else "")
         self.place = table.place or ("place" if "place" in self.types else "")
-        wanted = [column for column in (table.id, table.vector, self.text, self.place) if column]
-        if missing := [column for column in wanted if column not in self.types]:
-            raise DataError(f"{name} has no column {missing[0]!r}; it has {', '.join(self.types)}")
-        if self.types[table.vector] not in NUMBERS:
+        used_columns = [column for column in (table.id, table.vector, self.text, self.place) if column]
+        if missing_columns := [column for column in used_columns if column not in self.types]:
+            raise DataError(f"{name} has no column {missing_columns[0]!r}; it has {', '.join(self.types)}")
+        if self.types[table.vector] not in NUMBER_TYPES:
             raise DataError(
                 f"{name}: column {table.vector!r} is of type {self.types[table.vector]}; vector or halfvec is needed"
             )
-        self.dimension = self._dimension(connection, {column: modifier for column, _, modifier in columns})
+        self.dimension = self._read_dimension(connection, {column: modifier for column, _, modifier in columns})
         self.indexes = indexes_of(connection, table, table.vector)
 
-    def _dimension(self, connection: Any, modifiers: Mapping[str, int]) -> int:
-        if (given := modifiers[self.table.vector]) > 0:
-            return given
-        query = "SELECT min(vector_dims({v})), max(vector_dims({v})) FROM {table}"
-        least, most = connection.execute(self.sql(query), []).fetchone()
-        if least is None or least != most:
+    def _read_dimension(self, connection: Any, modifiers: Mapping[str, int]) -> int:
+        if (declared_dimension := modifiers[self.table.vector]) > 0:
+            return declared_dimension
+        statement = "SELECT min(vector_dims({v})), max(vector_dims({v})) FROM {table}"
+        lowest, highest = connection.execute(self.sql(statement), []).fetchone()
+        if lowest is None or lowest != highest:
             raise DataError(
-                f"{self.name}: vectors of {least or 'no'} to {most or 'no'} numbers; one dimension is needed"
+                f"{self.name}: vectors of {lowest or 'no'} to {highest or 'no'} numbers; one dimension is needed"
             )
-        return int(least)
+        return int(lowest)
 
-    def sql(self, text: str, where: Where | None = None) -> Any:
-        """SQL of a template: {id}, {v}, {text}, {place}, {table}, and {where}, whose values are parameters.
+    def sql(self, template: str, where: Where | None = None) -> Any:
+        """Format an SQL template: {id}, {v}, {text}, {place}, {table}, and {where}, whose values are parameters.
 
         Rows without a vector are never let through. It is sent with parameters, if with none: % is doubled in it.
         """
         sql = _sql()
 
-        def name(*parts: str) -> Any:
-            return sql.Identifier(*(part.replace("%", "%%") for part in parts))
+        def name(*name_parts: str) -> Any:
+            return sql.Identifier(*(name_part.replace("%", "%%") for name_part in name_parts))
 
-        if unknown := [column for column in where or () if column not in self.types]:
-            raise DataError(f"where= names a column that {self.name} does not have: {unknown[0]!r}")
+        if unknown_columns := [column for column in where or () if column not in self.types]:
+            raise DataError(f"where= names a column that {self.name} does not have: {unknown_columns[0]!r}")
         conditions = [sql.SQL("{}::text = ANY(%s)").format(name(column)) for column in where or ()]
         has_vector = sql.SQL("{} IS NOT NULL").format(name(self.table.vector))
-        names = {"id": self.table.id, "v": self.table.vector, "text": self.text, "place": self.place}
-        fields = {key: name(column) if column else sql.SQL("NULL") for key, column in names.items()}
-        return sql.SQL(text).format(
+        column_names = {"id": self.table.id, "v": self.table.vector, "text": self.text, "place": self.place}
+        identifiers = {key: name(column) if column else sql.SQL("NULL") for key, column in column_names.items()}
+        return sql.SQL(template).format(
             table=name(*self.table.table.split(".", 1)),
             where=sql.SQL(" AND ").join([has_vector, *conditions]),
             only=sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true"),
-            **fields,
+            **identifiers,
         )
 
-    def _scan(self, connection: Any, where: Where | None) -> RowFacts:
-        """One scan of all rows that a filter lets through."""
-        kind = self.types[self.table.vector]
-        length = "vector_norm({v})" if kind == "vector" else "l2_norm({v})"
-        query = self.sql(
+    def _scan_rows(self, connection: Any, where: Where | None) -> RowFacts:
+        """Scan all rows that pass a filter once."""
+        vector = self.types[self.table.vector]
+        length_sql = "vector_norm({v})" if vector == "vector" else "l2_norm({v})"
+        # One pass gives count, lengths and a content hash; a sum of hashes does not depend on the rows' order.
+        statement = self.sql(
             "SELECT pg_current_snapshot()::text, count({v}), count(*) - count({v}), "
-            f"coalesce(min({length}), 0), coalesce(max({length}), 0), "
-            f"coalesce(sum(hash_record_extended(ROW({{id}}::text, {kind}_send({{v}}), {{place}}::bigint), 0)), 0)"
+            f"coalesce(min({length_sql}), 0), coalesce(max({length_sql}), 0), "
+            f"coalesce(sum(hash_record_extended(ROW({{id}}::text, {vector}_send({{v}}), {{place}}::bigint), 0)), 0)"
             "::text "
             "FROM {table} WHERE {only}",
             where,
         )
-        snapshot, count, nulls, shortest, longest, content = connection.execute(query, values_of(where)).fetchone()
+        snapshot, count, nulls, shortest, longest, content = connection.execute(statement, values_of(where)).fetchone()
         if not np.isfinite(longest):
             raise DataError(f"{self.name} holds a vector that is not finite, or longer than a number can say")
-        longest *= LENGTHENED
+        longest *= LENGTH_MARGIN
         return RowFacts(
             snapshot=snapshot, count=count, nulls=nulls, shortest=shortest, longest=longest, content=str(content)
         )
 
-    def facts(self, connection: Any, snapshot: str, where: Where | None) -> RowFacts:
-        """What is known of the rows of this snapshot: they are scanned again where any may have changed."""
-        found = self.seen
-        if found is None or found.snapshot != snapshot:
-            found = self._scan(connection, where)
-            unit = max(abs(found.shortest - 1), abs(found.longest - 1)) <= UNIT
-            if found.count and self.indexes and "ip" not in self.indexes.values() and not unit:
-                made = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
+    def load_facts(self, connection: Any, snapshot: str, where: Where | None) -> RowFacts:
+        """Return the facts of the rows in this snapshot; scan them again if any may have changed."""
+        facts = self.last_facts
+        if facts is None or facts.snapshot != snapshot:
+            facts = self._scan_rows(connection, where)
+            has_unit_rows = max(abs(facts.shortest - 1), abs(facts.longest - 1)) <= UNIT_TOLERANCE
+            if facts.count and self.indexes and "ip" not in self.indexes.values() and not has_unit_rows:
+                indexs = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
                 raise DataError(
-                    f"the rows of {self.name} have lengths from {found.shortest:.4g} to {found.longest:.4g}, and its "
-                    f"index {made} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
+                    f"the rows of {self.name} have lengths from {facts.shortest:.4g} to {facts.longest:.4g}, and its "
+                    f"index {indexs} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
                     f"USING hnsw ({self.table.vector} {self.types[self.table.vector]}_ip_ops)"
                 )
-            self.seen = found
-        return found
+            self.last_facts = facts
+        return facts
 
-    def numbers(self, rows: Sequence[bytes]) -> np.ndarray:
-        """(m, d) float32 of vectors as they come over the wire: two counts, then big-endian numbers."""
-        if not rows:
+    def decode_vectors(self, wire_rows: Sequence[bytes]) -> np.ndarray:
+        """Decode vectors from the wire, two counts and big-endian numbers each, as (m, d) float32."""
+        if not wire_rows:
             return np.empty((0, self.dimension), np.float32)
-        kind = np.dtype(NUMBERS[self.types[self.table.vector]])
-        record = np.dtype([("head", ">u2", 2), ("numbers", kind, self.dimension)])
-        return np.frombuffer(b"".join(rows), record)["numbers"].astype(np.float32)
+        number_type = np.dtype(NUMBER_TYPES[self.types[self.table.vector]])
+        record_type = np.dtype([("head", ">u2", 2), ("numbers", number_type, self.dimension)])
+        return np.frombuffer(b"".join(wire_rows), record_type)["numbers"].astype(np.float32)
 
-    def slack(self, facts: RowFacts, measure: str, half: bool) -> float:
-        """How much higher, halved, a row may score than one that an index ranked before it.
+    def slack(self, facts: RowFacts, index_measure: str, is_half: bool) -> float:
+        """Return by how much, halved, a row may outscore one that an index ranked before it.
 
-        It ranked by a point rounded to float16, or by cosines or distances of rows that are only nearly unit.
+        The index ranked by a point rounded to float16, or by cosines or distances of rows that are only nearly unit.
         """
-        rounded = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if half else 0.0
-        spread = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21 if measure != "ip" else 0.0
-        return rounded + spread
+        # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
+        # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
+        rounding_slack = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if is_half else 0.0
+        slack = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21 if index_measure != "ip" else 0.0
+        return rounding_slack + slack
 
     def read(self, rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[str, ...], np.ndarray]:
-        """Ids and vectors of rows of both."""
-        return tuple(row[0] for row in rows), self.numbers([row[1] for row in rows])
+        """Return the ids and vectors of rows of both."""
+        return tuple(row[0] for row in rows), self.decode_vectors([row[1] for row in rows])
 
-    def hits(self, rows: Sequence[tuple[Any, ...]], point: np.ndarray | None, slack: float) -> Hits:
-        """What came back for one point; point: where the engine's numbers are of another measure."""
-        vectors = self.numbers([row[1] for row in rows])
+    def hits(self, returned_rows: Sequence[tuple[Any, ...]], point: np.ndarray | None, slack: float) -> Hits:
+        """Build the hits of one point; point: given if the engine's numbers are of another measure."""
+        vectors = self.decode_vectors([row[1] for row in returned_rows])
         if point is None:
-            scores = -np.array([row[2] for row in rows], dtype=np.float64)
+            scores = -np.array([row[2] for row in returned_rows], dtype=np.float64)
         else:
             scores = vectors.astype(np.float64) @ point.astype(np.float64) + slack
-        places = None if not self.place else np.array([row[3] for row in rows], dtype=np.int64)
-        return Hits([row[0] for row in rows], vectors, scores, places)
+        places = None if not self.place else np.array([row[3] for row in returned_rows], dtype=np.int64)
+        return Hits([row[0] for row in returned_rows], vectors, scores, places)
 
-    def read_plans(self, trees: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
-        """Plans of EXPLAIN in words, and whether all of them look at every matching row, which only a scan and sort do.
+    def read_plans(self, plan_trees: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
+        """Describe plans of EXPLAIN, and return whether all of them read every matching row: only a scan and sort do.
 
-        Whatever is not known to do so does not: an index made since, that of a partition, another method's.
+        Any other plan counts as one that does not: an index made since, that of a partition, another method's.
         """
-        nodes = [node for tree in trees for node in walk(tree)]
-        leaves = [node for node in nodes if not node.get("Plans")]
-        whole = all(node["Node Type"] in WHOLE for node in leaves) and all(
-            any(node["Node Type"] == "Sort" for node in walk(tree)) for tree in trees
+        plan_nodes = [node for plan_tree in plan_trees for node in walk_plan(plan_tree)]
+        leaves = [node for node in plan_nodes if not node.get("Plans")]
+        is_full_scan = all(node["Node Type"] in FULL_SCAN_NODES for node in leaves) and all(
+            any(node["Node Type"] == "Sort" for node in walk_plan(plan_tree)) for plan_tree in plan_trees
         )
-        if index := next((node["Index Name"] for node in nodes if node.get("Index Name") in self.indexes), None):
+        # One index anywhere in the plans decides the description.
+        if index := next((node["Index Name"] for node in plan_nodes if node.get("Index Name") in self.indexes), None):
             return f"index {index}, ef {self.table.ef}", False
-        steps = [node["Node Type"].lower().replace("seq ", "sequential ") for node in leaves]
-        return " and ".join(dict.fromkeys(steps)), whole
+        step_names = [node["Node Type"].lower().replace("seq ", "sequential ") for node in leaves]
+        return " and ".join(dict.fromkeys(step_names)), is_full_scan
 
 
 def indexes_of(
     connection: Any, table: PgTable, column: str, methods: Sequence[str] = ("hnsw", "ivfflat")
 ) -> dict[str, str]:
-    """The valid indexes of these methods whose first column it is, and what each measures: ip, cosine, l2."""
-    found = connection.execute(
+    """Return the valid indexes of these methods whose first column it is, each with its measure: ip, cosine, l2."""
+    index_rows = connection.execute(
         "SELECT c.relname, split_part(o.opcname, '_', 2) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
         "JOIN pg_am a ON a.oid = c.relam JOIN pg_opclass o ON o.oid = i.indclass[0] JOIN pg_attribute t "
         "ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] WHERE i.indrelid = to_regclass(%s) AND i.indisvalid "
         "AND a.amname = ANY(%s) AND t.attname = %s ORDER BY 1",
-        [table.quoted(connection), list(methods), column],
+        [table.quote_name(connection), list(methods), column],
     )
-    return dict(found.fetchall())
+    return dict(index_rows.fetchall())
 
 
-def walk(plan: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """A plan's nodes, from the top."""
+def walk_plan(plan: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Yield a plan's nodes, from the top."""
     yield plan
-    for part in plan.get("Plans", ()):
-        yield from walk(part)
+    for child_plan in plan.get("Plans", ()):
+        yield from walk_plan(child_plan)
 
 
 def values_of(where: Where | None) -> list[list[str]]:
-    """The parameters of a filter."""
+    """Return the parameters of a filter."""
     return [sorted(values) for values in (where or {}).values()]
 
 
 def _sql() -> Any:
-    """The module that quotes names."""
-    driver()
+    """Return the module that quotes names."""
+    import_psycopg()
     from psycopg import sql
 
     return sql

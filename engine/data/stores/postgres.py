@@ -15,19 +15,19 @@ from engine.errors import DataError
 if TYPE_CHECKING:
     from psycopg import Connection
 
-T = TypeVar("T")
-KEPT = 4
+ResultType = TypeVar("ResultType")
+MAX_IDLE_CONNECTIONS = 4
 """Idle connections that stay open."""
 CONNECT_SECONDS = 4
 """A server that does not answer by then is gone; so is one that leaves sent bytes unacknowledged for as long."""
 STATEMENT_SECONDS = 300
 """A question that the server has not answered by then is given up."""
-SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PgAccess:
-    """How a database is reached. It holds no secret: only the names of the variables that do.
+    """Connection settings of a database, with only the names of the variables that hold secrets.
 
     name: what errors call it; dsn_env: a variable with a whole connection string, which the other fields override
     """
@@ -42,21 +42,21 @@ class PgAccess:
     dsn_env: str | None = None
     timeout: float = STATEMENT_SECONDS
 
-    def _secret(self, variable: str | None) -> str:
-        """The value of a variable, "" where none is named."""
-        if variable is None:
+    def _read_secret(self, variable_name: str | None) -> str:
+        """Return the value of a variable, "" if none is named."""
+        if variable_name is None:
             return ""
-        if not (value := os.environ.get(variable)):
-            raise DataError(f"store {self.name!r} reads {variable}, which is not set: export {variable}=…")
+        if not (value := os.environ.get(variable_name)):
+            raise DataError(f"store {self.name!r} reads {variable_name}, which is not set: export {variable_name}=…")
         return value
 
     def connect(self) -> Connection[Any]:
-        """A new connection. Raises DataError within five seconds."""
-        psycopg = driver()
-        named = {field: getattr(self, field) for field in ("host", "port", "dbname", "user", "sslmode")}
-        given = {field: value for field, value in named.items() if value is not None}
-        if password := self._secret(self.password_env):
-            given["password"] = password
+        """Open a new connection. Raises DataError within five seconds."""
+        psycopg = import_psycopg()
+        settings = {field: getattr(self, field) for field in ("host", "port", "dbname", "user", "sslmode")}
+        chosen = {field: value for field, value in settings.items() if value is not None}
+        if password := self._read_secret(self.password_env):
+            chosen["password"] = password
         guards = {
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": CONNECT_SECONDS * 1000,
@@ -66,25 +66,25 @@ class PgAccess:
             "application_name": "frontier",
         }
         try:
-            opened: Connection[Any] = psycopg.connect(
-                self._secret(self.dsn_env), autocommit=True, prepare_threshold=None, **{**guards, **given}
+            connection: Connection[Any] = psycopg.connect(
+                self._read_secret(self.dsn_env), autocommit=True, prepare_threshold=None, **{**guards, **chosen}
             )
         except psycopg.Error as error:
-            raise DataError(self._why_not(str(error))) from None
+            raise DataError(self._explain_failure(str(error))) from None
         try:
             # Not as `options`: they would replace those of a connection string, and PgBouncer refuses them.
-            with translated(self):
-                opened.execute(f"SET statement_timeout = {round(self.timeout * 1000)}")
+            with translate_errors(self):
+                connection.execute(f"SET statement_timeout = {round(self.timeout * 1000)}")
         except BaseException:
-            opened.close()
+            connection.close()
             raise
-        return opened
+        return connection
 
-    def _why_not(self, said: str) -> str:
-        """A sentence on a connection that failed; the client's own text could quote what is secret."""
+    def _explain_failure(self, client_message: str) -> str:
+        """Explain a failed connection; the client's own text could quote what is secret."""
         where = f"{self.host or 'its default host'}:{self.port or 5432}" if self.dsn_env is None else f"${self.dsn_env}"
-        variable = self.password_env or self.dsn_env
-        source = f"the one in {variable}" if variable else "none, as no password_env is named"
+        variable_name = self.password_env or self.dsn_env
+        password_source = f"the one in {variable_name}" if variable_name else "none, as no password_env is named"
         tls = f"offers no TLS, and sslmode={self.sslmode or '…'} asks for it: turn it on there, or set another sslmode"
         reasons = {
             "does not support SSL": tls,
@@ -92,17 +92,17 @@ class PgAccess:
             "translate host name|resolve host": "names a host that nobody knows: see host",
             "pg_hba": "lets nobody in as this user from this machine: see its pg_hba.conf, or user, dbname and sslmode",
             "too many|connection slots": "has too many connections: ask again later, or raise its limit of them",
-            "authentication failed|no password supplied": f"refused the user or the password, {source}",
+            "authentication failed|no password supplied": f"refused the user or the password, {password_source}",
             "does not exist": "has no such database or user: see dbname and user",
             'missing "="|invalid|in URI': "is no connection string or setting, postgresql://user@host/db say",
             "": f"is gone: no answer within {CONNECT_SECONDS} s; is the server running?",
         }
-        reason = next(reason for words, reason in reasons.items() if re.search(words, said))
+        reason = next(reason for pattern, reason in reasons.items() if re.search(pattern, client_message))
         return f"store {self.name!r} at {where} {reason}"
 
 
-def driver() -> Any:
-    """The psycopg package. Raises DataError where it is not installed."""
+def import_psycopg() -> Any:
+    """Import the psycopg package. Raises DataError if it is not installed."""
     try:
         import psycopg
     except ImportError:
@@ -111,13 +111,13 @@ def driver() -> Any:
 
 
 class Connections:
-    """A few connections that threads take and give back; each thread may hold one snapshot."""
+    """A small pool of connections; each thread may hold one snapshot."""
 
     def __init__(self, access: PgAccess) -> None:
         self.access = access
         self._idle: list[Connection[Any]] = []
         self._lock = threading.Lock()
-        self._held = threading.local()
+        self._thread_state = threading.local()
         self._process = os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,11 +125,11 @@ class Connections:
 
     @property
     def snapshot_open(self) -> bool:
-        """Whether this thread holds a snapshot."""
-        return getattr(self._held, "connection", None) is not None
+        """True if this thread holds a snapshot."""
+        return getattr(self._thread_state, "connection", None) is not None
 
-    def _take(self) -> tuple[Connection[Any], bool]:
-        """A connection, and whether it was in use before."""
+    def _take_connection(self) -> tuple[Connection[Any], bool]:
+        """Return a connection, and whether it was in use before."""
         with self._lock:
             if self._process != os.getpid():
                 # A forked child must not speak on its parent's sockets, nor say goodbye on them.
@@ -139,118 +139,124 @@ class Connections:
         return self.access.connect(), False
 
     @contextmanager
-    def _lent(self) -> Iterator[tuple[Connection[Any], bool]]:
-        connection, used = self._take()
+    def _borrow(self) -> Iterator[tuple[Connection[Any], bool]]:
+        connection, was_used = self._take_connection()
         try:
-            yield connection, used
+            yield connection, was_used
         except BaseException:
             connection.close()  # an answer may still be under way on it
             raise
+        # Further connections are closed rather than kept open on the server.
         with self._lock:
-            if keep := not connection.closed and len(self._idle) < KEPT:
+            if is_stored := not connection.closed and len(self._idle) < MAX_IDLE_CONNECTIONS:
                 self._idle.append(connection)
-        if not keep:
+        if not is_stored:
             connection.close()
 
-    def ask(self, work: Callable[[Connection[Any]], T]) -> T:
-        """What `work` reads in one snapshot: this thread's, else its own.
+    def ask(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
+        """Return what `work` reads in one snapshot: this thread's, else one of its own.
 
         Raises DataError. A connection that has died since it was last used is replaced once.
         """
-        return self._run(work, SNAPSHOT)
+        return self._run(work, BEGIN_SNAPSHOT)
 
-    def write(self, work: Callable[[Connection[Any]], T]) -> T:
-        """What `work` does in a transaction of its own; it may be done twice where the connection had died."""
+    def write(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
+        """Run `work` in a transaction of its own, twice if the connection had died."""
         return self._run(work, "BEGIN")
 
-    def _run(self, work: Callable[[Connection[Any]], T], begin: str) -> T:
-        psycopg = driver()
-        if begin == SNAPSHOT and self.snapshot_open:
-            with translated(self.access):
-                return work(self._held.connection)
-        for _ in range(KEPT + 1):
-            used = False
+    def _run(self, work: Callable[[Connection[Any]], ResultType], begin_statement: str) -> ResultType:
+        psycopg = import_psycopg()
+        if begin_statement == BEGIN_SNAPSHOT and self.snapshot_open:
+            with translate_errors(self.access):
+                return work(self._thread_state.connection)
+        # Every idle connection may have died, so that there is one attempt for each and one for a new connection.
+        for _ in range(MAX_IDLE_CONNECTIONS + 1):
+            was_used = False
             try:
-                with self._lent() as (connection, used), translated(self.access, lost=used):
-                    connection.execute(begin)
-                    found = work(connection)
+                with self._borrow() as (connection, was_used), translate_errors(self.access, reraise_lost=was_used):
+                    connection.execute(begin_statement)
+                    result = work(connection)
                     connection.execute("COMMIT")
-                return found
+                return result
             except psycopg.OperationalError:
                 continue  # it had died since it was last used
         raise AssertionError("a fresh connection's error is always a DataError")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Inside, all that this thread asks sees one state."""
+        """Hold one snapshot for all that this thread asks inside."""
         if self.snapshot_open:
             yield
             return
-        self.ask(_probe)
-        with self._lent() as (connection, _):
-            with translated(self.access):
-                connection.execute(SNAPSHOT)
-            self._held.connection = connection
+        # A dead connection is replaced by the probe; inside the snapshot it could not be.
+        self.ask(_probe_connection)
+        with self._borrow() as (connection, _):
+            with translate_errors(self.access):
+                connection.execute(BEGIN_SNAPSHOT)
+            self._thread_state.connection = connection
             try:
                 yield
             finally:
-                self._held.connection = None
-            with translated(self.access):
+                self._thread_state.connection = None
+            with translate_errors(self.access):
                 connection.execute("COMMIT")
 
-    def stream(self, query: Any, values: list[Any], size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """A query's rows, binary, `size` at a time, in one snapshot: this thread's, else its own."""
+    def stream(self, statement: Any, parameters: list[Any], n_rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield a query's rows, binary, `n_rows` at a time, in one snapshot: this thread's, else one of its own."""
         with ExitStack() as stack:
-            connection = self._held.connection if self.snapshot_open else None
-            if own := connection is None:
-                self.ask(_probe)
-                connection, _ = stack.enter_context(self._lent())
-            stack.enter_context(translated(self.access))
-            if own:
-                connection.execute(SNAPSHOT)
-                stack.callback(_finish, connection)
+            connection = self._thread_state.connection if self.snapshot_open else None
+            if is_borrowed := connection is None:
+                self.ask(_probe_connection)
+                connection, _ = stack.enter_context(self._borrow())
+            stack.enter_context(translate_errors(self.access))
+            if is_borrowed:
+                connection.execute(BEGIN_SNAPSHOT)
+                stack.callback(_end_transaction, connection)
             with connection.cursor("frontier_rows", binary=True) as cursor:
-                cursor.execute(query, values)
-                while rows := cursor.fetchmany(size):
+                cursor.execute(statement, parameters)
+                while rows := cursor.fetchmany(n_rows):
                     try:
                         yield rows
                     except GeneratorExit:
                         return  # whoever wants no more leaves a connection that can be lent again
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
+            idle_connections, self._idle = self._idle, []
+        for connection in idle_connections:
             connection.close()
 
 
 @contextmanager
-def translated(access: PgAccess, lost: bool = False) -> Iterator[None]:
-    """Errors of the client as DataErrors, which hold no secret; lost: one of a lost connection stays as it is."""
-    psycopg = driver()
-    name = access.name
+def translate_errors(access: PgAccess, reraise_lost: bool = False) -> Iterator[None]:
+    """Reraise errors of the client as DataErrors without secrets.
+
+    reraise_lost: leave the error of a lost connection as it is
+    """
+    psycopg = import_psycopg()
+    store = access.name
     try:
         yield
     except psycopg.errors.QueryCanceled:
-        raise DataError(f"store {name!r} did not answer within {access.timeout:g} s: raise its `timeout`") from None
+        raise DataError(f"store {store!r} did not answer within {access.timeout:g} s: raise its `timeout`") from None
     except psycopg.Error as error:
-        state = error.sqlstate or "08"  # a client that says none has lost its connection
-        if isinstance(error, psycopg.OperationalError) and state[:2] in ("57", "08"):
-            if lost:
+        sql_state = error.sqlstate or "08"  # a client that says none has lost its connection
+        if isinstance(error, psycopg.OperationalError) and sql_state[:2] in ("57", "08"):
+            if reraise_lost:
                 raise
-            said = f"store {name!r} is gone while asked: the connection was lost; ask again once it is back"
-            raise DataError(said) from None
-        said = error.diag.message_primary or type(error).__name__
-        raise DataError(f"store {name!r} cannot answer: {said}") from None
+            message = f"store {store!r} is gone while asked: the connection was lost; ask again once it is back"
+            raise DataError(message) from None
+        message = error.diag.message_primary or type(error).__name__
+        raise DataError(f"store {store!r} cannot answer: {message}") from None
 
 
-def _probe(connection: Connection[Any]) -> None:
+def _probe_connection(connection: Connection[Any]) -> None:
     """Ask for nothing: what comes out of the pool afterwards is alive."""
     connection.execute("SELECT 1")
 
 
-def _finish(connection: Connection[Any]) -> None:
+def _end_transaction(connection: Connection[Any]) -> None:
     """End a transaction that only read, if its connection still lives."""
     if not connection.closed:
         connection.execute("ROLLBACK")

@@ -13,13 +13,13 @@ from engine.errors import DataError, FrontierError
 from engine.paths import note_storage_result
 from engine.values import digest_of
 
-FILE = "stores.measured.json"
-_SEAL = "seal"
+MEASURED_FILE = "stores.measured.json"
+_SEAL_KEY = "seal"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRecall:
-    """The share of the n exactly best documents that the index returned, mean over questions of each kind.
+    """Mean share of the n exactly best documents that the index returned, over questions of each kind.
 
     queries: of ordinary questions; residuals: of those that an answer's proof asks, worst at the data's edges
     """
@@ -37,16 +37,17 @@ class MeasuredRecall:
 
 
 def measured_path() -> Path:
-    """The file; it need not exist."""
-    return paths.home() / FILE
+    """Return the path of the file, which need not exist."""
+    return paths.home() / MEASURED_FILE
 
 
-def keep_recall(rows: Sequence[MeasuredRecall]) -> None:
-    """Write what was measured of a collection, in place of what was; where that cannot be, it is said."""
-    if not rows:
+def save_recall(measured_rows: Sequence[MeasuredRecall]) -> None:
+    """Save a collection's measurements in place of the earlier ones; a failure is noted, not raised."""
+    if not measured_rows:
         return
-    kept = {**_read(), rows[0].collection: [asdict(row) for row in rows]}
-    content = json.dumps({**kept, _SEAL: _seal(kept)}, indent=1, sort_keys=True).encode()
+    rows = {**_read_measured(), measured_rows[0].collection: [asdict(measured_row) for measured_row in measured_rows]}
+    # The seal is a digest that shows whether the file was edited by hand.
+    content = json.dumps({**rows, _SEAL_KEY: _compute_seal(rows)}, indent=1, sort_keys=True).encode()
     try:
         write(measured_path(), content)
     except FrontierError as error:
@@ -54,24 +55,24 @@ def keep_recall(rows: Sequence[MeasuredRecall]) -> None:
 
 
 def measured_recall(store: VectorStore) -> MeasuredRecall | None:
-    """What was measured of a store at its own ef, newest first; None where nothing was."""
+    """Return the newest measurement of a store at its own ef; None if there is none."""
     ef = getattr(getattr(store, "table", None), "ef", None)
-    rows = [MeasuredRecall(**row) for row in _read().get(store.ref.collection, ()) if row["ef"] == ef]
-    return rows[-1] if rows else None
+    measured_rows = [MeasuredRecall(**row) for row in _read_measured().get(store.ref.collection, ()) if row["ef"] == ef]
+    return measured_rows[-1] if measured_rows else None
 
 
-def _read() -> dict[str, list[dict[str, Any]]]:
-    path = measured_path()
+def _read_measured() -> dict[str, list[dict[str, Any]]]:
+    file_path = measured_path()
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop(_SEAL) != _seal(content):
+        content = json.loads(file_path.read_text(encoding="utf-8"))
+        if content.pop(_SEAL_KEY) != _compute_seal(content):
             raise ValueError
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{path} cannot be read: delete it, and measure again with frontier store check") from None
+        raise DataError(f"{file_path} cannot be read: delete it, and measure again with frontier store check") from None
     return dict(content)
 
 
-def _seal(content: dict[str, Any]) -> str:
+def _compute_seal(content: dict[str, Any]) -> str:
     return digest_of([json.dumps(content, sort_keys=True)])

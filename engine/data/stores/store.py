@@ -24,26 +24,26 @@ NOTE_KEY = "frontier"
 
 
 def where_text(where: Where | None) -> str:
-    """A filter as JSON, "" for none."""
-    return json.dumps({c: sorted(v) for c, v in where.items()}, sort_keys=True) if where else ""
+    """Return a filter as JSON, "" for none."""
+    return json.dumps({column: sorted(values) for column, values in where.items()}, sort_keys=True) if where else ""
 
 
 class ShortResultError(DataError):
     """Fewer documents came back than were asked for and match."""
 
 
-def is_unit(off: float) -> bool | None:
-    """Whether rows are unit that are `off` from length 1 at most, up to the rounding of stored unit rows.
+def is_unit(deviation: float) -> bool | None:
+    """Return True if rows within `deviation` of length 1 are unit up to the rounding of stored unit rows.
 
-    None where that hangs on how lengths are rounded: `Matrix.unit` measures them in float32.
+    None if that depends on how lengths are rounded: `Matrix.unit` measures them in float32.
     """
     eps = float(np.finfo(np.float32).eps)
-    return None if 7 * eps < off < 9 * eps else off <= 8 * eps
+    return None if 7 * eps < deviation < 9 * eps else deviation <= 8 * eps
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoreRef(ByDigest):
-    """What names the documents of a store; it holds no secret.
+    """Identity of the documents of a store; it holds no secret.
 
     snapshot: what changes whenever documents may have changed; "" for a store that cannot say
     """
@@ -67,7 +67,7 @@ class StoreRef(ByDigest):
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """What an engine itself says of one point.
+    """Results of an engine for one point, as it returned them.
 
     ids: best first; vectors: (m, d) float32; scores: (m,) the engine's inner products with the point, None where it
     says none; places: (m,) of each document in the store's own order, which ties go by, None where it has none
@@ -78,12 +78,12 @@ class Hits:
     scores: np.ndarray | None = None
     places: np.ndarray | None = None
 
-    def first(self, n: int) -> Hits:
-        """The n best."""
-        if len(self.ids) <= n:
+    def first(self, n_best: int) -> Hits:
+        """Return the n best."""
+        if len(self.ids) <= n_best:
             return self
-        scores, places = (None if values is None else values[:n] for values in (self.scores, self.places))
-        return Hits(self.ids[:n], self.vectors[:n], scores, places)
+        scores, places = (None if values is None else values[:n_best] for values in (self.scores, self.places))
+        return Hits(self.ids[:n_best], self.vectors[:n_best], scores, places)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,11 +105,11 @@ class SearchResult:
     exact: bool
     places: tuple[np.ndarray | None, ...] = ()
 
-    def only(self, at: int) -> SearchResult:
-        """What came back for one of the points."""
-        own = slice(at, at + 1)
-        parts = {name: getattr(self, name)[own] for name in ("ids", "scores", "vectors", "floor", "places")}
-        return SearchResult(**parts, plan=self.plan, exact=self.exact)
+    def only(self, point_index: int) -> SearchResult:
+        """Return the results of one of the points."""
+        point_slice = slice(point_index, point_index + 1)
+        fields = {name: getattr(self, name)[point_slice] for name in ("ids", "scores", "vectors", "floor", "places")}
+        return SearchResult(**fields, plan=self.plan, exact=self.exact)
 
 
 class VectorStore(ABC):
@@ -132,22 +132,22 @@ class VectorStore(ABC):
     @property
     @abstractmethod
     def ref(self) -> StoreRef:
-        """What names the documents, as they are now."""
+        """Identity of the documents, as they are now."""
 
     def ref_of(self, where: Where | None) -> StoreRef:
-        """The same of the documents that a filter lets through."""
-        ref = self.ref
-        if not where or where_text(where) == ref.where:
-            return ref
+        """Return the identity of the documents that pass a filter."""
+        full_ref = self.ref
+        if not where or where_text(where) == full_ref.where:
+            return full_ref
         # Of some of the documents only what holds of all is known.
-        known = {"longest": ref.longest, "unit": True} if ref.unit else {"longest": None, "unit": None}
-        return replace(ref, count=self.count(where), where=where_text(where), **known)
+        inherited = {"longest": full_ref.longest, "unit": True} if full_ref.unit else {"longest": None, "unit": None}
+        return replace(full_ref, count=self.count(where), where=where_text(where), **inherited)
 
     @abstractmethod
     def _search(
         self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
     ) -> tuple[list[Hits], str, bool]:
-        """Documents for each unit point, (B, d) float32, in one round trip; the plan; whether it was exact.
+        """Return documents for each unit point, (B, d) float32, in one round trip; the plan; whether it was exact.
 
         Scores are sums in float32 or better of the very vectors that come back: what rounds more raises them by it.
 
@@ -156,33 +156,36 @@ class VectorStore(ABC):
 
     @abstractmethod
     def count(self, where: Where | None = None) -> int:
-        """How many documents match."""
+        """Count the documents that match."""
 
     @abstractmethod
     def texts(self, ids: Sequence[str]) -> list[str]:
-        """The documents' texts, "" where there are none; DataError for an id that the store does not have."""
+        """Return the documents' texts, "" if there are none; DataError for an id that the store does not have."""
 
     @abstractmethod
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
-        """Ids and (m, d) float32 vectors of at most n documents at random."""
+        """Return ids and (m, d) float32 vectors of at most n documents at random."""
 
     @abstractmethod
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """All documents, in the store's order, `size` at a time: ids and (m, d) float32 vectors."""
+        """Yield all documents in the store's order, `size` at a time: ids and (m, d) float32 vectors."""
 
     @contextmanager
     def snapshot(self) -> Iterator[str]:
-        """Inside, all questions of this thread see one state, whose name it gives; else DataError(CHANGED) at the end
-        where the documents' count is another than at the beginning."""
-        before = self.ref
-        yield before.snapshot
-        if (after := self.ref) != before:
+        """Show one state to all questions of this thread inside, and yield its name.
+
+        A store without snapshots raises DataError(CHANGED) at the end if the documents' count has changed.
+        """
+        start = self.ref
+        # Engines without snapshots can only be compared before and after.
+        yield start.snapshot
+        if (end := self.ref) != start:
             raise DataError(
-                f"{before.collection} {CHANGED}: {before.count:,} documents before, {after.count:,} after; ask again"
+                f"{start.collection} {CHANGED}: {start.count:,} documents before, {end.count:,} after; ask again"
             )
 
     def close(self) -> None:  # noqa: B027
-        """Let go of connections, where there are any."""
+        """Release connections, if there are any."""
 
     def search(
         self,
@@ -192,36 +195,40 @@ class VectorStore(ABC):
         where: Where | None = None,
         described: StoreRef | None = None,
     ) -> SearchResult:
-        """The n documents with the largest inner products for each point, and a bound on all others.
+        """Return the n documents with the largest inner products for each point, and a bound on all others.
 
         points: (B, d), of any length; n: for each, or one for all; exact: whether the engine must look at all
         documents; described: what `ref_of` says of the documents, asked for where None. Raises DataError for points
         that do not fit, and where fewer than min(n, matching) came back.
         """
-        rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
-        if rows.ndim != 2 or rows.shape[1] != self.dimension or not np.isfinite(rows).all():
+        point_rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        if point_rows.ndim != 2 or point_rows.shape[1] != self.dimension or not np.isfinite(point_rows).all():
             raise DataError(
-                f"points must be finite and have the store's dimension, {self.dimension}; got shape {rows.shape}"
+                f"points must be finite and have the store's dimension, {self.dimension}; got shape {point_rows.shape}"
             )
-        lengths = np.linalg.norm(rows, axis=1)
-        unit = (rows / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32)
-        sizes = [n] * len(rows) if isinstance(n, int) else list(n)
-        hits, plan, looked_at_all = self._search(unit, sizes, exact, where)
+        point_lengths = np.linalg.norm(point_rows, axis=1)
+        # The engine sees unit points in float32; scores below are computed in float64 with the points as asked.
+        # The engine sees unit points in float32; scores below are computed in float64 with the points as asked.
+        unit_points = (point_rows / np.where(point_lengths > 0, point_lengths, 1)[:, None]).astype(np.float32)
+        sizes = [n] * len(point_rows) if isinstance(n, int) else list(n)
+        hits, plan, looked_at_all = self._search(unit_points, sizes, exact, where)
         short = [(len(h.ids), size) for h, size in zip(hits, sizes, strict=True) if len(h.ids) < size]
+        # Fewer documents than wanted are an error unless no more match.
         if short:
             matching = self.count(where) if described is None else described.count
-            fewest, most = min(short, key=lambda pair: pair[0] - min(pair[1], matching))
-            if fewest < min(most, matching):
+            fewest, n_expected = min(short, key=lambda pair: pair[0] - min(pair[1], matching))
+            if fewest < min(n_expected, matching):
                 raise ShortResultError(
-                    f"{self.ref.collection} returned {fewest:,} of {most:,} documents asked for, and {matching:,} "
-                    f"match; its index gave up early ({plan}): ask exactly, or let the index look further"
+                    f"{self.ref.collection} returned {fewest:,} of {n_expected:,} documents asked for, and "
+                    f"{matching:,} match; its index gave up early ({plan}): ask exactly, or let the index look further"
                 )
-        longest = (self.ref_of(where) if described is None else described).longest
+        max_length = (self.ref_of(where) if described is None else described).longest
         floors, scores = [], []
         hits = [h.first(size) for h, size in zip(hits, sizes, strict=True)]
-        for point, sent, h, size in zip(rows, unit, hits, sizes, strict=True):
-            own, floor = self._bounded(point, sent, h, longest)
-            scores.append(own)
+        # The floor bounds documents that were not returned; if all matching ones were, there is none.
+        for point, sent_point, h, size in zip(point_rows, unit_points, hits, sizes, strict=True):
+            point_scores, floor = self._bound(point, sent_point, h, max_length)
+            scores.append(point_scores)
             floors.append(floor if len(h.ids) == size else -math.inf)
         return SearchResult(
             ids=tuple(tuple(h.ids) for h in hits),
@@ -233,50 +240,51 @@ class VectorStore(ABC):
             places=tuple(h.places for h in hits),
         )
 
-    def _bounded(self, point: np.ndarray, sent: np.ndarray, h: Hits, longest: float | None) -> tuple[np.ndarray, float]:
-        """Our scores of what came back, and no other document's score is larger, by the engine's own order."""
+    def _bound(self, point: np.ndarray, sent: np.ndarray, h: Hits, longest: float | None) -> tuple[np.ndarray, float]:
+        """Return exact scores of the hits, and a bound on every other document's score, by the engine's own order."""
         vectors = h.vectors.astype(np.float64)
         if not np.isfinite(vectors).all():
             raise DataError(f"{self.ref.collection} returned a vector that is not finite")
         scores = vectors @ point
-        length = float(np.linalg.norm(point))
-        if not len(h.ids) or length == 0:
+        point_length = float(np.linalg.norm(point))
+        if not len(h.ids) or point_length == 0:
             return scores, 0.0
-        ours = vectors @ sent.astype(np.float64)
-        theirs = ours if h.scores is None else np.asarray(h.scores, dtype=np.float64)
+        own_scores = vectors @ sent.astype(np.float64)
+        theirs = own_scores if h.scores is None else np.asarray(h.scores, dtype=np.float64)
         # What the engine did not return stood no higher in its own order than what it did. Its numbers are off by no
         # more than float32 sums can be, or than they were seen to be; and it was sent the point rounded to float32.
-        norm = longest if longest is not None else float(np.linalg.norm(vectors, axis=1).max())
+        max_norm = longest if longest is not None else float(np.linalg.norm(vectors, axis=1).max())
+        # γ_n of Higham's error analysis: a float32 sum of n products is off by at most γ_n times the lengths.
         gamma = (len(point) + 4) * 2.0**-24
-        off = gamma / (1 - gamma) * norm * float(np.linalg.norm(sent)) + float(np.abs(theirs - ours).max())
-        off += len(point) * float(np.finfo(np.float32).tiny)  # what products too small for float32 may lose
-        sent_off = float(np.linalg.norm(point / length - sent)) * norm
-        return scores, length * (float(theirs.min()) + off * (2 if h.scores is None else 1) + sent_off)
+        error = gamma / (1 - gamma) * max_norm * float(np.linalg.norm(sent)) + float(np.abs(theirs - own_scores).max())
+        error += len(point) * float(np.finfo(np.float32).tiny)  # what products too small for float32 may lose
+        point_error = float(np.linalg.norm(point / point_length - sent)) * max_norm
+        return scores, point_length * (float(theirs.min()) + error * (2 if h.scores is None else 1) + point_error)
 
 
 def note_in(comment: str | None) -> dict[str, Any]:
     """Parse Frontier's note from a comment; empty for a comment of another program."""
     try:
-        noted = json.loads(comment or "{}")
+        content = json.loads(comment or "{}")
     except ValueError:
         return {}
-    own = noted.get(NOTE_KEY) if isinstance(noted, dict) else None
-    return own if isinstance(own, dict) else {}
+    store_note = content.get(NOTE_KEY) if isinstance(content, dict) else None
+    return store_note if isinstance(store_note, dict) else {}
 
 
 def comment_of(encoder: EncoderRef | None, digest: str, complete: bool) -> str:
-    """The comment that says so, as JSON."""
-    own = {"encoder": asdict(encoder) if encoder else None, "digest": digest, "complete": complete}
-    return json.dumps({NOTE_KEY: own}, sort_keys=True)
+    """Return the note of a load as JSON."""
+    store_note = {"encoder": asdict(encoder) if encoder else None, "digest": digest, "complete": complete}
+    return json.dumps({NOTE_KEY: store_note}, sort_keys=True)
 
 
 def encoder_of(note: Mapping[str, Any]) -> EncoderRef | None:
-    """The encoder that a note names."""
-    own = note.get("encoder")
-    return EncoderRef(**own) if own else None
+    """Return the encoder that a note names."""
+    encoder_fields = note.get("encoder")
+    return EncoderRef(**encoder_fields) if encoder_fields else None
 
 
 def check_loaded(note: Mapping[str, Any], name: str) -> None:
-    """Raise a DataError where loading has begun and not ended."""
+    """Raise a DataError if loading has begun and not ended."""
     if note.get("complete") is False:
         raise DataError(f"{name} is not loaded to its end: run `frontier store load {name} …` again, it goes on")

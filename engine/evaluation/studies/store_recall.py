@@ -55,7 +55,7 @@ def store_recall(
         tried = sorted({store.table.ef, *(effort for effort in efforts if effort > store.table.ef)})
         for done, ef in enumerate(tried):
             watch(done, len(tried), MEASURING)
-            result = store.tuned(ef).search(np.concatenate([queries, residuals]), n)
+            result = store.with_ef(ef).search(np.concatenate([queries, residuals]), n)
             shares = [len(own & set(ids)) / len(own) for own, ids in zip(truth, result.ids, strict=True)]
             row = MeasuredRecall(
                 collection=ref.collection,

@@ -13,68 +13,70 @@ from engine.evaluation.statistics import bootstrap_intervals
 from engine.evaluation.studies.brute_force import optimum_gap, pools
 from engine.evidence import frontiers, latencies
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
-from engine.evidence.frontiers import DPP, FW, GREEDY, MMR, POLISHED, as_effect, measure_frontiers, pairs_of
+from engine.evidence.frontiers import DPP, FW, GREEDY, MMR, POLISHED, measure_frontiers, read_effect, read_pairs
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.latencies import PLAIN_DPP, PLAIN_MMR, measure_latencies, ratios, slopes
-from engine.evidence.measures import unit_rows
+from engine.evidence.latencies import PLAIN_DPP, PLAIN_MMR, compute_ratios, fit_slopes, measure_latencies
+from engine.evidence.measures import scale_rows
 from engine.evidence.rules import (
-    RESAMPLES,
+    N_RESAMPLES,
     Effect,
     EffectCurve,
     Ruling,
     Scope,
-    above,
-    bounded,
+    add_curves,
+    combine,
     curve_of,
     difference,
-    illustrated,
+    judge_areas,
+    judge_range,
     share,
     slope,
     theorem,
     thresholds,
-    together,
 )
 from engine.matrix import largest_eigenvalue
 from engine.theory.relaxation import cone, ends, relaxation
 
 claim = PaperClaims("ccbqp")
-frontier_claim = partial(claim, measure=measure_frontiers, sets=frontiers.SETS, cost=330)
-latency_claim = partial(claim, measure=measure_latencies, sets=latencies.SETS, cost=150)
+frontier_claim = partial(claim, measure=measure_frontiers, sets=frontiers.FRONTIER_SETS, cost=330)
+latency_claim = partial(claim, measure=measure_latencies, sets=latencies.LATENCY_SETS, cost=150)
 SIX_SETS = ("perspectrum", "multihop-rag-summ500", "toolbank-numpy", "toollens", "ultratool-en", "cranfield")
-RELAXATIONS = 500
+N_RELAXATIONS = 500
 LOADINGS = (0.0, 0.5, 1.0)
 """Ascending; at the last, the paper's, the relaxation is said to be tight."""
 Instance = tuple[np.ndarray, np.ndarray, int, float]
 """Unit rows, a unit query, k and θ."""
 
 
-def draw_instances(cases: int, seed: int) -> Iterator[Instance]:
-    """Four to eight documents each, every second time in a narrow cone, as embeddings are."""
+def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
+    """Yield instances of four to eight documents, every second in a narrow cone, as embeddings are."""
     rng = np.random.default_rng(seed)
-    for case in range(cases):
-        count, dimensions = int(rng.integers(4, 9)), int(rng.integers(2, 6))
-        points = rng.standard_normal((count + 1, dimensions)) + (case % 2) * rng.standard_normal(dimensions)
-        *rows, query = unit_rows(points)
-        yield np.array(rows), query, int(rng.integers(2, min(count, 5))), float(rng.uniform(0, 0.95))
+    for case in range(n_cases):
+        n_documents, dimensions = int(rng.integers(4, 9)), int(rng.integers(2, 6))
+        raw_vectors = rng.standard_normal((n_documents + 1, dimensions)) + (case % 2) * rng.standard_normal(dimensions)
+        *doc_vectors, query = scale_rows(raw_vectors)
+        yield np.array(doc_vectors), query, int(rng.integers(2, min(n_documents, 5))), float(rng.uniform(0, 0.95))
 
 
 @define_measure("small relaxations")
 def measure_relaxations(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Case by case, over every stationary point.
+    """Return counts and differences, case by case, over every stationary point.
 
     above: what the relaxation's maximum has more than the best set, at the paper's loading; between: how many
     stationary points are no set, there; stuck: from how many of those no step between two documents ascends; lost: how
     many local maxima a larger loading loses; gained: how many the largest has more than the least
     """
-    columns: dict[str, list[float]] = {name: [] for name in ("above", "between", "stuck", "lost", "gained")}
-    for rows, query, k, weight in draw_instances(RELAXATIONS, seed):
-        by_loading = [relaxation(rows, query, k, relevance_weight=weight, loading=load) for load in LOADINGS]
-        maxima, tight = [r.local_maxima for r in by_loading], by_loading[-1]
-        columns["above"].append(tight.value - tight.integral)
-        columns["between"].append(tight.fractional)
-        columns["stuck"].append(tight.fractional - tight.saddles)
-        columns["lost"].append(sum(len(before - after) for before, after in pairwise(maxima)))
-        columns["gained"].append(len(maxima[-1] - maxima[0]))
+    columns: dict[str, list[float]] = {column: [] for column in ("above", "between", "stuck", "lost", "gained")}
+    for vectors, query, k, weight in draw_instances(N_RELAXATIONS, seed):
+        relaxations = [relaxation(vectors, query, k, relevance_weight=weight, loading=loading) for loading in LOADINGS]
+        local_maxima, full_loading = [relaxed.local_maxima for relaxed in relaxations], relaxations[-1]
+        columns["above"].append(full_loading.value - full_loading.integral)
+        columns["between"].append(full_loading.fractional)
+        # A saddle has an ascending step between two documents; a point without one that is no set would contradict the
+        # theorem.
+        columns["stuck"].append(full_loading.fractional - full_loading.saddles)
+        columns["lost"].append(sum(len(smaller - larger) for smaller, larger in pairwise(local_maxima)))
+        columns["gained"].append(len(local_maxima[-1] - local_maxima[0]))
     return columns
 
 
@@ -84,7 +86,7 @@ claim(
     "With the diagonal loading δ = 1 the relaxation is tight: its largest value is that of the best set.",
     scope=Scope.EXACT,
     measure=measure_relaxations,
-    rule=lambda measured: theorem(measured["above"], RELAXATIONS),
+    rule=lambda measured: theorem(measured["above"], N_RELAXATIONS),
     effect="δ ≥ 1",
     differs="The theorem is for every δ from 1 on; checked at 1, on 500 drawn cases of four to eight documents, all "
     "faces enumerated.",
@@ -93,10 +95,10 @@ claim(
 
 
 def judge_c2(measured: Measurement) -> Ruling:
-    """Cases speak of saddles where a stationary point is no set, and of loading where it changes the local maxima."""
-    stuck = [stuck for stuck, between in zip(measured["stuck"], measured["between"], strict=True) if between]
-    lost = [lost for lost, gained in zip(measured["lost"], measured["gained"], strict=True) if lost or gained]
-    return together([theorem(stuck, 200), theorem(lost, 200)])
+    """Judge saddles where a stationary point is no set, and loading where it changes the local maxima."""
+    stuck = [stuck for stuck, n_between in zip(measured["stuck"], measured["between"], strict=True) if n_between]
+    counts = [counts for counts, gained in zip(measured["lost"], measured["gained"], strict=True) if counts or gained]
+    return combine([theorem(stuck, 200), theorem(counts, 200)])
 
 
 claim(
@@ -122,39 +124,42 @@ claim(
     cost=10,
 )
 def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """How far one step ends from a local maximum, from a point as near as the derivatives' Lipschitz constant asks."""
+    """Measure how far one step ends from a local maximum, started as near as the Lipschitz constant asks."""
     rng = np.random.default_rng(seed)
-    apart: list[float] = []
-    for rows, query, k, weight in draw_instances(100, seed):
-        linear = weight * (k - 1) * (rows @ query)
-        hessian = 2 * (1 - weight) * (2 * np.eye(len(rows)) - rows @ rows.T)
-        for chosen in sorted(relaxation(rows, query, k, relevance_weight=weight).local_maxima):
-            end = np.zeros(len(rows))
-            end[list(chosen)] = 1
+    distances: list[float] = []
+    for doc_vectors, query, k, weight in draw_instances(100, seed):
+        linear = weight * (k - 1) * (doc_vectors @ query)
+        hessian = 2 * (1 - weight) * (2 * np.eye(len(doc_vectors)) - doc_vectors @ doc_vectors.T)
+        for maximum_rows in sorted(relaxation(doc_vectors, query, k, relevance_weight=weight).local_maxima):
+            # The indicator vector of the set; the gap between its least member and the best outsider bounds how far a
+            # start may be.
+            end = np.zeros(len(doc_vectors))
+            end[list(maximum_rows)] = 1
             derivatives = linear + hessian @ end
-            width = derivatives[end == 1].min() - derivatives[end == 0].max()
-            way = rng.dirichlet(np.ones(len(rows))) * k
-            way = (way if way.max() <= 1 else np.full(len(rows), k / len(rows))) - end
-            reach = width / (2 * np.linalg.norm(hessian, 2) * np.linalg.norm(way))
-            start = end + min(1.0, rng.uniform(0.5, 0.99) * reach) * way
-            apart.append(float(np.abs(one_step(linear, hessian, start, k) - end).max()))
-    return {"apart": apart}
+            derivative_gap = derivatives[end == 1].min() - derivatives[end == 0].max()
+            direction = rng.dirichlet(np.ones(len(doc_vectors))) * k
+            direction = (direction if direction.max() <= 1 else np.full(len(doc_vectors), k / len(doc_vectors))) - end
+            max_step = derivative_gap / (2 * np.linalg.norm(hessian, 2) * np.linalg.norm(direction))
+            start_point = end + min(1.0, rng.uniform(0.5, 0.99) * max_step) * direction
+            distances.append(float(np.abs(take_step(linear, hessian, start_point, k) - end).max()))
+    return {"apart": distances}
 
 
-def one_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
-    """Algorithm 1 from x: toward the best corner by the derivatives, as far as an exact line search goes (eq. 6)."""
+def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
+    """Take a step of Algorithm 1 toward the best corner by the derivatives, with exact line search (eq. 6)."""
     derivatives = linear + hessian @ x
     corner = np.zeros(len(x))
     corner[np.argsort(-derivatives, kind="stable")[:k]] = 1
-    way = corner - x
-    curvature = way @ hessian @ way
-    step: np.ndarray = x + (1.0 if curvature >= 0 else min(1.0, derivatives @ way / -curvature)) * way
-    return step
+    direction = corner - x
+    # The objective along the way is a parabola: a convex one is maximal at the corner, a concave one at its apex.
+    curvature = direction @ hessian @ direction
+    next_point: np.ndarray = x + (1.0 if curvature >= 0 else min(1.0, derivatives @ direction / -curvature)) * direction
+    return next_point
 
 
 def judge_c4(measured: Measurement) -> Ruling:
-    effects = [share(f"{name}, rounded or capped", short, runs) for name, (short, runs, _) in measured.items()]
-    return thresholds(effects, holds=0.01, refuted=0.1)
+    effects = [share(f"{name}, rounded or capped", n_short, n_runs) for name, (n_short, n_runs, _) in measured.items()]
+    return thresholds(effects, holds=0.01, limit=0.1)
 
 
 @claim(
@@ -167,21 +172,21 @@ def judge_c4(measured: Measurement) -> Ruling:
     "be rounded or were stopped by the limit on steps.",
     cost=60,
 )
-def measure_c4(sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → runs over θ and k that were rounded or stopped at the cap of steps, all runs, and the most steps of one."""
-    counts = {}
-    for judged in sets:
-        rows = list(ends(judged.space, judged.queries("test", 40)))
-        short = sum(row.fractional + row.capped for row in rows)
-        counts[judged.name] = [short, sum(row.runs for row in rows), max(row.most for row in rows)]
-    return counts
+def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
+    """Return, by set, runs that were rounded or stopped at the cap of steps, all runs, and the most steps."""
+    set_counts = {}
+    for judged_set in judged_sets:
+        end_rows = list(ends(judged_set.space, judged_set.queries("test", 40)))
+        n_short = sum(row.fractional + row.capped for row in end_rows)
+        set_counts[judged_set.name] = [n_short, sum(row.runs for row in end_rows), max(row.most for row in end_rows)]
+    return set_counts
 
 
 def judge_c5(measured: Measurement) -> Ruling:
-    least = [Effect(name=f"{name}, least cosine", value=of["least"]) for name, of in measured.items()]
+    cosines = [Effect(name=f"{name}, least cosine", value=values["least"]) for name, values in measured.items()]
     axes = "documents", "largest eigenvalue"
-    slopes = [slope(of["sizes"], np.array(of["largest"]), name, axes) for name, of in measured.items()]
-    return together([bounded(least, low=-0.99), bounded(slopes, low=0.9, high=1.1)])
+    slopes = [slope(values["sizes"], np.array(values["largest"]), name, axes) for name, values in measured.items()]
+    return combine([judge_range(cosines, low=-0.99), judge_range(slopes, low=0.9, high=1.1)])
 
 
 @claim(
@@ -195,21 +200,21 @@ def judge_c5(measured: Measurement) -> Ruling:
     "−.99; almost linear: an exponent from .9 to 1.1.",
     cost=30,
 )
-def measure_c5(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → the least cosine of two documents, and the Gram matrix's largest eigenvalue on random parts of the set."""
+def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return, by set, the least cosine of two documents, and the largest eigenvalue on random parts of it."""
     rng = np.random.default_rng(seed)
-    numbers = {}
-    for judged in sets:
-        rows = judged.space.vectors
-        sizes = [len(rows) // part for part in (16, 8, 4, 2, 1)]
-        largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:n]]) for n in sizes] for _ in range(20)]
-        numbers[judged.name] = {"least": cone(judged.space).least, "sizes": sizes, "largest": largest}
-    return numbers
+    set_numbers = {}
+    for judged_set in judged_sets:
+        rows = judged_set.space.vectors
+        part = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
+        largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part] for _ in range(20)]
+        set_numbers[judged_set.name] = {"least": cone(judged_set.space).least, "sizes": part, "largest": largest}
+    return set_numbers
 
 
 def judge_c6(measured: Measurement) -> Ruling:
-    ruling = together([above(pairs_of(measured, FW, other)) for other in (MMR, DPP)])
-    return illustrated(ruling, {f"{cell}, to {MMR}: area": drawn(measured, cell) for cell in measured["means"]})
+    ruling = combine([judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
+    return add_curves(ruling, {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]})
 
 
 frontier_claim(
@@ -222,19 +227,19 @@ frontier_claim(
 )
 
 
-def drawn(measured: Measurement, cell: str) -> list[EffectCurve]:
-    """Recall over ILAD at every θ, at the smallest k."""
-    name, _, k = cell.rpartition(", k ")
-    if k != str(frontiers.SIZES[0]):
+def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
+    """Build curves of Recall over ILAD at every θ, at the smallest k."""
+    set_name, _, k = cell_name.rpartition(", k ")
+    if k != str(frontiers.FRONTIER_SIZES[0]):
         return []
-    means = {method: measured["means"][cell][method] for method in (FW, MMR, DPP)}
-    axes = f"ILAD@{k}", f"Recall@{k}, {name}"
-    return [curve_of(method, axes, *np.array(rows)[:, :2].T) for method, rows in means.items()]
+    method_means = {method: measured["means"][cell_name][method] for method in (FW, MMR, DPP)}
+    axes = f"ILAD@{k}", f"Recall@{k}, {set_name}"
+    return [curve_of(method, axes, *np.array(setting_rows)[:, :2].T) for method, setting_rows in method_means.items()]
 
 
 def judge_c7(measured: Measurement) -> Ruling:
-    """Frank–Wolfe against greed for the same objective; told beside it, what sets that have more of it are worth."""
-    ruling, swapped = (above(pairs_of(measured, one, other)) for one, other in ((FW, GREEDY), (POLISHED, FW)))
+    """Judge Frank–Wolfe against greed for the same objective; add how sets that have more of it do."""
+    ruling, swapped = (judge_areas(read_pairs(measured, *pair)) for pair in ((FW, GREEDY), (POLISHED, FW)))
     return replace(
         ruling, why=f"{ruling.why} With swaps after it: {swapped.why}", effects=ruling.effects + swapped.effects
     )
@@ -251,10 +256,10 @@ frontier_claim(
 
 
 def judge_c8(measured: Measurement) -> Ruling:
-    """MMR's lead up to θ = .2, and Frank–Wolfe's from .5 on, which is not to be negative."""
-    few = {f"{cell}, MMR's lead to θ .2": values for cell, values in measured["small"].items()}
-    many = {f"{cell}, its own lead from θ .5": values for cell, values in measured["practical"].items()}
-    return together([difference(few, 1.0), bounded(difference(many, 1.0).effects, low=-1.0)])
+    """Judge MMR's lead up to θ = .2, and Frank–Wolfe's from .5 on, which is not to be negative."""
+    small_weight_leads = {f"{cell}, MMR's lead to θ .2": differences for cell, differences in measured["small"].items()}
+    leads = {f"{cell}, its own lead from θ .5": differences for cell, differences in measured["practical"].items()}
+    return combine([difference(small_weight_leads, 1.0), judge_range(difference(leads, 1.0).effects, low=-1.0)])
 
 
 frontier_claim(
@@ -270,11 +275,11 @@ frontier_claim(
 
 def judge_c9(measured: Measurement) -> Ruling:
     effects = [
-        as_effect(f"{cell}, share of {other}'s way", ends)
-        for cell, of in measured["steps"].items()
-        for other, ends in of.items()
+        read_effect(f"{cell_name}, share of {method}'s way", stored_effect)
+        for cell_name, cell_ratios in measured["steps"].items()
+        for method, stored_effect in cell_ratios.items()
     ]
-    return bounded(effects, high=0.5)
+    return judge_range(effects, high=0.5)
 
 
 frontier_claim(
@@ -290,16 +295,16 @@ latency_claim(
     "C10",
     "§3, §4.2, Figure 1 (right)",
     "Frank–Wolfe's time grows more slowly than k.",
-    rule=lambda measured: bounded(slopes(measured, latencies.FW), high=1.0),
+    rule=lambda measured: judge_range(fit_slopes(measured, latencies.FW), high=1.0),
     differs="One thread of a CPU, 384 dimensions, 11,112 documents and 30,000 drawn ones, θ ½ and .9; the paper has a "
     "GPU and 1,024 dimensions.",
 )
 
 
 def judge_c11(measured: Measurement) -> Ruling:
-    """Of both as their papers print them: the engine's own look only where a pick may be."""
-    linear = bounded(slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
-    return together([linear, bounded(slopes(measured, PLAIN_DPP), low=1.0)])
+    """Judge both methods as their papers print them: the engine's own look only where a pick may be."""
+    mmr_ruling = judge_range(fit_slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
+    return combine([mmr_ruling, judge_range(fit_slopes(measured, PLAIN_DPP), low=1.0)])
 
 
 latency_claim(
@@ -313,21 +318,23 @@ latency_claim(
 
 
 def judge_c12(measured: Measurement) -> Ruling:
-    """Logarithms of ratios of times at k ≥ 100, their growth with k, and from the least θ to the largest."""
-    faster, growing, more, margin = {}, [], {}, math.log(1.1)
-    first, last = latencies.WEIGHTS
+    """Judge log ratios of times at k ≥ 100, their growth with k, and that from the least θ to the largest."""
+    faster, growing, weight_log_ratios, margin = {}, [], {}, math.log(1.1)
+    first, largest_weight = latencies.LATENCY_WEIGHTS
     for method in (PLAIN_MMR, latencies.MMR):
-        times = ratios(measured, method)
-        for (place, weight), (sizes, ratio) in times.items():
-            large = [at for at, k in enumerate(sizes) if k >= 100]
-            faster[f"{place}, θ {weight:g}, {method}"] = np.log(ratio[:, large]).mean(1).tolist()
+        method_ratios = compute_ratios(measured, method)
+        for (set_name, weight), (set_sizes, ratio) in method_ratios.items():
+            large_indices = [size_index for size_index, set_size in enumerate(set_sizes) if set_size >= 100]
+            faster[f"{set_name}, θ {weight:g}, {method}"] = np.log(ratio[:, large_indices]).mean(1).tolist()
+            # A ratio that grows with k has a positive exponent.
             growing.append(
-                slope(sizes, ratio, f"{place}, θ {weight:g}, {method}", ("k", "times as long as Frank–Wolfe"))
+                slope(set_sizes, ratio, f"{set_name}, θ {weight:g}, {method}", ("k", "times as long as Frank–Wolfe"))
             )
-            if weight == last:
-                least = times[place, first][1]
-                more[f"{place}, {method}, θ {first:g} to {weight:g}"] = np.log(ratio / least).mean(1).tolist()
-    return together([difference(faster, margin), bounded(growing, low=0.0), difference(more, margin)])
+            if weight == largest_weight:
+                smallest_ratio = method_ratios[set_name, first][1]
+                name = f"{set_name}, {method}, θ {first:g} to {weight:g}"
+                weight_log_ratios[name] = np.log(ratio / smallest_ratio).mean(1).tolist()
+    return combine([difference(faster, margin), judge_range(growing, low=0.0), difference(weight_log_ratios, margin)])
 
 
 latency_claim(
@@ -341,8 +348,8 @@ latency_claim(
 
 
 def judge_c13(measured: Measurement) -> Ruling:
-    effects = [share(name, sum(gap <= 1e-9 for gap in gaps), len(gaps)) for name, gaps in measured.items()]
-    return thresholds(effects, holds=0.95, refuted=0.9)
+    effects = [share(name, sum(gap_share <= 1e-9 for gap_share in gaps), len(gaps)) for name, gaps in measured.items()]
+    return thresholds(effects, holds=0.95, limit=0.9)
 
 
 @claim(
@@ -355,43 +362,45 @@ def judge_c13(measured: Measurement) -> Ruling:
     "documents, and of a query's 18 most relevant, all sets enumerated; θ ½, .7 and .9.",
     cost=60,
 )
-def measure_c13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Where the documents are from and θ → what the set lacks of the best, as a share of the range of all."""
+def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return, by source and θ, what the set lacks of the best one, as a share of the range of all."""
     rng, count = np.random.default_rng(seed), 150
     cases: dict[str, list[tuple[Any, Any]]] = {
-        name: [_drawn(rng, clusters) for _ in range(count)] for name, clusters in (("random", 0), ("clustered", 4))
+        name: [_draw_pool(rng, clusters) for _ in range(count)] for name, clusters in (("random", 0), ("clustered", 4))
     }
-    for judged in sets:
+    for judged in judged_sets:
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
-        cases[f"{judged.name}'s most relevant"] = [of[1:] for of in pools(judged.space, every.take(rows))]
+        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in pools(judged.space, every.take(rows))]
     return {
-        f"{name}, θ {weight}": [_gap(*case, weight) for case in of]
-        for name, of in cases.items()
+        f"{name}, θ {weight}": [_compute_gap(*instance, weight) for instance in source_cases]
+        for name, source_cases in cases.items()
         for weight in (0.5, 0.7, 0.9)
     }
 
 
-def _drawn(rng: np.random.Generator, clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Documents and a query near one of them."""
-    count, dimensions = 22, 16
-    rows = rng.standard_normal((count, dimensions))
-    if clusters:
-        centres = rng.standard_normal((clusters, dimensions)) + 0.5 * rng.standard_normal(dimensions)
-        rows = unit_rows(centres)[rng.integers(clusters, size=count)] + 0.15 * rows
-    rows = unit_rows(rows)
-    query = rows[rng.integers(count)] + 0.7 * rng.standard_normal(dimensions) / dimensions**0.5
-    return rows, unit_rows(query[None])[0]
+def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw documents and a query near one of them."""
+    n_documents, n_dimensions = 22, 16
+    doc_vectors = rng.standard_normal((n_documents, n_dimensions))
+    if n_clusters:
+        centres = rng.standard_normal((n_clusters, n_dimensions)) + 0.5 * rng.standard_normal(n_dimensions)
+        doc_vectors = scale_rows(centres)[rng.integers(n_clusters, size=n_documents)] + 0.15 * doc_vectors
+    doc_vectors = scale_rows(doc_vectors)
+    query = doc_vectors[rng.integers(n_documents)] + 0.7 * rng.standard_normal(n_dimensions) / n_dimensions**0.5
+    return doc_vectors, scale_rows(query[None])[0]
 
 
-def _gap(rows: Any, query: Any, weight: float) -> float:
-    gap = optimum_gap("frank_wolfe", rows, query, k=5, relevance_weight=weight, polish=False)
-    return float(f"{gap.share:.6g}")
+def _compute_gap(rows: Any, query: Any, weight: float) -> float:
+    optimum = optimum_gap("frank_wolfe", rows, query, k=5, relevance_weight=weight, polish=False)
+    return float(f"{optimum.share:.6g}")
 
 
 def judge_c14(measured: Measurement) -> Ruling:
-    """How much more the others' ILAD at one θ differs over k, in percent of what Frank–Wolfe's does."""
-    cells = {f"{name}, to {other}": v for name, of in measured["spreads"].items() for other, v in of.items()}
+    """Judge by how many percent more than Frank–Wolfe's the others' ILAD at one θ differs over k."""
+    cells = {}
+    for name, spreads in measured["spreads"].items():
+        cells |= {f"{name}, to {method}": percents for method, percents in spreads.items()}
     return difference(cells, margin=5.0)
 
 
@@ -414,13 +423,13 @@ claim(
 
 
 def judge_c16(measured: Measurement) -> Ruling:
-    """The least first."""
+    """Judge the ratios of steps, the least first."""
     effects = []
-    for name, (exact, lipschitz) in measured.items():
-        ratios = np.log(np.array(lipschitz) / np.array(exact))
-        low, high = np.exp(np.array(bootstrap_intervals(ratios[:, None], RESAMPLES, 0), dtype=float))[0].tolist()
+    for name, (exact_steps, lipschitz_steps) in measured.items():
+        ratios = np.log(np.array(lipschitz_steps) / np.array(exact_steps))
+        low, high = np.exp(np.array(bootstrap_intervals(ratios[:, None], N_RESAMPLES, 0), dtype=float))[0].tolist()
         effects.append(Effect(name=f"{name}: times the steps", value=float(np.exp(ratios.mean())), low=low, high=high))
-    return bounded(sorted(effects, key=lambda effect: effect.value), low=1.1)
+    return judge_range(sorted(effects, key=lambda effect: effect.value), low=1.1)
 
 
 @claim(
@@ -434,39 +443,44 @@ def judge_c16(measured: Measurement) -> Ruling:
     "50; significantly: a tenth at least. MiniLM as it is shipped.",
     cost=45,
 )
-def measure_c16(sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set, θ and k → steps of each kind, exact and Lipschitz, query by query, until the objective is as high."""
+def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
+    """Return, by set, θ and k, exact and Lipschitz steps until the objective is as high, query by query."""
     steps = {}
-    for judged in sets:
-        rows = judged.space.vectors[:1000].double().numpy()
-        relevance = rows @ judged.queries("test", 30).vectors.double().numpy().T
+    for judged in judged_sets:
+        doc_vectors = judged.space.vectors[:1000].double().numpy()
+        relevances = doc_vectors @ judged.queries("test", 30).vectors.double().numpy().T
         for weight in (0.1, 0.5, 0.9):
-            hessian = 2 * (1 - weight) * (2 * np.eye(len(rows)) - rows @ rows.T)
-            constant = float(np.linalg.norm(hessian, 2))
-            for k in (size for size in (5, 20, 50) if size < len(rows)):
-                linear = weight * (k - 1) * relevance
-                climbs = [climb(linear, hessian, k, by) for by in (None, constant)]
-                start, end = climbs[0][0], np.minimum(*(values[-1] for values in climbs))
-                goal = start + 0.999 * (end - start)
-                steps[f"{judged.name}, θ {weight:g}, k {k}"] = [(v >= goal).argmax(0).tolist() for v in climbs]
+            hessian = 2 * (1 - weight) * (2 * np.eye(len(doc_vectors)) - doc_vectors @ doc_vectors.T)
+            lipschitz = float(np.linalg.norm(hessian, 2))
+            for k in (set_size for set_size in (5, 20, 50) if set_size < len(doc_vectors)):
+                linear = weight * (k - 1) * relevances
+                paths = [trace_objective(linear, hessian, k, step_rule) for step_rule in (None, lipschitz)]
+                # The goal is set by the lower of both ends, so that both paths reach it.
+                start_values, end_values = paths[0][0], np.minimum(*(path_values[-1] for path_values in paths))
+                goal = start_values + 0.999 * (end_values - start_values)
+                steps[f"{judged.name}, θ {weight:g}, k {k}"] = [(values >= goal).argmax(0).tolist() for values in paths]
     return steps
 
 
-def climb(linear: np.ndarray, hessian: np.ndarray, k: int, constant: float | None = None) -> np.ndarray:
-    """(steps + 1, q) values of eq. 4 on the way of Algorithm 1 from k/n, all queries at once.
+def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: float | None = None) -> np.ndarray:
+    """Return (steps + 1, q) values of eq. 4 along Algorithm 1 from k/n, all queries at once.
 
     linear: (n, q); constant: the Lipschitz constant that steps go by, None for exact line search (eq. 6)
     """
-    zero, x = 1e-12, np.full(linear.shape, k / len(linear))
-    values: list[np.ndarray] = []
+    tolerance, weights = 1e-12, np.full(linear.shape, k / len(linear))
+    objective_values: list[np.ndarray] = []
     while True:
-        derivatives = linear + hessian @ x
-        values.append(((linear + derivatives) * x).sum(0) / 2)
-        corner = np.zeros(x.shape)
+        derivatives = linear + hessian @ weights
+        objective_values.append(((linear + derivatives) * weights).sum(0) / 2)
+        corner = np.zeros(weights.shape)
         np.put_along_axis(corner, np.argsort(-derivatives, 0, "stable")[:k], 1.0, 0)
-        way = corner - x
-        gap = (derivatives * way).sum(0)
-        if len(values) > 1000 or gap.max() <= zero:
-            return np.array(values)
-        bend = -(way * (hessian @ way)).sum(0) if constant is None else constant * (way * way).sum(0)
-        x += np.where(gap > zero, gap / np.maximum(bend, np.maximum(gap, zero)), 0) * way
+        direction = corner - weights
+        gap = (derivatives * direction).sum(0)
+        # The duality gap bounds what any further step can gain; the cap guards against cycling by rounding.
+        if len(objective_values) > 1000 or gap.max() <= tolerance:
+            return np.array(objective_values)
+        if constant is None:
+            bend = -(direction * (hessian @ direction)).sum(0)
+        else:
+            bend = constant * (direction * direction).sum(0)
+        weights += np.where(gap > tolerance, gap / np.maximum(bend, np.maximum(gap, tolerance)), 0) * direction

@@ -20,7 +20,7 @@ from engine.evaluation.studies.latency import latencies
 from engine.evaluation.studies.per_query_best import per_query_best
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.latencies import drawn
+from engine.evidence.latencies import draw_space
 from engine.evidence.measures import (
     DENSE,
     ELASTIC_GRID,
@@ -28,8 +28,8 @@ from engine.evidence.measures import (
     L2_GRID,
     MMR_GRID,
     POINTS,
-    cells,
-    tuned,
+    get_cells,
+    measure_tuned,
     tuned_differences,
 )
 from engine.evidence.rules import (
@@ -37,18 +37,18 @@ from engine.evidence.rules import (
     EffectCurve,
     Ruling,
     Scope,
-    bounded,
+    add_curves,
+    combine,
     curve_of,
     difference,
     equivalence,
-    illustrated,
+    judge_range,
     share,
     slope,
     theorem,
     thresholds,
-    together,
 )
-from engine.evidence.trained_systems import TRAINED, TrainedSystems, trained_values
+from engine.evidence.trained_systems import TRAINED_PARAMS, TrainedSystems, trained_values
 from engine.params import values_of
 from engine.theory.success_sets import success_sets
 from engine.training.comparison import START
@@ -72,41 +72,45 @@ THREE_SETS = (TOOLBANK, TOOLLENS, MULTIHOP)
     "proof, which lie outside the paper's grid (N2).",
     cost=40,
 )
-def measure_n1(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """How many rows of the top k the support misses or adds, at the witness's λ₁ and λ₂, by certified answers."""
-    apart = []
-    for judged in sets:
-        queries = judged.queries("test", 100).vectors
+def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Count the rows of the top k that the support misses or adds at the witness's λ₁ and λ₂, certified."""
+    counts = []
+    # k is drawn query by query, so that sets of one to six documents are all tested.
+    for judged_set in judged_sets:
+        queries = judged_set.queries("test", 100).vectors
         rng = np.random.default_rng(seed)
-        for row, k in zip(range(len(queries)), rng.choice(list(range(1, 7)), len(queries)), strict=True):
-            apart.append(_apart(judged.space.vectors.double(), queries[row].double(), int(k)))
-    return {"apart": [rows for rows in apart if rows is not None]}
+        for row, set_size in zip(range(len(queries)), rng.choice(list(range(1, 7)), len(queries)), strict=True):
+            counts.append(_count_differences(judged_set.space.vectors.double(), queries[row].double(), int(set_size)))
+    return {"apart": [n_rows for n_rows in counts if n_rows is not None]}
 
 
-def _apart(vectors: object, query: object, k: int) -> int | None:
-    """Rows in only one of support and top k; None where the k-th and the next document are level."""
+def _count_differences(vectors: object, query: object, set_size: int) -> int | None:
+    """Count the rows in only one of support and top k; None if the k-th and the next document are level."""
     try:
-        found = engine.witness(vectors, query, k)
+        witness = engine.witness(vectors, query, set_size)
     except engine.FrontierError:
         return None
-    answer = engine.select("nnn", vectors, query, k=2 * k + 2, l1=found.l1, l2=found.l2)
-    return len({row for row in answer.index[0].tolist() if row >= 0} ^ set(found.rows))
+    # Two more places than both sets can fill: additional members of the support must be visible.
+    ranking = engine.select("nnn", vectors, query, k=2 * set_size + 2, l1=witness.l1, l2=witness.l2)
+    return len({row_index for row_index in ranking.index[0].tolist() if row_index >= 0} ^ set(witness.rows))
 
 
 @define_measure("exact sets")
-def measure_exact_sets(sets: Sequence[JudgedSet], _: int) -> dict[str, dict[str, Any]]:
-    """Set → how many sets dense retrieval recovers, how many of them a cell of the paper's grid does too, and query by
-    query whether a cell does, less whether dense does."""
-    measured = {}
-    for judged in sets:
-        parts = [
-            success_sets(judged.space, judged.queries(split), judged.splits[split], path_l2=(0.0,))
+def measure_exact_sets(judged_sets: Sequence[JudgedSet], _: int) -> dict[str, dict[str, Any]]:
+    """Count, by set, the relevant sets that dense retrieval recovers, and those that a grid cell does too.
+
+    The gains are query by query: whether any cell of the paper's grid recovers the set, less whether dense does.
+    """
+    set_counts = {}
+    for judged_set in judged_sets:
+        split_results = [
+            success_sets(judged_set.space, judged_set.queries(split), judged_set.splits[split], path_l2=(0.0,))
             for split in ("dev", "test")
         ]
-        dense, grid = (np.concatenate([getattr(part, name) for part in parts]) for name in ("dense", "by_grid"))
+        dense, grid = (np.concatenate([getattr(part, name) for part in split_results]) for name in ("dense", "by_grid"))
         gains = (grid.astype(int) - dense).tolist()
-        measured[judged.name] = {"dense": int(dense.sum()), "both": int((dense & grid).sum()), "gains": gains}
-    return measured
+        set_counts[judged_set.name] = {"dense": int(dense.sum()), "both": int((dense & grid).sum()), "gains": gains}
+    return set_counts
 
 
 AS_DEFINED = (
@@ -118,7 +122,7 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 def judge_n2(measured: Measurement) -> Ruling:
     shares = [share(f"{name}: share of them", of_set["both"], of_set["dense"]) for name, of_set in measured.items()]
-    return thresholds(shares, holds=0.95, refuted=0.5)
+    return thresholds(shares, holds=0.95, limit=0.5)
 
 
 exact_claim(
@@ -130,7 +134,7 @@ exact_claim(
     "grid ends at 1.",
 )
 
-COUNTEREXAMPLES = 60
+N_COUNTEREXAMPLES = 60
 
 
 @claim(
@@ -138,19 +142,20 @@ COUNTEREXAMPLES = 60
     "Proposition 1",
     "There are documents and a query whose right set NNN finds and no ranking by inner products does.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], COUNTEREXAMPLES),
+    rule=lambda measured: theorem(measured["apart"], N_COUNTEREXAMPLES),
     differs="The proposition's own example, at 60 values of λ₁.",
 )
 def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Whether the support of Proposition 1's example is the pair that no ranking by score puts first, over λ₁."""
-    apart = []
-    for l1 in np.random.default_rng(seed).uniform(1e-3, 1 / 3 - 1e-3, COUNTEREXAMPLES).tolist():
+    """Compare the support of Proposition 1's example with every ranking by score, over λ₁."""
+    difference_counts = []
+    for l1 in np.random.default_rng(seed).uniform(1e-3, 1 / 3 - 1e-3, N_COUNTEREXAMPLES).tolist():
         example = engine.counterexample(l1)
-        best = sorted(range(3), key=lambda row: -example.scores[row])[: len(example.support)]
-        answer = engine.select("nnn", example.vectors, example.query, k=3, l1=l1, l2=0.0)
-        support = {row for row in answer.index[0].tolist() if row >= 0}
-        apart.append(len(support ^ set(example.support)) + (set(best) == support))
-    return {"apart": apart}
+        top_rows = sorted(range(3), key=lambda row_index: -example.scores[row_index])[: len(example.support)]
+        ranking = engine.select("nnn", example.vectors, example.query, k=3, l1=l1, l2=0.0)
+        # The second term is 1 if the two best scores are the support, which would make the example no counterexample.
+        support_rows = {row_index for row_index in ranking.index[0].tolist() if row_index >= 0}
+        difference_counts.append(len(support_rows ^ set(example.support)) + (set(top_rows) == support_rows))
+    return {"apart": difference_counts}
 
 
 def judge_n4(measured: Measurement) -> Ruling:
@@ -226,21 +231,21 @@ def trained_differences(
     pairs: Sequence[tuple[str, str]],
     reported: Sequence[tuple[str, int]] = (("comp", 5),),
 ) -> Measurement:
-    """Paired differences in points of trained systems, each query's the mean over the seeds.
+    """Return paired differences in points between trained systems on the queries to report on.
 
     pairs: the system that is claimed to be better, and the other; reported: metric and k. The cells of the measurement:
     set, metric, k and the pair's names → differences query by query. Intervals over them are of the queries, for the
     seeds that there are.
     """
     return {
-        f"{judged.name}: points of {METRICS[metric].title}@{k}, {claimed} over {other}": (
-            trained_values(judged, claimed, metric, k) - trained_values(judged, other, metric, k)
+        f"{judged_set.name}: points of {METRICS[metric].title}@{cutoff}, {claimed} over {other}": (
+            trained_values(judged_set, claimed, metric, cutoff) - trained_values(judged_set, other, metric, cutoff)
         )
         .mean(0)
         .round(4)
         .tolist()
-        for judged in sets
-        for metric, k in reported
+        for judged_set in sets
+        for metric, cutoff in reported
         for claimed, other in pairs
     }
 
@@ -262,9 +267,10 @@ trained_claim(
 
 
 def judge_n10(measured: Measurement) -> Ruling:
-    level = {name: values for name, values in measured.items() if name.startswith(TOOLBANK)}
-    better = {name: values for name, values in measured.items() if name not in level}
-    return together([difference(better, margin=1.0), equivalence(level, margin=2.0)])
+    # The paper claims a tie on ToolBank and a gain elsewhere.
+    level = {cell_name: differences for cell_name, differences in measured.items() if cell_name.startswith(TOOLBANK)}
+    better_cells = {cell_name: differences for cell_name, differences in measured.items() if cell_name not in level}
+    return combine([difference(better_cells, margin=1.0), equivalence(level, margin=2.0)])
 
 
 trained_claim(
@@ -358,16 +364,16 @@ def judge_n18(measured: Measurement) -> Ruling:
     effects = [
         Effect(
             name=f"{name}: ratio of spreads, trained to frozen",
-            value=of["ratio"][0],
-            low=of["ratio"][1],
-            high=of["ratio"][2],
+            value=set_values["ratio"][0],
+            low=set_values["ratio"][1],
+            high=set_values["ratio"][2],
             curves=tuple(
-                curve_of(which, (axis, f"Comp@5 in points, {name}"), ranks, of[which]) for which in EMBEDDINGS
+                curve_of(which, (axis, f"Comp@5 in points, {name}"), ranks, set_values[which]) for which in EMBEDDINGS
             ),
         )
-        for name, of in measured.items()
+        for name, set_values in measured.items()
     ]
-    return bounded(effects, high=1.0)
+    return judge_range(effects, high=1.0)
 
 
 @trained_claim(
@@ -379,38 +385,39 @@ def judge_n18(measured: Measurement) -> Ruling:
     "less the median one.",
     cost=60,
 )
-def measure_n18(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → "ratio": how far the best of the grid is above its median on trained embeddings, as a share of that on
     frozen ones, with the ends of its interval over the queries; embeddings → the points of every setting, the best
     first, in the mean over seeds."""
-    measured = {}
-    for judged in sets:
-        of = {name: grid_values(judged, system) for name, system in EMBEDDINGS.items()}
-        falling = {name: np.sort(POINTS * values.mean((0, 1)))[::-1].round(4).tolist() for name, values in of.items()}
-        measured[judged.name] = {"ratio": spread_ratio(of["trained"], of["frozen"], seed), **falling}
-    return measured
+    set_results = {}
+    for judged_set in judged_sets:
+        by_name = {name: measure_grid(judged_set, system_name) for name, system_name in EMBEDDINGS.items()}
+        points = {name: np.sort(POINTS * grid.mean((0, 1)))[::-1].round(4).tolist() for name, grid in by_name.items()}
+        set_results[judged_set.name] = {"ratio": spread_ratio(by_name["trained"], by_name["frozen"], seed), **points}
+    return set_results
 
 
-def grid_values(judged: JudgedSet, system: str) -> np.ndarray:
+def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
     """(seeds, n, cells) Comp@5 at every setting of the grid on a system's embeddings, whose seeds the folder has."""
-    seeds = len(trained_values(judged, system, "comp", 5))
-    systems = TrainedSystems(judged, Path(judged.work or ""))
-    spaces = (systems.space(system, seed) for seed in range(seeds))
-    swept = (cells(judged, ELASTIC_GRID, "test", ("comp",), 5, space) for space in spaces)
-    return np.stack([np.column_stack([cell.values["comp"] for cell in row]) for row in swept])
+    n_seeds = len(trained_values(judged_set, system_name, "comp", 5))
+    systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
+    spaces = (systems.space(system_name, seed) for seed in range(n_seeds))
+    swept = (get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5, seed_space) for seed_space in spaces)
+    return np.stack([np.column_stack([swept_cell.values["comp"] for swept_cell in seed_cells]) for seed_cells in swept])
 
 
-def spread_ratio(trained: np.ndarray, frozen: np.ndarray, seed: int) -> list[float]:
-    """Ratio of spreads and its ends; trained, frozen: (seeds, n, cells), whose spreads are means over the seeds."""
-    both = np.concatenate([*trained, *frozen], axis=1)
+def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -> list[float]:
+    """Return the ratio of spreads and its ends; trained_grid, frozen_grid: (seeds, n, cells)."""
+    all_columns = np.concatenate([*trained_grid, *frozen_grid], axis=1)
 
-    def of(means: np.ndarray) -> float:
-        surfaces = means.reshape(2, -1, trained.shape[2])
+    # The best setting less the median one, mean over seeds: a flat surface has a small spread.
+    def of(mean_values: np.ndarray) -> float:
+        surfaces = mean_values.reshape(2, -1, trained_grid.shape[2])
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
 
-    drawn = [of(row) for row in bootstrap_means(both, 1000, seed)]
-    return [of(both.mean(0)), *percentile_ends(drawn)]
+    drawn_ratios = [of(column_means) for column_means in bootstrap_means(all_columns, 1000, seed)]
+    return [of(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
 
 
 TEN_STEPS = engine.grid("nnn", fill="strict", solver="fista", iterations=10)
@@ -426,57 +433,61 @@ claim(
 )
 
 
-class Exchanged(JudgedSet):
+class ExchangedSplits(JudgedSet):
     """A set whose queries to choose on and to report on have changed places."""
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
-        own = super().splits
-        return {"dev": own["test"], "test": own["dev"]}
+        own_splits = super().splits
+        return {"dev": own_splits["test"], "test": own_splits["dev"]}
 
 
 @define_measure("gains by query")
-def measure_query_gains(sets: Sequence[JudgedSet], _: int) -> Measurement:
+def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → how many documents are relevant to each query, the largest cosine of one to one that is not, in hundredths,
     and what NNN gains in points of Comp@5.
 
     Of all judged queries, each half with the λ that is best on the other: few have one or two relevant documents.
     """
-    measured: dict[str, dict[str, list[float | None]]] = {}
-    for judged in sets:
-        of_set = measured.setdefault(judged.name, {"relevant": [], "correlations": [], "gains": []})
-        for half in (judged, Exchanged(judged.name, judged.dataset, judged.encoder)):
-            ids, qrels = half.queries("test").ids, half.splits["test"]
-            correlations = measure_relevant_correlations(judged.space, qrels)
-            gains = tuned(half, ELASTIC_GRID, "comp", 5) - tuned(half, [DENSE], "comp", 5)
-            of_set["relevant"] += [len(qrels.relevant(query)) for query in ids]
-            of_set["correlations"] += map(correlations.get, ids)
-            of_set["gains"] += gains.tolist()
-    return measured
+    gains_by_set: dict[str, dict[str, list[float | None]]] = {}
+    for judged_set in judged_sets:
+        set_values = gains_by_set.setdefault(judged_set.name, {"relevant": [], "correlations": [], "gains": []})
+        # λ is chosen on the other half, so that no query is measured with a λ that it helped to choose.
+        for half_set in (judged_set, ExchangedSplits(judged_set.name, judged_set.dataset, judged_set.encoder)):
+            query_ids, qrels = half_set.queries("test").ids, half_set.splits["test"]
+            correlations = measure_relevant_correlations(judged_set.space, qrels)
+            query_gains = measure_tuned(half_set, ELASTIC_GRID, "comp", 5) - measure_tuned(half_set, [DENSE], "comp", 5)
+            set_values["relevant"] += [len(qrels.relevant(query_id)) for query_id in query_ids]
+            set_values["correlations"] += map(correlations.get, query_ids)
+            set_values["gains"] += query_gains.tolist()
+    return gains_by_set
 
 
 def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
     """(n,) what each query adds to the slope of least squares, whose mean it is."""
-    apart = numbers - numbers.mean()
-    slope = apart @ gains / (apart @ apart)
-    left = gains - gains.mean() - slope * apart
-    parts: np.ndarray = slope + len(apart) * apart * left / (apart @ apart)
-    return parts
+    deviations = numbers - numbers.mean()
+    fitted_slope = deviations @ gains / (deviations @ deviations)
+    residuals = gains - gains.mean() - fitted_slope * deviations
+    # Each query's term is the slope plus its influence, so that the mean of the terms is the fitted slope.
+    # Each query's term is the slope plus its influence, so that the mean of the terms is the fitted slope.
+    query_terms: np.ndarray = fitted_slope + len(deviations) * deviations * residuals / (deviations @ deviations)
+    return query_terms
 
 
 def judge_n20(measured: Measurement) -> Ruling:
     axes = "relevant documents", "points of Comp@5 over dense"
-    slopes: dict[str, list[float]] = {}
-    few: dict[str, list[float]] = {}
+    slope_cells: dict[str, list[float]] = {}
+    few_gains: dict[str, list[float]] = {}
     curves: dict[str, list[EffectCurve]] = {}
-    for name, of_set in measured.items():
-        relevant, gains = np.array(of_set["relevant"], dtype=float), np.array(of_set["gains"])
-        slopes[f"{name}: points a document"] = slope_terms(relevant, gains).tolist()
-        counts = [count for count in np.unique(relevant) if (relevant == count).sum() >= 5]
-        means = [float(gains[relevant == count].mean()) for count in counts]
-        curves[f"{name}: points a document"] = [curve_of(name, axes, counts, means)]
-        few[f"{name}: points with at most 2 documents"] = gains[relevant <= 2].tolist()
-    return illustrated(together([difference(slopes, margin=0.5), equivalence(few, margin=1.0)]), curves)
+    for set_name, set_values in measured.items():
+        n_relevant, query_gains = np.array(set_values["relevant"], dtype=float), np.array(set_values["gains"])
+        slope_cells[f"{set_name}: points a document"] = slope_terms(n_relevant, query_gains).tolist()
+        # Means over fewer than five queries would be mostly chance in a figure.
+        relevant_counts = [count for count in np.unique(n_relevant) if (n_relevant == count).sum() >= 5]
+        mean_gains = [float(query_gains[n_relevant == count].mean()) for count in relevant_counts]
+        curves[f"{set_name}: points a document"] = [curve_of(set_name, axes, relevant_counts, mean_gains)]
+        few_gains[f"{set_name}: points with at most 2 documents"] = query_gains[n_relevant <= 2].tolist()
+    return add_curves(combine([difference(slope_cells, margin=0.5), equivalence(few_gains, margin=1.0)]), curves)
 
 
 claim(
@@ -494,7 +505,7 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
-    return thresholds([share(name, *counts) for name, counts in measured.items()], holds=0.01, refuted=0.1)
+    return thresholds([share(set_name, *counts) for set_name, counts in measured.items()], holds=0.01, limit=0.1)
 
 
 @claim(
@@ -508,18 +519,18 @@ def judge_n21(measured: Measurement) -> Ruling:
     "as it is shipped; whether it matters for Comp@5 is N22.",
     cost=90,
 )
-def measure_n21(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_n21(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → pairs of a query and a setting of the grid, and those whose first five are another set than the exact's."""
-    return {judged.name: _other_sets(judged) for judged in sets}
+    return {judged_set.name: _count_other_sets(judged_set) for judged_set in judged_sets}
 
 
-def _other_sets(judged: JudgedSet) -> list[int]:
-    vectors, queries = judged.space.vectors, judged.queries("test", 200).vectors
+def _count_other_sets(judged_set: JudgedSet) -> list[int]:
+    vectors, queries = judged_set.space.vectors, judged_set.queries("test", 200).vectors
     grid = [dict(values_of(decoder.select)) for decoder in ELASTIC_GRID]
-    steps = [{**setting, "solver": "fista"} for setting in grid]
-    both = zip(*(engine.select_grid("nnn", vectors, queries, k=5, grid=g) for g in (grid, steps)), strict=True)
-    apart = [(a.index.sort(1).values != b.index.sort(1).values).any(1) for a, b in both]
-    return [sum(int(of.sum()) for of in apart), sum(len(of) for of in apart)]
+    steps = [{**settings, "solver": "fista"} for settings in grid]
+    pairs = zip(*(engine.select_grid("nnn", vectors, queries, k=5, grid=g) for g in (grid, steps)), strict=True)
+    different = [(a.index.sort(1).values != step_ranking.index.sort(1).values).any(1) for a, step_ranking in pairs]
+    return [sum(int(flags.sum()) for flags in different), sum(len(flags) for flags in different)]
 
 
 STEPS_GRID = [replace(d, select=replace(d.select, solver="fista")) for d in ELASTIC_GRID]
@@ -541,17 +552,17 @@ TIMED = {"search": engine.make("top_k"), "50 steps": engine.make("nnn", solver="
 
 
 def judge_n23(measured: Measurement) -> Ruling:
-    """Whether it is linear; how many searches it takes is said only."""
-    own, solvers = measured["drawn"], ("50 steps", "exact")
+    """Judge the growth; the number of searches that a query takes is only reported."""
+    drawn_seconds, solvers = measured["drawn"], ("50 steps", "exact")
     axes = "documents", "seconds of a query"
-    slopes = [slope(own["sizes"], np.array(own[name]), name, axes) for name in solvers]
-    said = [
-        f"{name} {np.median(np.array(of[name])[:, -1] / np.array(of['search'])[:, -1]):.1f} ({place})"
-        for place, of in measured.items()
+    slopes = [slope(drawn_seconds["sizes"], np.array(drawn_seconds[name]), name, axes) for name in solvers]
+    ratio_texts = [
+        f"{name} {np.median(np.array(seconds[name])[:, -1] / np.array(seconds['search'])[:, -1]):.1f} ({space_name})"
+        for space_name, seconds in measured.items()
         for name in solvers
     ]
-    ruling = bounded(slopes, high=1.1)
-    return replace(ruling, why=f"{ruling.why} At the most documents, in searches: {', '.join(said)}.")
+    ruling = judge_range(slopes, high=1.1)
+    return replace(ruling, why=f"{ruling.why} At the most documents, in searches: {', '.join(ratio_texts)}.")
 
 
 @claim(
@@ -565,23 +576,24 @@ def judge_n23(measured: Measurement) -> Ruling:
 )
 def measure_n23(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Documents → how many, and decoder → (rounds, sizes) seconds of a query, one at a time on one thread."""
-    places = {judged.name: timed([(judged.space, judged.queries("test"))]) for judged in sets}
-    return {"drawn": timed([drawn(count, seed) for count in TIMED_SIZES]), **places}
+    seconds = {judged_set.name: time_solvers([(judged_set.space, judged_set.queries("test"))]) for judged_set in sets}
+    return {"drawn": time_solvers([draw_space(n_documents, seed) for n_documents in TIMED_SIZES]), **seconds}
 
 
-def timed(places: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
+def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
     """Sizes, and decoder → (rounds, sizes) seconds: sizes take turns, so that they are timed in the same conditions.
 
     Of two queries the second, as what a space remembers of a query would serve the first, which was asked before.
     """
-    rounds: dict[str, list[list[float]]] = {name: [[] for _ in range(7)] for name in TIMED}
-    for turn in range(7):
-        for space, queries in places:
-            asked = queries.take([2 * turn, 2 * turn + 1])
-            rows = latencies(list(TIMED.values()), space, asked, (5,), calls=2, plain=False)
-            for name, row in zip(TIMED, rows, strict=True):
-                rounds[name][turn].append(round(float(row.seconds[1]), 7))
-    return {"sizes": [len(space) for space, _ in places], **rounds}
+    round_seconds: dict[str, list[list[float]]] = {stage_name: [[] for _ in range(7)] for stage_name in TIMED}
+    # Methods and spaces take turns in every round, so that a slow moment of the machine hits all of them.
+    for round_index in range(7):
+        for space, queries in spaces:
+            query_pair = queries.take([2 * round_index, 2 * round_index + 1])
+            latency_rows = latencies(list(TIMED.values()), space, query_pair, (5,), calls=2, plain=False)
+            for stage_name, latency_row in zip(TIMED, latency_rows, strict=True):
+                round_seconds[stage_name][round_index].append(round(float(latency_row.seconds[1]), 7))
+    return {"sizes": [len(space) for space, _ in spaces], **round_seconds}
 
 
 FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 96, 192, 384)}
@@ -590,7 +602,7 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 def judge_n24(measured: Measurement) -> Ruling:
     exponents = [slope(values, np.array([measured[name]]), name, (name, "bytes")) for name, values in FACTORS.items()]
-    return bounded(exponents, low=0.85, high=1.15)
+    return judge_range(exponents, low=0.85, high=1.15)
 
 
 @claim(
@@ -605,41 +617,43 @@ def judge_n24(measured: Measurement) -> Ruling:
 def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Factor → bytes at its values, the others at their largest."""
     largest = {name: values[-1] for name, values in FACTORS.items()}
-    space, queries = drawn(largest["N"], seed)
+    space, queries = draw_space(largest["N"], seed)
 
     def count_bytes(sizes: Mapping[str, int]) -> int:
-        rows, query = (part.vectors[: sizes["N"], : sizes["d"]].clone() for part in (space, queries.take([0])))
-        return bytes_for_gradients(rows, query, sizes["T"])
+        row_vectors, query = (part.vectors[: sizes["N"], : sizes["d"]].clone() for part in (space, queries.take([0])))
+        return count_gradient_bytes(row_vectors, query, sizes["T"])
 
     return {name: [count_bytes({**largest, name: value}) for value in values] for name, values in FACTORS.items()}
 
 
-def bytes_for_gradients(rows: Tensor, queries: Tensor, steps: int) -> int:
+def count_gradient_bytes(row_vectors: Tensor, queries: Tensor, n_steps: int) -> int:
     """Bytes that a forward pass through the steps leaves for the backward one, each once, without what it is given."""
-    given = {part.untyped_storage().data_ptr() for part in (rows, queries)}
+    # Storages of the inputs exist anyway: only what automatic differentiation adds is counted.
+    input_storages = {tensor.untyped_storage().data_ptr() for tensor in (row_vectors, queries)}
     saved: dict[int, Tensor] = {}
 
-    def keep(part: Tensor) -> Tensor:
-        saved[part.untyped_storage().data_ptr()] = part
-        return part
+    def keep(tensor: Tensor) -> Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
 
-    with saved_tensors_hooks(keep, lambda part: part):
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
         # The result holds the graph, without which storages would be freed and their addresses given again.
-        weights = unrolled(rows.requires_grad_(), queries.requires_grad_(), 0.1, 0.1, steps)
-    assert weights.requires_grad
-    return sum(part.untyped_storage().nbytes() for place, part in saved.items() if place not in given)
+        result = unrolled(row_vectors.requires_grad_(), queries.requires_grad_(), 0.1, 0.1, n_steps)
+    assert result.requires_grad
+    return sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in input_storages)
 
 
-SHARES = engine.grid("nnn", points=7, fill="strict", scale="relative")
-COUNTS = engine.grid("nnn", fill="strict", scale="support", l1=[5, 10, 20], l2=[0.03, 0.1, 0.3])
-QUERY_RULES = tuned_differences.of(claimed=SHARES + COUNTS, others={"one λ₁ for all": ELASTIC_GRID})
+SHARE_GRID = engine.grid("nnn", points=7, fill="strict", scale="relative")
+COUNT_GRID = engine.grid("nnn", fill="strict", scale="support", l1=[5, 10, 20], l2=[0.03, 0.1, 0.3])
+QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one λ₁ for all": ELASTIC_GRID})
 """λ₁ as a share of a query's best score, or such that so many documents get a weight: which, and how much, dev says."""
 
 
 def judge_n25(measured: Measurement) -> Ruling:
     ruling = difference(measured["gains"], margin=1.0)
-    most = ", ".join(f"{name} {points:.1f}" for name, points in measured["most"].items())
-    return replace(ruling, why=f"{ruling.why} The best pair for each query, were it known, would gain: {most}.")
+    headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
+    why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
+    return replace(ruling, why=why)
 
 
 @claim(
@@ -652,16 +666,16 @@ def judge_n25(measured: Measurement) -> Ruling:
     "as it is shipped.",
     cost=60,
 )
-def measure_n25(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """What the rules gain, and what a choice that knows the answers would at most."""
-    most = {}
-    for judged in sets:
-        (headroom,) = per_query_best(cells(judged, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
-        most[judged.name] = POINTS * headroom.difference
-    return {"gains": QUERY_RULES.compute(sets, seed), "most": most}
+def measure_n25(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return what the rules gain, and what a choice that knows the answers would at most."""
+    headrooms = {}
+    for judged_set in judged_sets:
+        (headroom,) = per_query_best(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
+        headrooms[judged_set.name] = POINTS * headroom.difference
+    return {"gains": QUERY_RULES.compute(judged_sets, seed), "most": headrooms}
 
 
-PRINTED: Mapping[str, Mapping[str, float]] = {
+PRINTED_SIZES: Mapping[str, Mapping[str, float]] = {
     "toollens": {
         "documents": 464, "train": 13_515, "dev": 3_378, "test": 1_877, "least": 1, "most": 3, "mean": 2.66
     },
@@ -672,8 +686,10 @@ PRINTED: Mapping[str, Mapping[str, float]] = {
 
 
 def judge_n26(measured: Measurement) -> Ruling:
-    apart = [abs(measured[name][what] - printed) for name in measured for what, printed in PRINTED[name].items()]
-    return theorem(apart, sum(map(len, PRINTED.values())))
+    differences = []
+    for name, sizes in measured.items():
+        differences += [abs(sizes[key] - printed) for key, printed in PRINTED_SIZES[name].items()]
+    return theorem(differences, sum(map(len, PRINTED_SIZES.values())))
 
 
 @claim(
@@ -682,23 +698,23 @@ def judge_n26(measured: Measurement) -> Ruling:
     "The data sets have as many documents, queries and relevant documents as the paper's table says.",
     scope=Scope.SAME_DATA,
     rule=judge_n26,
-    sets=tuple(PRINTED),
+    sets=tuple(PRINTED_SIZES),
     differs="Ten of the table's 35 numbers: PandasBank and AWSBank are not here, of two other sets only parts.",
 )
-def measure_n26(sets: Sequence[JudgedSet], _: int) -> Measurement:
+def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → its numbers as Table 3 has them."""
-    return {judged.name: _counts(judged) for judged in sets if judged.name in PRINTED}
+    return {judged_set.name: _count_sizes(judged_set) for judged_set in judged_sets if judged_set.name in PRINTED_SIZES}
 
 
-def _counts(judged: JudgedSet) -> dict[str, float]:
-    sizes = measure_sizes(judged.dataset)
-    counts: dict[str, float] = {"documents": sizes.documents, "queries": sizes.queries}
+def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
+    sizes = measure_sizes(judged_set.dataset)
+    size_counts: dict[str, float] = {"documents": sizes.documents, "queries": sizes.queries}
     for split in sizes.splits:
-        counts[split.split] = split.queries
+        size_counts[split.split] = split.queries
         if split.split == "test" and split.relevant:
-            counts |= {"least": split.relevant.least, "most": split.relevant.most}
-            counts["mean"] = round(split.relevant.mean, 2)
-    return counts
+            size_counts |= {"least": split.relevant.least, "most": split.relevant.most}
+            size_counts["mean"] = round(split.relevant.mean, 2)
+    return size_counts
 
 
 claim(
@@ -723,10 +739,10 @@ trained_claim(
 
 def judge_n29(measured: Measurement) -> Ruling:
     slopes = {}
-    for name, of_set in measured.items():
-        pairs = zip(of_set["correlations"], of_set["gains"], strict=True)
-        correlations, gains = np.array([pair for pair in pairs if pair[0] is not None], dtype=float).T
-        slopes[f"{name}: points a tenth of the cosine"] = slope_terms(correlations / 10, gains).tolist()
+    for name, set_values in measured.items():
+        query_pairs = zip(set_values["correlations"], set_values["gains"], strict=True)
+        correlations, query_gains = np.array([pair for pair in query_pairs if pair[0] is not None], dtype=float).T
+        slopes[f"{name}: points a tenth of the cosine"] = slope_terms(correlations / 10, query_gains).tolist()
     return difference(slopes, margin=0.5)
 
 
@@ -747,15 +763,15 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 
 def judge_n30(measured: Measurement) -> Ruling:
-    cells = {f"{name}: 10 steps less 50": of["apart"] for name, of in measured.items()}
+    differences = {f"{set_name}: 10 steps less 50": set_values["apart"] for set_name, set_values in measured.items()}
     curves = {
-        f"{name}: 10 steps less 50": [
-            curve_of(system, ("steps of FISTA", f"Comp@5 in points, {name}"), FISTA_STEPS, points)
-            for system, points in of["curves"].items()
+        f"{set_name}: 10 steps less 50": [
+            curve_of(system, ("steps of FISTA", f"Comp@5 in points, {set_name}"), FISTA_STEPS, step_points)
+            for system, step_points in set_values["curves"].items()
         ]
-        for name, of in measured.items()
+        for set_name, set_values in measured.items()
     }
-    return illustrated(equivalence(cells, margin=1.0), curves)
+    return add_curves(equivalence(differences, margin=1.0), curves)
 
 
 @trained_claim(
@@ -768,42 +784,43 @@ def judge_n30(measured: Measurement) -> Ruling:
     "λ₁ and λ₂ are those of fifty steps, NNN-Fix's those of the minimiser.",
     cost=30,
 )
-def measure_n30(sets: Sequence[JudgedSet], _: int) -> Measurement:
+def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → "curves": system → Comp@5 in points after so many steps, in the mean over queries and seeds; "apart": what
     few steps of the trained one have less than many, query by query in the mean over seeds."""
-    measured = {}
-    for judged in sets:
-        values = by_steps(judged)
-        trained = values[UNROLLED].mean(0)
-        measured[judged.name] = {
-            "curves": {name: of.mean((0, 1)).round(4).tolist() for name, of in values.items()},
+    set_results = {}
+    for judged_set in judged_sets:
+        by_system = measure_by_steps(judged_set)
+        trained = by_system[UNROLLED].mean(0)
+        set_results[judged_set.name] = {
+            "curves": {name: system_points.mean((0, 1)).round(4).tolist() for name, system_points in by_system.items()},
             "apart": (trained[:, FISTA_STEPS.index(10)] - trained[:, FISTA_STEPS.index(50)]).round(4).tolist(),
         }
-    return measured
+    return set_results
 
 
-def by_steps(judged: JudgedSet) -> dict[str, np.ndarray]:
+def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
     """System → (seeds, n, steps) points of Comp@5; dense retrieval takes none."""
-    seeds = range(len(trained_values(judged, UNROLLED, "comp", 5)))
+    seed_range = range(len(trained_values(judged_set, UNROLLED, "comp", 5)))
     values: dict[str, list[np.ndarray]] = {}
-    for seed in seeds:
-        for name, space, decoders in _systems(judged, seed):
-            rows = cells(judged, decoders, "test", ("comp",), 5, space)
-            values.setdefault(name, []).append(POINTS * np.column_stack([cell.values["comp"] for cell in rows]))
-    return {name: np.stack(of) for name, of in values.items()}
+    for seed in seed_range:
+        for name, space, decoders in _iterate_systems(judged_set, seed):
+            swept_cells = get_cells(judged_set, decoders, "test", ("comp",), 5, space)
+            values.setdefault(name, []).append(POINTS * np.column_stack([cell.values["comp"] for cell in swept_cells]))
+    return {name: np.stack(seed_points) for name, seed_points in values.items()}
 
 
-def _systems(judged: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
+def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
     """Name, space, and the decoder after each of the steps."""
-    systems = TrainedSystems(judged, Path(judged.work or ""))
+    systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
     start = systems.train(START, "dense", seed, None)
-    trained = systems.train(UNROLLED, "nnn", seed, start, **TRAINED[UNROLLED])
+    system = systems.train(UNROLLED, "nnn", seed, start, **TRAINED_PARAMS[UNROLLED])
+    # Dense retrieval takes no steps: its points are repeated, a horizontal line in the figure.
     yield START, start.space, [DENSE] * len(FISTA_STEPS)
-    fixed = systems.best(start.space, ELASTIC_GRID)
-    for name, space, decoder in (("NNN-Fix", start.space, fixed), (UNROLLED, trained.space, trained.decoder)):
-        yield name, space, [_after(decoder, steps) for steps in FISTA_STEPS]
+    fixed_decoder = systems.best(start.space, ELASTIC_GRID)
+    for name, space, decoder in (("NNN-Fix", start.space, fixed_decoder), (UNROLLED, system.space, system.decoder)):
+        yield name, space, [_with_steps(decoder, n_steps) for n_steps in FISTA_STEPS]
 
 
-def _after(decoder: Decoder, steps: int) -> Decoder:
-    params = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
-    return replace(decoder, select=engine.make("nnn", **params, fill="strict", solver="fista", iterations=steps))
+def _with_steps(decoder: Decoder, n_steps: int) -> Decoder:
+    l1_l2 = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
+    return replace(decoder, select=engine.make("nnn", **l1_l2, fill="strict", solver="fista", iterations=n_steps))

@@ -17,30 +17,30 @@ from engine import orag
 from engine.evaluation.splits import subsample
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.deployments import (
-    SETS,
-    STEPS,
+    DEPLOYMENT_SETS,
+    STEP_SETS,
     JudgedDeployment,
     K,
-    cells_of,
-    deployed,
+    as_list,
+    deploy_set,
     measure_deployments,
     ndcg_gains,
-    plain,
-    seeds,
+    pick_cells,
+    run_seeds,
 )
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import BM25, DENSE, POINTS, tuned_differences, unit_rows
+from engine.evidence.measures import BM25, DENSE, POINTS, scale_rows, tuned_differences
 from engine.evidence.rules import (
     Effect,
     Ruling,
     Scope,
-    bounded,
+    combine,
     difference,
     equivalence,
+    judge_range,
     proportion,
     slope,
     theorem,
-    together,
 )
 from engine.feedback import Draw, Event, Query, Session
 from engine.feedback.presets import UPDATE_MODES
@@ -51,75 +51,78 @@ from engine.simulation.simulate import Plan
 from engine.simulation.variants import COSINE, JUDGEMENTS
 
 claim = PaperClaims("orag")
-PLAIN = {"temperature": 1.0, "cap": None, "trust": None, "ball": False, "optimizer": "sgd", "batch": 1}
+PLAIN_RULE = {"temperature": 1.0, "cap": None, "trust": None, "ball": False, "optimizer": "sgd", "batch": 1}
 """Algorithm 1 as printed, but for its rate."""
-PRINTED = {**PLAIN, "mode": "full", "ball": True}
-CASES, UPDATES, RUNS = 200, 3000, 5
+PRINTED_RULE = {**PLAIN_RULE, "mode": "full", "ball": True}
+N_CASES, N_UPDATES, N_RUNS = 200, 3000, 5
 
 
-def draw_session(rng: np.random.Generator, least: int = 2, most: int = 9, **preset: Any) -> tuple[Session, Query, int]:
-    """A session over random unit vectors, a query, and the row that is right for it."""
-    count, dimensions = int(rng.integers(least, most + 1)), int(rng.integers(2, 6))
-    rows = unit_rows(rng.standard_normal((count + 1, dimensions))).astype(np.float32)
+def draw_session(
+    rng: np.random.Generator, min_documents: int = 2, max_documents: int = 9, **preset: Any
+) -> tuple[Session, Query, int]:
+    """Draw a session over random unit vectors, a query, and the row that is right for it."""
+    count, n_dimensions = int(rng.integers(min_documents, max_documents + 1)), int(rng.integers(2, 6))
+    rows = scale_rows(rng.standard_normal((count + 1, n_dimensions))).astype(np.float32)
     ids = tuple(map(str, range(count)))
     space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(rows[:count]), None), "cpu")
-    session = orag.session(space, "default", **{**PLAIN, **preset})
+    session = orag.session(space, "default", **{**PLAIN_RULE, **preset})
     # Longer than 1 too, so that some are sure of an answer at τ = 1.
     return session, Query(rows[count] * np.float32(rng.uniform(0.5, 3.0))), int(rng.integers(count))
 
 
-def enumerate_draws(session: Session, query: Query, right: int, k: int) -> Iterator[tuple[float, Draw]]:
-    """All that can be drawn, with the chance of each; of several the right one is shown where it is among them."""
-    p = orag.probabilities(session, query)
-    for items in combinations(range(len(p)), k):
-        chance = sum(_in_order(p, order) for order in permutations(items))
-        shown = right if right in items else items[0]
-        yield chance, Draw(query, 1, items, p, tuple(float(p[row]) for row in items), shown)
+def enumerate_draws(session: Session, query: Query, right_row: int, n_drawn: int) -> Iterator[tuple[float, Draw]]:
+    """Yield every possible draw with its chance; of several rows the right one is shown if it is drawn."""
+    # A set of k can be drawn in any order, each with a chance of its own.
+    chances = orag.probabilities(session, query)
+    for items in combinations(range(len(chances)), n_drawn):
+        chance = sum(_order_chance(chances, row_order) for row_order in permutations(items))
+        shown_row = right_row if right_row in items else items[0]
+        yield chance, Draw(query, 1, items, chances, tuple(float(chances[row_index]) for row_index in items), shown_row)
 
 
-def enumerate_events(session: Session, query: Query, right: int, k: int = 1) -> Iterator[tuple[float, Event]]:
-    """The feedback on each, with its chance."""
-    for chance, draw in enumerate_draws(session, query, right, k):
-        yield chance, orag.outcome(session, draw, draw.item == right)
+def enumerate_events(session: Session, query: Query, right_row: int, n_drawn: int = 1) -> Iterator[tuple[float, Event]]:
+    """Yield the feedback on every possible draw, with its chance."""
+    for chance, draw in enumerate_draws(session, query, right_row, n_drawn):
+        yield chance, orag.outcome(session, draw, draw.item == right_row)
 
 
 def compute_gradient(session: Session, event: Event) -> np.ndarray:
-    """(n, d) by which an event moves the documents, less the rate."""
-    moved = np.zeros((len(session), session.start.dimension))
-    moved[list(event.items)] = np.outer(event.coefficients, event.query.exact)
-    return moved
+    """Return the (n, d) movement of the documents by an event, without the rate."""
+    movement = np.zeros((len(session), session.start.dimension))
+    movement[list(event.items)] = np.outer(event.coefficients, event.query.exact)
+    return movement
 
 
-def max_bias(session: Session, query: Query, right: int, k: int = 1) -> float:
-    """The largest difference of the mean step over all draws to the gradient of the cross-entropy."""
-    mean = sum(
-        chance * compute_gradient(session, event) for chance, event in enumerate_events(session, query, right, k)
+def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 1) -> float:
+    """Return the largest difference of the mean step over all draws to the gradient of the cross-entropy."""
+    mean_step = sum(
+        chance * compute_gradient(session, event) for chance, event in enumerate_events(session, query, right, n_drawn)
     )
     vectors = torch.tensor(session.exact, requires_grad=True)
     loss = -torch.log_softmax(vectors @ torch.from_numpy(query.exact), 0)[right]
-    (true,) = torch.autograd.grad(loss, vectors)
-    return float(np.abs(mean - true.numpy()).max())
+    (true_gradient,) = torch.autograd.grad(loss, vectors)
+    return float(np.abs(mean_step - true_gradient.numpy()).max())
 
 
 def enumerate_paths(
-    session: Session, stream: Sequence[tuple[Query, int]], chance: float = 1.0, before: tuple[float, ...] = ()
+    session: Session, stream: Sequence[tuple[Query, int]], chance: float = 1.0, earlier_chances: tuple[float, ...] = ()
 ) -> Iterator[tuple[float, tuple[float, ...]]]:
-    """All ways in which a stream can go: how likely each is, and what chance the right document had in each round."""
+    """Yield every path of a stream: its chance, and the right document's chance in each round."""
     if not stream:
-        yield chance, before
+        yield chance, earlier_chances
         return
-    (query, right), *rest = stream
-    now = (*before, float(orag.probabilities(session, query)[right]))
-    for likely, event in enumerate_events(session, query, right):
-        yield from enumerate_paths(orag.feed(session, event), rest, chance * likely, now)
+    (query, right_row), *remaining = stream
+    right_chances = (*earlier_chances, float(orag.probabilities(session, query)[right_row]))
+    for event_chance, event in enumerate_events(session, query, right_row):
+        yield from enumerate_paths(orag.feed(session, event), remaining, chance * event_chance, right_chances)
 
 
-def _in_order(p: np.ndarray, order: Sequence[int]) -> float:
-    """The chance to draw rows in an order, without replacement."""
-    chance, left = 1.0, 1.0
-    for row in order:
-        chance *= p[row] / left
-        left -= p[row]
+def _order_chance(chances: np.ndarray, row_order: Sequence[int]) -> float:
+    """Return the chance to draw rows in an order, without replacement."""
+    chance, remaining_chance = 1.0, 1.0
+    for row_index in row_order:
+        chance *= chances[row_index] / remaining_chance
+        remaining_chance -= chances[row_index]
     return float(chance)
 
 
@@ -134,9 +137,12 @@ def _in_order(p: np.ndarray, order: Sequence[int]) -> float:
     cost=5,
 )
 def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """How far the mean step over all draws is from the gradient of the loss, whether one document moves or all."""
+    """Measure the bias of the mean step over all draws, whether one document moves or all."""
     rng = np.random.default_rng(seed)
-    return {"apart": [max(max_bias(*draw_session(rng, mode=mode)) for mode in UPDATE_MODES) for _case in range(1000)]}
+    biases = []
+    for _case in range(1000):
+        biases.append(max(compute_max_bias(*draw_session(rng, mode=mode)) for mode in UPDATE_MODES))
+    return {"apart": biases}
 
 
 @claim(
@@ -144,19 +150,19 @@ def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "Algorithm 2, eq. 5",
     "With K documents drawn and a reranker the printed step, too, is the gradient of the loss on average.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], CASES),
+    rule=lambda measured: theorem(measured["apart"], N_CASES),
     differs="The paper calls it a stochastic gradient estimate and proves nothing of it. Few documents, all draws "
     "enumerated, a reranker that never errs. Frontier divides by the chance to be among the K instead.",
     cost=5,
 )
 def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """How far the mean of Algorithm 2's printed step, over all sets drawn, is from the gradient of the loss."""
+    """Measure the bias of Algorithm 2's printed step, over all sets drawn."""
     rng = np.random.default_rng(seed)
-    apart = []
-    for _case in range(CASES):
-        case = draw_session(rng, least=4, mode="full", weights="paper")
-        apart.append(max_bias(*case, k=int(rng.integers(2, 4))))
-    return {"apart": apart}
+    biases = []
+    for _case in range(N_CASES):
+        session_case = draw_session(rng, documents=4, mode="full", weights="paper")
+        biases.append(compute_max_bias(*session_case, n_drawn=int(rng.integers(2, 4))))
+    return {"apart": biases}
 
 
 @claim(
@@ -165,55 +171,56 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "The expected regret of Algorithm 1 is at most a bound made of how far the start is from the best "
     "embeddings and of the right documents' chances.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["excess"], CASES),
+    rule=lambda measured: theorem(measured["excess"], N_CASES),
     differs="Streams of five rounds, all draws enumerated. A line of the printed proof has p³ for p²; the bound does "
     "not need it.",
     cost=15,
 )
 def measure_o3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """By how much mean regret and mean squared step pass the theorem's bounds, over all ways that small streams go."""
+    """Measure by how much mean regret and mean squared step pass the theorem's bounds, over all paths."""
     rng = np.random.default_rng(seed)
-    regrets = filter(None, (_regret(rng) for _stream in count()))
-    return {"excess": [max(next(regrets), _square(rng)) for _case in range(CASES)]}
+    regret_excesses = filter(None, (_regret_excess(rng) for _stream in count()))
+    return {"excess": [max(next(regret_excesses), _square_excess(rng)) for _case in range(N_CASES)]}
 
 
-def _regret(rng: np.random.Generator) -> float | None:
-    """None where the right document's chance may fall below 1e-9: the bound of such a stream is vacuous."""
+def _regret_excess(rng: np.random.Generator) -> float | None:
+    """Return the excess over the bound; None if a right chance may fall below 1e-9, where it is vacuous."""
     n_rounds = 5
-    rate = float(np.exp(rng.uniform(np.log(0.003), np.log(0.5))))
-    session, query, _ = draw_session(rng, most=3, mode="full", rate=rate)
-    size, start, q = len(session), session.exact, query.exact
+    learning_rate = float(np.exp(rng.uniform(np.log(0.003), np.log(0.5))))
+    session, query, _ = draw_session(rng, max_documents=3, mode="full", rate=learning_rate)
+    n_documents, start_vectors, query_vector = len(session), session.exact, query.exact
     # Every document is right at least once for the one query, so that there are best embeddings: those whose chances
     # are the shares, and of these the nearest to the start.
-    right = np.array([*range(size), *rng.integers(size, size=n_rounds - size)])
-    shares = np.bincount(right, minlength=size) / len(right)
-    apart = np.log(shares) - start @ q
-    moved = np.outer(apart - apart.mean(), q) / (q @ q)
-    stream = [(query, int(row)) for row in rng.permutation(right)]
-    squares, best = np.full(len(right), q @ q), -np.log(shares[right]).sum()
+    rows = np.array([*range(n_documents), *rng.integers(n_documents, size=n_rounds - n_documents)])
+    right_shares = np.bincount(rows, minlength=n_documents) / len(rows)
+    score_gaps = np.log(right_shares) - start_vectors @ query_vector
+    moved = np.outer(score_gaps - score_gaps.mean(), query_vector) / (query_vector @ query_vector)
+    stream = [(query, int(row_index)) for row_index in rng.permutation(rows)]
+    norms, best = np.full(len(rows), query_vector @ query_vector), -np.log(right_shares[rows]).sum()
     excess = 0.0
-    for chance, p in enumerate_paths(session, stream):
-        if min(p) < 1e-9:
+    for chance, chances in enumerate_paths(session, stream):
+        if min(chances) < 1e-9:
             return None
-        allowed = bounds(float((moved**2).sum()), np.array(p), squares, session.preset.rate, 1.0, True).theorem[-1]
-        excess += chance * (-np.log(p).sum() - best - allowed)
+        regret = bounds(float((moved**2).sum()), np.array(chances), norms, session.preset.rate, 1.0, True).theorem[-1]
+        # The expectation over all paths of the regret less what the theorem allows.
+        excess += chance * (-np.log(chances).sum() - best - regret)
     return excess
 
 
-def _square(rng: np.random.Generator) -> float:
-    session, query, right = draw_session(rng, mode="full")
-    square, p = 0.0, 0.0
-    for chance, event in enumerate_events(session, query, right):
-        square += chance * float((compute_gradient(session, event) ** 2).sum())
-        p += chance * event.good
-    return square - (1 / p - 2 * p + 1) * float(query.exact @ query.exact)
+def _square_excess(rng: np.random.Generator) -> float:
+    session, query, right_row = draw_session(rng, mode="full")
+    mean_square, right_chance = 0.0, 0.0
+    for chance, event in enumerate_events(session, query, right_row):
+        mean_square += chance * float((compute_gradient(session, event) ** 2).sum())
+        right_chance += chance * event.good
+    return mean_square - (1 / right_chance - 2 * right_chance + 1) * float(query.exact @ query.exact)
 
 
 def judge_o4(measured: Measurement) -> Ruling:
-    regret = np.array(measured["regret"])
-    growth = slope(measured["rounds"], regret.T, "regret", ("rounds", "regret, nats"))
-    below = theorem((regret.mean(1) - measured["allowed"]).tolist(), len(regret))
-    return together([below, bounded([growth], high=0.6)])
+    regrets = np.array(measured["regret"])
+    growth_effect = slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
+    bound_ruling = theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
+    return combine([bound_ruling, judge_range([growth_effect], high=0.6)])
 
 
 @claim(
@@ -222,39 +229,41 @@ def judge_o4(measured: Measurement) -> Ruling:
     "With the learning rate of the corollary regret stays below its bound, and grows no faster than the "
     "square root of the rounds.",
     rule=judge_o4,
-    sets=STEPS,
+    sets=STEP_SETS,
     effect="exponent 1/2",
     differs="MiniLM; embeddings are kept in the unit ball, as the best in hindsight need not exist without. The "
     "corollary limits regret from above: what grows faster for a while may still be below it.",
     cost=40,
 )
-def measure_o4(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Rounds, their regret run by run to the best embeddings in the ball, and what Corollary 5.2 allows."""
-    (judged,) = list(sets)[:1]
-    one = deployed(judged)
-    first, *_ = seeds(seed)
-    one = one.in_order(np.random.default_rng(first).permutation(len(one.queries)))
-    sizes = [round(share * len(one.stream)) for share in (0.25, 0.5, 1.0, 2.0, 4.0)]
+def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return rounds, their regrets run by run to the best embeddings in the ball, and Corollary 5.2's bound."""
+    (judged_set,) = list(judged_sets)[:1]
+    deployment = deploy_set(judged_set)
+    first_seed, *_ = run_seeds(seed)
+    deployment = deployment.reorder(np.random.default_rng(first_seed).permutation(len(deployment.queries)))
+    stream_sizes = [round(stream_share * len(deployment.stream)) for stream_share in (0.25, 0.5, 1.0, 2.0, 4.0)]
     regrets, allowed = [], []
-    for rounds in sizes:
-        how = {"stream": Stream(order="given", rounds=rounds), "exposure": 4, **PRINTED}
-        pilot = one.learned(first, **how)
-        start = pilot.begun.start.exact
-        best = hindsight(start, pilot.rounds(pilot.trail))
-        far = float(((best.vectors - start) ** 2).sum())
-        _, times = np.unique(pilot.trail.query, return_counts=True)
-        squares = np.ones(rounds)
-        rate = bounds(far, pilot.trail.chance, squares, pilot.begun.preset.rate, 1.0, True).rate
-        runs = [one.learned(at, rate=rate, **how) for at in seeds(seed, RUNS)]
-        regrets.append(plain(np.array([run.trail.loss.sum() - times @ best.losses for run in runs])))
+    for n_rounds in stream_sizes:
+        changes = {"stream": Stream(order="given", rounds=n_rounds), "exposure": 4, **PRINTED_RULE}
+        pilot_run = deployment.run(first_seed, **changes)
+        start_vectors = pilot_run.begun.start.exact
+        hindsight_best = hindsight(start_vectors, pilot_run.rounds(pilot_run.trail))
+        far = float(((hindsight_best.vectors - start_vectors) ** 2).sum())
+        _, query_counts = np.unique(pilot_run.trail.query, return_counts=True)
+        squares = np.ones(n_rounds)
+        # The corollary's rate depends on the distance to the best embeddings, which a pilot run of the stream
+        # estimates.
+        rate = bounds(far, pilot_run.trail.chance, squares, pilot_run.begun.preset.rate, 1.0, True).rate
+        runs = [deployment.run(run_seed, rate=rate, **changes) for run_seed in run_seeds(seed, N_RUNS)]
+        regrets.append(as_list(np.array([run.trail.loss.sum() - query_counts @ hindsight_best.losses for run in runs])))
         allowed.append(np.mean([bounds(far, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs]))
-    return {"rounds": sizes, "regret": regrets, "allowed": plain(np.array(allowed))}
+    return {"rounds": stream_sizes, "regret": regrets, "allowed": as_list(np.array(allowed))}
 
 
 def judge_o5(measured: Measurement) -> Ruling:
     axes = "queries", "regret, nats"
-    growths = [slope(of["queries"], np.array(of["regret"]).T, name, axes) for name, of in measured.items()]
-    return bounded(growths, high=1.0)
+    growths = [slope(values["queries"], np.array(values["regret"]).T, name, axes) for name, values in measured.items()]
+    return judge_range(growths, high=1.0)
 
 
 @claim(
@@ -267,51 +276,54 @@ def judge_o5(measured: Measurement) -> Ruling:
     "O4.",
     cost=90,
 )
-def measure_o5(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → queries that came, and regret after them run by run, to a rule that is given all answers."""
-    return {judged.name: _regrets(deployed(judged), seed) for judged in sets}
+def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return, by set, numbers of queries and the regrets after them to a rule that is given all answers."""
+    return {judged_set.name: _measure_regrets(deploy_set(judged_set), seed) for judged_set in judged_sets}
 
 
-def _regrets(one: JudgedDeployment, seed: int) -> dict[str, list[float] | list[list[float]]]:
-    sizes = [round(share * min(1500, len(one.stream))) for share in (0.125, 0.25, 0.5, 1.0)]
+def _measure_regrets(deployment: JudgedDeployment, seed: int) -> dict[str, list[float] | list[list[float]]]:
+    stream_sizes = [round(stream_share * min(1500, len(deployment.stream))) for stream_share in (0.125, 0.25, 0.5, 1.0)]
     plan = Plan(checkpoints=1, measured=1, regret="oracle")
     regrets = []
-    for size in sizes:
-        part = one.on(subsample(one.stream, size))
-        runs = (part.learned(at, preset="paper", exposure=5, plan=plan).regret.oracle for at in seeds(seed, RUNS))
-        regrets.append(plain(np.array([run[-1] for run in runs if run is not None])))
-    return {"queries": [float(size) for size in sizes], "regret": regrets}
+    for stream_size in stream_sizes:
+        part = deployment.with_stream(subsample(deployment.stream, stream_size))
+        options = {"preset": "paper", "exposure": 5, "plan": plan}
+        runs = (part.run(run_seed, **options).regret.oracle for run_seed in run_seeds(seed, N_RUNS))
+        regrets.append(as_list(np.array([oracle_regret[-1] for oracle_regret in runs if oracle_regret is not None])))
+    return {"queries": [float(stream_size) for stream_size in stream_sizes], "regret": regrets}
 
 
 @define_measure("paper gains")
-def measure_paper_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points gained by the printed rule after 3,000 updates and after one pass, query by query, mean over seeds.
+def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the points that the printed rule gains in 3,000 updates and in one pass, mean over seeds.
 
     "settings": the rate and the batch size, as searched on half of the stream: of the paper's grids the largest rate
     and a tenth of it, as below nothing moves, and both ends of its batch sizes.
     """
     measured: dict[str, list[float]] = {}
-    for one in map(deployed, sets):
-        first, *remaining_seeds = seeds(seed, 3)
+    for deployment in map(deploy_set, judged_sets):
+        first, *remaining_seeds = run_seeds(seed, 3)
         result = search(
-            one.space,
-            one.queries,
-            one.stream,
-            held_out=one.held_out,
+            deployment.space,
+            deployment.queries,
+            deployment.stream,
+            held_out=deployment.held_out,
             plan=Plan(checkpoints=1, regret="none"),
             rates=(1e-6, 1e-5),
             batches=(5, 50),
-            updates=UPDATES,
+            updates=N_UPDATES,
             k=K,
             seed=first,
         )
         how = {"preset": "paper", "rate": result.best.rate, "batch": result.best.batch}
-        second = one.on(halves(one.space, one.queries.ids, one.stream, Stream(), first)[1])
-        runs = [result.confirmed, *(second.learned(at, updates=UPDATES, **how) for at in remaining_seeds)]
-        one_pass = [one.learned(at, **how) for at in seeds(seed, 3)]
-        for title, gains in ((f"{UPDATES} updates", second.gains(runs)), ("one pass", one.gains(one_pass))):
-            measured |= {f"{one.name}, {title}, {name}": plain(values) for name, values in gains.items()}
-        measured[f"{one.name}, settings"] = [result.best.rate, result.best.batch]
+        # Rate and batch were chosen on the first half, so that only the second one may be reported.
+        parts = halves(deployment.space, deployment.queries.ids, deployment.stream, Stream(), first)
+        half = deployment.with_stream(parts[1])
+        runs = [result.confirmed, *(half.run(run_seed, updates=N_UPDATES, **how) for run_seed in remaining_seeds)]
+        pass_runs = [deployment.run(run_seed, **how) for run_seed in run_seeds(seed, 3)]
+        for run_title, gains in ((f"{N_UPDATES} updates", half.gains(runs)), ("one pass", deployment.gains(pass_runs))):
+            measured |= {f"{deployment.name}, {run_title}, {name}": as_list(values) for name, values in gains.items()}
+        measured[f"{deployment.name}, settings"] = [result.best.rate, result.best.batch]
     return measured
 
 
@@ -320,8 +332,8 @@ claim(
     "§4.1, Table 1",
     "Algorithm 1 with about 3,000 updates improves nDCG@10 and Recall@10, on new queries and on those it learned from.",
     measure=measure_paper_gains,
-    rule=lambda measured: difference(cells_of(measured, f"{UPDATES} updates"), margin=1.0),
-    sets=SETS,
+    rule=lambda measured: difference(pick_cells(measured, f"{N_UPDATES} updates"), margin=1.0),
+    sets=DEPLOYMENT_SETS,
     effect="+0.9 to +8.3 points nDCG@10, +1.3 to +9.6 points Recall@10",
     differs="MiniLM, 384 dimensions and not 1,536; other data but for UltraTool, of which the published test. Four of "
     "the 60 settings searched. The paper does not say whether it reports on queries that were learned from.",
@@ -333,8 +345,8 @@ claim(
     "Appendix C.3, Table 2",
     "Algorithm 1 improves nDCG@10 and Recall@10 also where each query comes only once.",
     measure=measure_paper_gains,
-    rule=lambda measured: difference(cells_of(measured, "one pass"), margin=0.5),
-    sets=SETS,
+    rule=lambda measured: difference(pick_cells(measured, "one pass"), margin=0.5),
+    sets=DEPLOYMENT_SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="MiniLM, 384 dimensions and not 1,536; other data but for UltraTool. Rate and batch as searched for 3,000 "
     "updates, as in the paper.",
@@ -343,18 +355,18 @@ claim(
 
 
 @define_measure("default gains")
-def measure_default_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points that the default rule gains in one pass, query by query, mean over seeds; rare and common ones apart.
+def measure_default_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the points that the default rule gains in one pass; rare and common documents apart.
 
     Of rare documents what is learned differs more from seed to seed, so that 40 are needed.
     """
 
-    def gain(one: JudgedDeployment) -> dict[str, np.ndarray]:
-        gains = one.gains([one.learned(at) for at in seeds(seed, 40)])
-        held_out = gains[f"held-out ndcg@{K}"]
-        return {**gains, f"tail ndcg@{K}": held_out[one.tail], f"head ndcg@{K}": held_out[~one.tail]}
+    def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        part_gains = deployment.gains([deployment.run(run_seed) for run_seed in run_seeds(seed, 40)])
+        held_out = part_gains[f"held-out ndcg@{K}"]
+        return {**part_gains, f"tail ndcg@{K}": held_out[deployment.tail], f"head ndcg@{K}": held_out[~deployment.tail]}
 
-    return measure_deployments(sets, gain)
+    return measure_deployments(judged_sets, gain)
 
 
 claim(
@@ -362,8 +374,8 @@ claim(
     "§4.1, appendix C.3, Table 2",
     "Feedback on one document per query, each query once, improves nDCG@10 and Recall@10.",
     measure=measure_default_gains,
-    rule=lambda measured: difference(cells_of(measured, "held-out", "stream"), margin=1.0),
-    sets=SETS,
+    rule=lambda measured: difference(pick_cells(measured, "held-out", "stream"), margin=1.0),
+    sets=DEPLOYMENT_SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="By Frontier's own rule, not the paper's: chances sharpened to eight documents, the one shown moves, "
     "guarded. MiniLM.",
@@ -375,8 +387,8 @@ claim(
     "§4.1",
     "The improvement is consistent: queries for documents that are seldom right gain too.",
     measure=measure_default_gains,
-    rule=lambda measured: difference(cells_of(measured, "tail"), margin=1.0),
-    sets=SETS,
+    rule=lambda measured: difference(pick_cells(measured, "tail"), margin=1.0),
+    sets=DEPLOYMENT_SETS,
     differs="The paper means data sets and encoders; rare documents are our question. MiniLM, Frontier's own rule, one "
     "pass. Seldom: the half of the documents that are right least often in the stream.",
     cost=110,
@@ -388,91 +400,96 @@ claim(
     "§3, Exploration",
     "Drawing by the documents' own chances, without exploring beyond them, costs nothing to those who ask meanwhile.",
     rule=partial(equivalence, margin=1.0),
-    sets=SETS,
+    sets=DEPLOYMENT_SETS,
     differs="The paper compares with rules that explore at random; here with the document of the best score at the "
     "same moment. MiniLM. τ = 1 is the paper's, the other temperature Frontier's.",
     cost=25,
 )
-def measure_o10(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points of success, query by query, of the document drawn less that of the best score, mean over seeds."""
+def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the success of the document drawn less that of the best score, in points by query."""
 
-    def lose(one: JudgedDeployment) -> dict[str, np.ndarray]:
-        sample, presets = one.on(subsample(one.stream, 1000)), {"τ = 1": "paper", "τ by perplexity 8": "default"}
-        return {name: _lost(sample, preset, seed) for name, preset in presets.items()}
+    def lose(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        sample = deployment.with_stream(subsample(deployment.stream, 1000))
+        presets = {"τ = 1": "paper", "τ by perplexity 8": "default"}
+        return {title: _measure_loss(sample, preset, seed) for title, preset in presets.items()}
 
-    return measure_deployments(sets, lose)
+    return measure_deployments(judged_sets, lose)
 
 
-def _lost(one: JudgedDeployment, preset: str, seed: int) -> np.ndarray:
-    lost = np.zeros(len(one.stream))
-    for at in seeds(seed, RUNS):
-        run = one.learned(at, preset=preset)
-        np.add.at(lost, run.trail.query, run.success.drawn - run.success.top)
-    return POINTS * lost / RUNS
+def _measure_loss(deployment: JudgedDeployment, preset: str, seed: int) -> np.ndarray:
+    lost_success = np.zeros(len(deployment.stream))
+    for run_seed in run_seeds(seed, N_RUNS):
+        finished_run = deployment.run(run_seed, preset=preset)
+        # A query may come several times: successes are summed in place without losing repetitions.
+        np.add.at(lost_success, finished_run.trail.query, finished_run.success.drawn - finished_run.success.top)
+    return POINTS * lost_success / N_RUNS
 
 
 @claim(
     "O11",
     "§4.2, Fig. 4",
     "A reranker that picks among ten documents drawn makes learning faster.",
-    sets=STEPS,
+    sets=STEP_SETS,
     differs="No language model: a reranker that never errs, and the start's own cosines. MiniLM, Frontier's own rule "
     "and its unbiased weights, nDCG@10 after one pass.",
     cost=15,
 )
-def measure_o11(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points of nDCG, query by query, that one pass with a reranker gains beyond one without, mean over seeds."""
+def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the points of nDCG that one pass with a reranker gains beyond one without, by query."""
 
-    def gain(one: JudgedDeployment) -> dict[str, np.ndarray]:
-        baseline = ndcg_gains(one, seed)
-        gains = {
-            "one that never errs": ndcg_gains(one, seed, reranker=JUDGEMENTS),
-            "the start's cosine": ndcg_gains(one, seed, reranker=COSINE),
+    def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        baseline = ndcg_gains(deployment, seed)
+        reranker_gains = {
+            "one that never errs": ndcg_gains(deployment, seed, reranker=JUDGEMENTS),
+            "the start's cosine": ndcg_gains(deployment, seed, reranker=COSINE),
         }
-        return {f"{label}, {name}": of[name] - baseline[name] for label, of in gains.items() for name in baseline}
+        differences = {}
+        for label, gains in reranker_gains.items():
+            differences |= {f"{label}, {name}": gains[name] - baseline[name] for name in baseline}
+        return differences
 
-    return measure_deployments(sets, gain)
+    return measure_deployments(judged_sets, gain)
 
 
 @claim(
     "O12",
     "§4.2, Fig. 5",
     "Where half of the documents come only after half of the queries, feedback still improves the ranking.",
-    sets=STEPS,
+    sets=STEP_SETS,
     differs="MiniLM, Frontier's own rule, one pass; nDCG@10 at the end, against the documents as they were at the "
     "start.",
     cost=15,
 )
-def measure_o12(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points gained in one pass, in whose middle half of the documents come, query by query, mean over seeds."""
+def measure_o12(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the points gained in one pass in whose middle half of the documents arrive, by query."""
 
-    def gain(one: JudgedDeployment) -> dict[str, np.ndarray]:
-        return ndcg_gains(one, seed, arrivals=[(0.5, len(one.stream) // 2)], newcomers="printed")
+    def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        return ndcg_gains(deployment, seed, arrivals=[(0.5, len(deployment.stream) // 2)], newcomers="printed")
 
-    return measure_deployments(sets, gain)
+    return measure_deployments(judged_sets, gain)
 
 
 @claim(
     "O13",
     "§4.2, Fig. 6",
     "Feedback on each hop of a question improves what its hops retrieve.",
-    sets=STEPS,
+    sets=STEP_SETS,
     effect="0.55 to 0.68 of the answers right",
     differs="Retrieval alone: answers need a language model. UltraTool's given plans, not MultiHopRAG's questions; "
     "MiniLM, Frontier's own rule, one pass.",
     cost=15,
 )
-def measure_o13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points of nDCG gained in one pass of whole questions, hop by hop, mean over seeds."""
-    return measure_deployments(sets, lambda one: ndcg_gains(one, seed, hops=one.hops))
+def measure_o13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the points of nDCG gained in one pass of whole questions, hop by hop."""
+    return measure_deployments(judged_sets, lambda one: ndcg_gains(one, seed, hops=one.hops))
 
 
 def judge_o14(measured: Measurement) -> Ruling:
-    shares = [
-        proportion(np.array(of["regained"]), np.array(of["lost"]), f"{name}: share of the loss regained")
-        for name, of in measured.items()
+    regained_shares = [
+        proportion(np.array(values["regained"]), np.array(values["lost"]), f"{name}: share of the loss regained")
+        for name, values in measured.items()
     ]
-    return bounded(shares, low=0.5)
+    return judge_range(regained_shares, low=0.5)
 
 
 @claim(
@@ -480,22 +497,22 @@ def judge_o14(measured: Measurement) -> Ruling:
     "Fig. 1a",
     "Feedback regains most of the Recall@10 that bad documentation costs.",
     rule=judge_o14,
-    sets=SETS,
+    sets=DEPLOYMENT_SETS,
     effect="Recall@10 from 0.2664 to 0.4201; with good documentation 0.4294",
     differs="Documents cut to five words, not described anew; MiniLM; Frontier's own rule, one pass. Most: at least "
     "half.",
     cost=30,
 )
-def measure_o14(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → points of Recall, query by query, lost with all but five words, and regained in one pass."""
+def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return, by set, the points of Recall lost with all but five words, and regained in one pass."""
     measured = {}
-    for judged in sets:
-        whole = deployed(judged)
-        cut = whole.cut(5)
-        before = cut.values(cut.held_out)["recall"]
-        runs = [cut.reached(cut.learned(at), cut.held_out)["recall"] for at in seeds(seed)]
-        lost, regained = whole.values(whole.held_out)["recall"] - before, np.mean(runs, axis=0) - before
-        measured[judged.name] = {"lost": plain(lost), "regained": plain(regained)}
+    for judged_set in judged_sets:
+        deployment = deploy_set(judged_set)
+        cut = deployment.shorten(5)
+        recall = cut.values(cut.held_out)["recall"]
+        runs = [cut.points_after(cut.run(run_seed), cut.held_out)["recall"] for run_seed in run_seeds(seed)]
+        lost, regained = deployment.values(deployment.held_out)["recall"] - recall, np.mean(runs, axis=0) - recall
+        measured[judged_set.name] = {"lost": as_list(lost), "regained": as_list(regained)}
     return measured
 
 
@@ -503,22 +520,22 @@ def measure_o14(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     "O15",
     "Fig. 1b, §4.1",
     "A weaker encoder with feedback ranks as well as a stronger one without, or better.",
-    rule=lambda measured: bounded(difference(cells_of(measured, "ndcg"), margin=1.0).effects, low=-1.0),
-    sets=SETS,
+    rule=lambda measured: judge_range(difference(pick_cells(measured, "ndcg"), margin=1.0).effects, low=-1.0),
+    sets=DEPLOYMENT_SETS,
     effect="0.5960 against 0.5347 Recall@10 (ToolRet-Code)",
     differs="Fig. 1b compares both with feedback. The first 64 of MiniLM's 384 dimensions for the weaker, all for the "
     "stronger; Frontier's own rule, one pass; to within a point of nDCG@10.",
     cost=15,
 )
-def measure_o15(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Points, query by query, of the first dimensions after one pass less those of all, mean over seeds."""
+def measure_o15(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the first dimensions after one pass less all dimensions before, in points by query."""
 
-    def compare(one: JudgedDeployment) -> dict[str, np.ndarray]:
-        weak, strong = one.narrowed(64), one.values(one.held_out)
-        runs = [weak.reached(weak.learned(at), weak.held_out) for at in seeds(seed)]
-        return {metric: np.mean([run[metric] for run in runs], axis=0) - strong[metric] for metric in strong}
+    def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        weak, strong = deployment.truncate(64), deployment.values(deployment.held_out)
+        weak_points = [weak.points_after(weak.run(run_seed), weak.held_out) for run_seed in run_seeds(seed)]
+        return {metric: np.mean([run[metric] for run in weak_points], axis=0) - strong[metric] for metric in strong}
 
-    return measure_deployments(sets, compare)
+    return measure_deployments(judged_sets, compare)
 
 
 claim(
@@ -534,13 +551,13 @@ claim(
 
 
 def judge_o17(measured: Measurement) -> Ruling:
-    sizes, axes = [float(size) for size in measured], ("documents", "µs a step")
-    growth = slope(sizes, np.array(list(measured.values())).T, "a step", axes)
-    times = [
-        Effect(name=f"µs a step, {int(size):,} documents", value=float(np.median(of)), low=min(of), high=max(of))
-        for size, of in measured.items()
-    ]
-    return together([bounded([growth], -0.1, 0.1), bounded(times, high=1000.0)])
+    n_documents, axes = [float(size) for size in measured], ("documents", "µs a step")
+    growth_effect = slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
+    time_effects = []
+    for size, times in measured.items():
+        name, median = f"µs a step, {int(size):,} documents", float(np.median(times))
+        time_effects.append(Effect(name=name, value=median, low=min(times), high=max(times)))
+    return combine([judge_range([growth_effect], -0.1, 0.1), judge_range(time_effects, high=1000.0)])
 
 
 @claim(
@@ -553,25 +570,26 @@ def judge_o17(measured: Measurement) -> Ruling:
     cost=5,
 )
 def measure_o17(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Number of documents → µs of a step, the median of each repeat."""
-    return {str(size): plain(np.array(_microseconds(size, seed))) for size in (500, 2_000, 10_000, 50_000, 100_000)}
+    """Time a step by the number of documents: the median µs of each repeat."""
+    return {str(size): as_list(np.array(_time_steps(size, seed))) for size in (500, 2_000, 10_000, 50_000, 100_000)}
 
 
-def _microseconds(size: int, seed: int) -> list[float]:
-    rows = unit_rows(np.random.default_rng(seed).standard_normal((size + 1, 384)).astype(np.float32))
-    ids = tuple(map(str, range(size)))
-    space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(rows[1:]), None), "cpu")
+def _time_steps(n_documents: int, seed: int) -> list[float]:
+    vectors = scale_rows(np.random.default_rng(seed).standard_normal((n_documents + 1, 384)).astype(np.float32))
+    ids = tuple(map(str, range(n_documents)))
+    space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(vectors[1:]), None), "cpu")
     session = orag.session(space, temperature=0.05)
-    drawn = orag.ask(session, rows[0])
+    first_draw = orag.ask(session, vectors[0])
     medians, n_steps = [], 200
-    for repeat in range(9):
-        took = []
-        for step in range(n_steps):
-            draw = replace(drawn, round=1 + repeat * n_steps + step)
-            began = time.perf_counter()
-            session = orag.feed(session, orag.outcome(session, draw, step % 3 == 0))
-            took.append(time.perf_counter() - began)
-        medians.append(1e6 * float(np.median(took)))
+    for repeat_index in range(9):
+        step_seconds = []
+        for step_index in range(n_steps):
+            # Every draw gets a round of its own, as in use, and every third one is answered as right.
+            draw = replace(first_draw, round=1 + repeat_index * n_steps + step_index)
+            start_time = time.perf_counter()
+            session = orag.feed(session, orag.outcome(session, draw, step_index % 3 == 0))
+            step_seconds.append(time.perf_counter() - start_time)
+        medians.append(1e6 * float(np.median(step_seconds)))
     return medians
 
 
@@ -580,31 +598,31 @@ def _microseconds(size: int, seed: int) -> list[float]:
     "Theorem 5.1",
     "The better the embeddings are at the start, the less the regret.",
     rule=partial(difference, margin=0.01),
-    sets=STEPS,
+    sets=STEP_SETS,
     differs="Better: higher nDCG@10 before feedback, of documents cut to 5 or 15 words, or whole. MiniLM; chances are "
     "sharpened; one set.",
     cost=15,
 )
-def measure_o18(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Nats, query by query, that a worse start regrets beyond the next better one, mean over seeds."""
+def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Measure the nats that a worse start regrets beyond the next better one, by query."""
 
-    def compare(one: JudgedDeployment) -> dict[str, np.ndarray]:
+    def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         # At one temperature the best in hindsight, in the ball, is the same for all: losses differ as regrets do.
-        temperature = one.learned(seed).begun.temperature
-        starts = {str(words or "all"): one.cut(words) for words in (5, 15, None)}
-        order = sorted(starts, key=lambda name: float(starts[name].values(one.stream)["ndcg"].mean()))
-        losses = {name: _losses(starts[name], temperature, seed) for name in order}
-        return {f"{worse} words to {better}": losses[worse] - losses[better] for worse, better in pairwise(order)}
+        temperature = deployment.run(seed).begun.temperature
+        starts = {str(max_words or "all"): deployment.shorten(max_words) for max_words in (5, 15, None)}
+        sorteds = sorted(starts, key=lambda start: float(starts[start].values(deployment.stream)["ndcg"].mean()))
+        losses = {start: _measure_losses(starts[start], temperature, seed) for start in sorteds}
+        return {f"{worse} words to {better}": losses[worse] - losses[better] for worse, better in pairwise(sorteds)}
 
-    return measure_deployments(sets, compare)
+    return measure_deployments(judged_sets, compare)
 
 
-def _losses(one: JudgedDeployment, temperature: float, seed: int) -> np.ndarray:
-    losses = np.zeros(len(one.stream))
-    for at in seeds(seed, RUNS):
-        trail = one.learned(at, **{**PRINTED, "temperature": temperature}).trail
-        np.add.at(losses, trail.query, trail.loss)
-    return losses / RUNS
+def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int) -> np.ndarray:
+    query_losses = np.zeros(len(deployment.stream))
+    for run_seed in run_seeds(seed, N_RUNS):
+        trail = deployment.run(run_seed, **{**PRINTED_RULE, "temperature": temperature}).trail
+        np.add.at(query_losses, trail.query, trail.loss)
+    return query_losses / N_RUNS
 
 
 @claim(
@@ -613,41 +631,43 @@ def _losses(one: JudgedDeployment, temperature: float, seed: int) -> np.ndarray:
     "Cross-entropy is least where the chances are the true ones, and near its least value the likeliest "
     "document stands first.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["excess"], CASES),
+    rule=lambda measured: theorem(measured["excess"], N_CASES),
     differs="200 drawn laws of two to five queries and two to six documents.",
     cost=5,
 )
 def measure_o19(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """By how much laws of queries and right documents break Proposition B.1, on the way to the least cross-entropy."""
+    """Measure by how much random laws break Proposition B.1, on the way to the least cross-entropy."""
     rng = np.random.default_rng(seed)
-    return {"excess": [_excess(rng) for _case in range(CASES)]}
+    return {"excess": [_law_excess(rng) for _case in range(N_CASES)]}
 
 
-def _excess(rng: np.random.Generator) -> float:
-    queries, documents = int(rng.integers(2, 6)), int(rng.integers(2, 7))
-    points = rng.standard_normal((queries, queries + int(rng.integers(3))))
-    often, law = rng.dirichlet(np.full(queries, 3.0)), rng.dirichlet(np.full(documents, 1.0), queries)
-    law = 0.95 * law + 0.05 / documents
-    first, second = np.sort(law)[:, -1], np.sort(law)[:, -2]
-    least = -float(often @ (law * np.log(law)).sum(1))
+def _law_excess(rng: np.random.Generator) -> float:
+    n_queries, n_documents = int(rng.integers(2, 6)), int(rng.integers(2, 7))
+    query_vectors = rng.standard_normal((n_queries, n_queries + int(rng.integers(3))))
+    often, right_chances = rng.dirichlet(np.full(n_queries, 3.0)), rng.dirichlet(np.full(n_documents, 1.0), n_queries)
+    right_chances = 0.95 * right_chances + 0.05 / n_documents
+    chances, second_chances = np.sort(right_chances)[:, -1], np.sort(right_chances)[:, -2]
+    entropy = -float(often @ (right_chances * np.log(right_chances)).sum(1))
     # By Pinsker's inequality, so near to the least that no query with a first document has another one on top.
-    near, right = float((often * (first - second) ** 2).min()) / 2, float(often @ first)
-    worst = [0.0]
+    max_gap, best_success = float((often * (chances - second_chances) ** 2).min()) / 2, float(often @ chances)
+    excesses = [0.0]
 
-    def risk(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        scores = points @ flat.reshape(documents, -1).T
-        value = -float(often @ (law * log_softmax(scores, axis=1)).sum(1))
-        apart = float(often @ rel_entr(law, softmax(scores, axis=1)).sum(1))
-        top1 = float(often @ law[np.arange(queries), scores.argmax(1)])
-        worst.extend((abs(value - least - apart), least - value))
-        if value - least < near:
-            worst.append(right - top1)
-        slope = (often[:, None] * (softmax(scores, axis=1) - law)).T @ points
-        return value, slope.ravel()
+    def risk(flat_vectors: np.ndarray) -> tuple[float, np.ndarray]:
+        scores = query_vectors @ flat_vectors.reshape(n_documents, -1).T
+        cross_entropy = -float(often @ (right_chances * log_softmax(scores, axis=1)).sum(1))
+        divergence = float(often @ rel_entr(right_chances, softmax(scores, axis=1)).sum(1))
+        top_success = float(often @ right_chances[np.arange(n_queries), scores.argmax(1)])
+        # The loss is the least entropy plus a divergence; both sides are compared, and the loss may not fall below the
+        # entropy.
+        excesses.extend((abs(cross_entropy - entropy - divergence), entropy - cross_entropy))
+        if cross_entropy - entropy < max_gap:
+            excesses.append(best_success - top_success)
+        gradient = (often[:, None] * (softmax(scores, axis=1) - right_chances)).T @ query_vectors
+        return cross_entropy, gradient.ravel()
 
-    start = rng.standard_normal(documents * points.shape[1])
-    reached = minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9})
-    return max(*worst, float(reached.fun) - least - near)
+    start = rng.standard_normal(n_documents * query_vectors.shape[1])
+    minimum = minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9})
+    return max(*excesses, float(minimum.fun) - entropy - max_gap)
 
 
 claim(

@@ -16,20 +16,20 @@ from engine.evaluation.splits import split_in_half
 from engine.evaluation.studies.ann import Searched
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import BM25, DENSE, POINTS, cells, tuned, unit_rows
+from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, measure_tuned, scale_rows
 from engine.evidence.rules import (
     Effect,
     EffectCurve,
     Ruling,
     Scope,
-    bounded,
+    add_curves,
+    combine,
     curve_of,
     difference,
     equivalence,
-    illustrated,
+    judge_range,
     slope,
     theorem,
-    together,
 )
 from engine.scoring.max_sim import MaxSim
 from engine.text.tokenizer import terms
@@ -52,7 +52,7 @@ PASSAGE_SETS = ("cranfield", "multihop-rag-summ500")
 
 
 @define_measure("projection errors")
-def measure_projection_errors(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """By how much cells pass the bound; and of every set, weighting and projection, how the needed dimension grows.
 
     passed: of each bin of pairs at each k whose bound is below 1, the lower end of the error's interval less the bound;
@@ -61,36 +61,37 @@ def measure_projection_errors(sets: Sequence[JudgedSet], seed: int) -> Measureme
     """
     passed: list[float] = []
     growth: dict[str, list[list[float]]] = {}
-    count = 5
-    for judged, weighting, projection in product(sets, ("bm25", "boolean"), ("rademacher", "gaussian")):
+    n_runs = 5
+    for judged_set, weighting, projection in product(judged_sets, ("bm25", "boolean"), ("rademacher", "gaussian")):
         runs = [
             engine.pair_errors(
-                judged.dataset.corpus,
-                judged.queries("test"),
+                judged_set.dataset.corpus,
+                judged_set.queries("test"),
                 weighting,
                 projection=projection,
                 pairs=150,
                 draws=20,
-                seed=count * seed + run,
+                seed=n_runs * seed + run_index,
             )
-            for run in range(count)
+            for run_index in range(n_runs)
         ]
-        passed += [float(f"{c.low - c.bound:.6g}") for errors in runs for c in errors.cells if c.bound < 1]
-        growth[f"{judged.name}, {weighting}, {projection}"] = [growth_of(errors) for errors in runs]
+        passed += [float(f"{cell.low - cell.bound:.6g}") for errors in runs for cell in errors.cells if cell.bound < 1]
+        growth[f"{judged_set.name}, {weighting}, {projection}"] = [fit_growth(errors) for errors in runs]
     return {"passed": passed, "growth": growth}
 
 
-def growth_of(errors: PairErrors) -> list[float]:
+def fit_growth(errors: PairErrors) -> list[float]:
     """Exponent, R² and factor, over the bins of 75 pairs or more that need more than the smallest k tried.
 
     The dimension that fewer pairs need is mostly chance.
     """
-    bins = [row for row in errors.bins if row.pairs >= 75]
-    needed = [(row.inverse, row.dimension) for row in bins if (row.dimension or 0) > DIMENSIONS[0]]
-    x, k = np.array(needed, dtype=np.float64).T
-    exponent = float(np.polyfit(np.log(x), np.log(k), 1)[0])
-    r2, factor = float(np.corrcoef(x, k)[0, 1] ** 2), float(errors.slope / np.exp(np.log(k / x).mean()))
-    return [round(value, 6) for value in (exponent, r2, factor)]
+    full_bins = [row for row in errors.bins if row.pairs >= 75]
+    needed_dimensions = [(row.inverse, row.dimension) for row in full_bins if (row.dimension or 0) > DIMENSIONS[0]]
+    inverses, k = np.array(needed_dimensions, dtype=np.float64).T
+    exponent = float(np.polyfit(np.log(inverses), np.log(k), 1)[0])
+    # The bound is proportional to x, so that R² of the line through (x, k) shows how straight the needed k grows.
+    r2, factor = float(np.corrcoef(inverses, k)[0, 1] ** 2), float(errors.slope / np.exp(np.log(k / inverses).mean()))
+    return [round(figure, 6) for figure in (exponent, r2, factor)]
 
 
 claim(
@@ -109,13 +110,15 @@ claim(
 
 
 def judge_l2(measured: Measurement) -> Ruling:
-    runs = {name: np.array(rows) for name, rows in measured["growth"].items()}
-    factors = [float(rows[:, 2].mean()) for rows in runs.values()]
-    exponents = {f"{name}: exponent less 1": (rows[:, 0] - 1).tolist() for name, rows in runs.items()}
-    straight = [Effect(name=f"{name}: R²", value=float(rows[:, 1].mean())) for name, rows in runs.items()]
-    both = together([equivalence(exponents, margin=0.1), bounded(straight, low=0.95)])
-    why = f"{both.why} The bound asks for {min(factors):.1f} to {max(factors):.1f} times the dimension that is needed."
-    return replace(both, why=why)
+    growth_runs = {name: np.array(run_rows) for name, run_rows in measured["growth"].items()}
+    factors = [float(run_rows[:, 2].mean()) for run_rows in growth_runs.values()]
+    exponents = {f"{name}: exponent less 1": (run_rows[:, 0] - 1).tolist() for name, run_rows in growth_runs.items()}
+    effects = [Effect(name=f"{name}: R²", value=float(run_rows[:, 1].mean())) for name, run_rows in growth_runs.items()]
+    # The exponent alone would not show curvature, and R² alone would accept any exponent.
+    ruling = combine([equivalence(exponents, margin=0.1), judge_range(effects, low=0.95)])
+    low, high = min(factors), max(factors)
+    why = f"{ruling.why} The bound asks for {low:.1f} to {high:.1f} times the dimension that is needed."
+    return replace(ruling, why=why)
 
 
 claim(
@@ -134,8 +137,8 @@ claim(
 
 
 def judge_l3(measured: Measurement) -> Ruling:
-    drawn = measured["drawn"]
-    return theorem([*drawn["broken"], *[0.0] * (drawn["cases"] - len(drawn["broken"])), *measured["boolean"]], 30_000)
+    cases = measured["drawn"]
+    return theorem([*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"])), *measured["boolean"]], 30_000)
 
 
 @claim(
@@ -150,42 +153,42 @@ def judge_l3(measured: Measurement) -> Ruling:
     "the least margin of each query, some of its documents against all others.",
     cost=10,
 )
-def measure_l3(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """By how much the lemmas' bounds at those dimensions pass β, as a share of it, at drawn ε, β, |D| and r₀; and by
     how much each query's least boolean margin is below what Corollary 2 has, (2 |q|² L_D)^−½."""
     rng = np.random.default_rng(seed)
-    drawn = [excess for _ in range(10_000) for excess in _excesses(rng)]
-    broken = [excess for excess in drawn if excess > 0]
-    boolean = [excess for judged in sets for excess in _boolean(judged, rng)]
-    return {"drawn": {"cases": len(drawn), "broken": broken}, "boolean": boolean}
+    drawn_excesses = [excess for _ in range(10_000) for excess in _excesses(rng)]
+    broken_excesses = [excess for excess in drawn_excesses if excess > 0]
+    boolean_excesses = [excess for judged_set in judged_sets for excess in _boolean_excesses(judged_set, rng)]
+    return {"drawn": {"cases": len(drawn_excesses), "broken": broken_excesses}, "boolean": boolean_excesses}
 
 
 def _excesses(rng: np.random.Generator) -> Iterator[float]:
-    """Of equation 2, Corollary 1 and equation 3; margins up to 1, where Corollary 1 is tight."""
+    """Yield the excesses of equation 2, Corollary 1 and equation 3; margins up to 1, where Corollary 1 is tight."""
     margin, error = float(rng.uniform(0.02, 1.0)), float(10 ** rng.uniform(-6, -0.01))
-    documents = int(10 ** rng.uniform(0, 6))
-    rank = int(rng.integers(1, documents + 1))
+    n_documents = int(10 ** rng.uniform(0, 6))
+    rank = int(rng.integers(1, n_documents + 1))
     margin = 1.0 if rng.random() < 0.1 else margin
     for bound in (
         pair_error_bound(sufficient_dimension(margin, error), margin),
         pair_error_bound(simple_dimension(margin, error), margin),
-        recall_loss_bound(recall_dimension(margin, error, documents, rank), margin, documents, rank),
+        recall_loss_bound(recall_dimension(margin, error, n_documents, rank), margin, n_documents, rank),
     ):
         yield bound / error - 1
 
 
-def _boolean(judged: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
-    """Of every query, over some documents that share a word with it, each against all that score less."""
-    data = text_vectors(judged.dataset.corpus, judged.queries("test"), "boolean")
-    norms, lengths = squared_norms(data.documents), np.sqrt(squared_norms(data.queries))
-    for place, length in enumerate(lengths):
-        scores = inner(data.queries[[place]], data.documents)[0]
+def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
+    """Yield the excess of each query, over documents that share a word with it against all that score less."""
+    vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "boolean")
+    doc_norms, query_lengths = squared_norms(vectors.documents), np.sqrt(squared_norms(vectors.queries))
+    for query_index, query_length in enumerate(query_lengths):
+        scores = inner(vectors.queries[[query_index]], vectors.documents)[0]
         matching = np.flatnonzero(scores)
         if len(matching):
-            rows = rng.choice(matching, min(len(matching), 50), replace=False)
-            margins = margins_over(rows, scores, scores[rows], length, data.documents, norms)
+            chosen_rows = rng.choice(matching, min(len(matching), 50), replace=False)
+            margins = margins_over(chosen_rows, scores, scores[chosen_rows], query_length, vectors.documents, doc_norms)
             if (positive := margins[margins > SAME]).size:
-                yield float(f"{(2 * norms.max()) ** -0.5 / length - positive.min():.6g}")
+                yield float(f"{(2 * doc_norms.max()) ** -0.5 / query_length - positive.min():.6g}")
 
 
 @claim(
@@ -200,45 +203,46 @@ def _boolean(judged: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
     "bound is below 1; the lower end of its share of losses is compared.",
     cost=20,
 )
-def measure_l4(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """By how much the lower end of the share of projections that lose it passes the bound, where that is below 1.
 
     generated: documents at margins like one another from the best one, at k where the bound is a drawn one; judged:
     BM25's vectors
     """
     rng = np.random.default_rng(seed)
-    generated = [row for case in range(300) for row in _generated(rng, case)]
-    judged: list[RecallLoss] = []
-    for one, rank in product(sets, (10, 100)):
-        corpus, queries = one.dataset.corpus, one.queries("test")
-        judged += recall_losses(corpus, queries, dimensions=(1024, 4096), rank=rank, draws=20, seed=seed)
-    return {"generated": _passed(generated), "judged": _passed(judged)}
+    generated_rows = [loss_row for case_index in range(300) for loss_row in _generate_losses(rng, case_index)]
+    judged_rows: list[RecallLoss] = []
+    for judged_set, rank in product(judged_sets, (10, 100)):
+        corpus, queries = judged_set.dataset.corpus, judged_set.queries("test")
+        judged_rows += recall_losses(corpus, queries, dimensions=(1024, 4096), rank=rank, draws=20, seed=seed)
+    return {"generated": _bound_excesses(generated_rows), "judged": _bound_excesses(judged_rows)}
 
 
-def _generated(rng: np.random.Generator, case: int) -> Sequence[RecallLoss]:
-    width, count = 32, int(rng.integers(1, 60))
+def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[RecallLoss]:
+    n_dimensions, count = 32, int(rng.integers(1, 60))
     rank = int(rng.integers(1, min(5, count) + 1))
-    query, margins = np.eye(width)[:1], rng.uniform(0.15, 0.75) * rng.uniform(1.0, 1.3, (count, 1))
-    across = unit_rows(rng.standard_normal((count, width)) * (1 - query))
-    others = -rng.uniform(0.2, 5.0, (count, 1)) * (margins * query + np.sqrt(1 - margins**2) * across)
-    names = tuple(map(str, range(count + 1)))
-    space = engine.Space(engine.Corpus(names, names), engine.Embeddings(names, np.vstack([0 * query, others])))
-    k = recall_dimension(float(np.sort(margins.ravel())[rank - 1]), float(rng.uniform(0.02, 0.5)), count, rank)
-    asked = engine.Embeddings(("q",), query, texts=("q",))
-    return recall_losses(space, asked, "dense", dimensions=(k,), rank=rank, draws=200, seed=case)
+    query, margins = np.eye(n_dimensions)[:1], rng.uniform(0.15, 0.75) * rng.uniform(1.0, 1.3, (count, 1))
+    directions = scale_rows(rng.standard_normal((count, n_dimensions)) * (1 - query))
+    # The best document is the zero row; all others score below it by margins near to one another.
+    vectors = -rng.uniform(0.2, 5.0, (count, 1)) * (margins * query + np.sqrt(1 - margins**2) * directions)
+    doc_ids = tuple(map(str, range(count + 1)))
+    space = engine.Space(engine.Corpus(doc_ids, doc_ids), engine.Embeddings(doc_ids, np.vstack([0 * query, vectors])))
+    dimension = recall_dimension(float(np.sort(margins.ravel())[rank - 1]), float(rng.uniform(0.02, 0.5)), count, rank)
+    query_vectors = engine.Embeddings(("q",), query, texts=("q",))
+    return recall_losses(space, query_vectors, "dense", dimensions=(dimension,), rank=rank, draws=200, seed=case_seed)
 
 
-def _passed(rows: Sequence[RecallLoss]) -> list[float]:
-    return [float(f"{row.low - row.bound:.6g}") for row in rows if row.bound < 1]
+def _bound_excesses(loss_rows: Sequence[RecallLoss]) -> list[float]:
+    return [float(f"{loss_row.low - loss_row.bound:.6g}") for loss_row in loss_rows if loss_row.bound < 1]
 
 
 def judge_l5(measured: Measurement) -> Ruling:
-    exponents = [
-        slope(of["words"], np.array(values), f"{name}, smallest margin but {int(rank) - 1}", ("mean words", "margin"))
-        for name, of in measured.items()
-        for rank, values in of["ranks"].items()
-    ]
-    return bounded(exponents, high=0.0)
+    exponents, axes = [], ("mean words", "margin")
+    for name, values in measured.items():
+        for rank, margins in values["ranks"].items():
+            title = f"{name}, smallest margin but {int(rank) - 1}"
+            exponents.append(slope(values["words"], np.array(margins), title, axes))
+    return judge_range(exponents, high=0.0)
 
 
 @claim(
@@ -251,26 +255,27 @@ def judge_l5(measured: Measurement) -> Ruling:
     "the 1,000th.",
     cost=3,
 )
-def measure_l5(sets: Sequence[JudgedSet], _: int) -> Measurement:
+def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → mean words of bins of as many documents each, and rank → query by query and bin by bin the so many smallest
     margin of the bin's best document over its others, of queries that have one in every bin."""
-    return {judged.name: _margins(judged) for judged in sets}
+    return {judged_set.name: _measure_margins(judged_set) for judged_set in judged_sets}
 
 
-def _margins(judged: JudgedSet) -> Measurement:
-    rows = text_vectors(judged.dataset.corpus, judged.queries("test"), "bm25")
-    parts = length_bins(rows.lengths, 4)
-    columns, ranks = [], (10, 100)
-    for part in parts:
-        margins = np.concatenate([block for *_, block in against_best(rows.documents[part], rows.queries)])
-        columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, [rank - 1 for rank in ranks]])
-    by_rank = np.stack(columns, axis=1)
+def _measure_margins(judged_set: JudgedSet) -> Measurement:
+    vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "bm25")
+    length_parts = length_bins(vectors.lengths, 4)
+    rank_columns, ranks = [], (10, 100)
+    for part_rows in length_parts:
+        margins = np.concatenate([block for *_, block in against_best(vectors.documents[part_rows], vectors.queries)])
+        rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, [rank - 1 for rank in ranks]])
+    by_rank = np.stack(rank_columns, axis=1)
+    # Only queries with a margin in every bin count, so that the bins compare the same queries.
     complete = by_rank[~np.isnan(by_rank).any(axis=(1, 2))]
-    ranked = {str(rank): complete[:, :, at].round(6).tolist() for at, rank in enumerate(ranks)}
-    return {"words": [float(rows.lengths[part].mean()) for part in parts], "ranks": ranked}
+    margins_by_rank = {str(rank): complete[:, :, rank_index].round(6).tolist() for rank_index, rank in enumerate(ranks)}
+    return {"words": [float(vectors.lengths[part_rows].mean()) for part_rows in length_parts], "ranks": margins_by_rank}
 
 
-GROUPS = 8
+N_GROUPS = 8
 """Of queries, each with projections of its own."""
 TRIED_DIMENSIONS = tuple(int(k) for k in np.geomspace(64, 8192, 40).round())
 BEYOND = 2 * TRIED_DIMENSIONS[-1]
@@ -279,8 +284,8 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 def judge_l6(measured: Measurement) -> Ruling:
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
-    exponents = [slope(of["words"], np.array(of["needed"]), name, axes) for name, of in measured.items()]
-    return bounded(exponents, low=0.0)
+    exponents = [slope(values["words"], np.array(values["needed"]), name, axes) for name, values in measured.items()]
+    return judge_range(exponents, low=0.0)
 
 
 @claim(
@@ -293,30 +298,32 @@ def judge_l6(measured: Measurement) -> Ruling:
     "queries for an interval.",
     cost=60,
 )
-def measure_l6(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_l6(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → mean words of bins of as many documents each, and for each group of queries, with projections of its own,
     the smallest dimension from which on the best of a bin stays among its first ten."""
-    return {judged.name: _dimensions(judged, seed) for judged in sets}
+    return {judged_set.name: _measure_dimensions(judged_set, seed) for judged_set in judged_sets}
 
 
-def _dimensions(judged: JudgedSet, seed: int) -> Measurement:
-    corpus, needed = judged.dataset.corpus, []
-    for group in range(GROUPS):
-        asked = judged.queries(("dev", "test")[group % 2])
-        asked = asked.take(range(group // 2, len(asked), GROUPS // 2))
+def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
+    corpus, needed_dimensions = judged_set.dataset.corpus, []
+    # Groups alternate between dev and test and share no query within a split: their dimensions are independent
+    # repetitions.
+    for group in range(N_GROUPS):
+        group_queries = judged_set.queries(("dev", "test")[group % 2])
+        group_queries = group_queries.take(range(group // 2, len(group_queries), N_GROUPS // 2))
         options = {"dimensions": TRIED_DIMENSIONS, "target": 0.95, "bins": 4}
-        rows = engine.recall_dimensions(corpus, asked, "bm25", draws=3, seed=GROUPS * seed + group, **options)
-        needed.append([row.dimension or BEYOND for row in rows])
-    lengths = text_vectors(corpus, asked, "bm25").lengths
-    return {"words": [float(lengths[part].mean()) for part in length_bins(lengths, 4)], "needed": needed}
+        rows = engine.recall_dimensions(corpus, group_queries, "bm25", draws=3, seed=N_GROUPS * seed + group, **options)
+        needed_dimensions.append([dimension_row.dimension or BEYOND for dimension_row in rows])
+    lengths = text_vectors(corpus, group_queries, "bm25").lengths
+    return {"words": [float(lengths[part].mean()) for part in length_bins(lengths, 4)], "needed": needed_dimensions}
 
 
 def judge_l7(measured: Measurement) -> Ruling:
-    ratios = [
-        Effect(name=f"{name}, {least['bm25']:.2g} to {least['boolean']:.2g}", value=least["bm25"] / least["boolean"])
-        for name, least in measured.items()
-    ]
-    return bounded(ratios, high=0.1)
+    ratio_effects = []
+    for name, margins in measured.items():
+        title = f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"
+        ratio_effects.append(Effect(name=title, value=margins["bm25"] / margins["boolean"]))
+    return judge_range(ratio_effects, high=0.1)
 
 
 @claim(
@@ -329,36 +336,37 @@ def judge_l7(measured: Measurement) -> Ruling:
     differs="Cranfield and Perspectrum for TREC-CAR. Much smaller: a tenth or less.",
     cost=2,
 )
-def measure_l7(sets: Sequence[JudgedSet], _: int) -> Measurement:
+def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → weighting → the least margin above 0 of the best document of all over any other, of any query."""
     return {
-        judged.name: {
-            how: engine.margins(judged.dataset.corpus, judged.queries("test"), how, bins=1).smallest
-            for how in ("bm25", "boolean")
+        judged_set.name: {
+            weighting: engine.margins(judged_set.dataset.corpus, judged_set.queries("test"), weighting, bins=1).smallest
+            for weighting in ("bm25", "boolean")
         }
-        for judged in sets
+        for judged_set in judged_sets
     }
 
 
 @define_measure("segment margins")
-def measure_segment_margins(sets: Sequence[JudgedSet], _: int) -> Measurement:
+def measure_segment_margins(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """lost: of each pair that the theorem speaks of, the documents' margin less the segments'; kept: set and words of a
     passage → query by query the share of pairs whose best passages have at least the documents' margin, of documents
     that both have several passages."""
-    lost: list[float] = []
-    kept: dict[str, list[float]] = {}
-    for judged in sets:
-        sizes = np.array([len(terms(text)) for text in judged.dataset.corpus.passages])
+    lost_margins: list[float] = []
+    kept_shares: dict[str, list[float]] = {}
+    for judged_set in judged_sets:
+        word_counts = np.array([len(terms(text)) for text in judged_set.dataset.corpus.passages])
         for length in (50, 100):
-            shares = kept.setdefault(f"{judged.name}, {length} words", [])
-            for split in judged.splits:
-                pairs = engine.segments(judged.dataset.corpus, judged.queries(split), passage_words=length)
-                lost += [float(f"{gap:.6g}") for gap in (pairs.documents - pairs.segments)[pairs.promised]]
-                cut = (sizes[pairs.first] > length) & (sizes[pairs.second] > length)
-                as_much = pairs.passages >= pairs.documents - 1e-9
-                of_queries = (as_much[cut & (pairs.query == query)].mean() for query in np.unique(pairs.query[cut]))
-                shares += [round(float(share), 6) for share in of_queries]
-    return {"lost": lost, "kept": kept}
+            shares = kept_shares.setdefault(f"{judged_set.name}, {length} words", [])
+            for split_name in judged_set.splits:
+                pairs = engine.segments(judged_set.dataset.corpus, judged_set.queries(split_name), passage_words=length)
+                lost_margins += [float(f"{gap:.6g}") for gap in (pairs.documents - pairs.segments)[pairs.promised]]
+                # A document of one passage is its own best passage, and would count as kept without any cut.
+                cut = (word_counts[pairs.first] > length) & (word_counts[pairs.second] > length)
+                is_kept = pairs.passages >= pairs.documents - 1e-9
+                query_shares = (is_kept[cut & (pairs.query == query)].mean() for query in np.unique(pairs.query[cut]))
+                shares += [round(float(query_share), 6) for query_share in query_shares]
+    return {"lost": lost_margins, "kept": kept_shares}
 
 
 claim(
@@ -378,7 +386,7 @@ claim(
 
 def judge_l9(measured: Measurement) -> Ruling:
     differences = {
-        f"{name}, share less 0.5": [share - 0.5 for share in kept] for name, kept in measured["kept"].items()
+        f"{name}, share less 0.5": [share - 0.5 for share in shares] for name, shares in measured["kept"].items()
     }
     return difference(differences, margin=0.05)
 
@@ -398,129 +406,137 @@ claim(
 
 HYBRIDS = engine.grid("hybrid", normalisation="none")
 """Scores added as they are, as in the paper, with eleven weights."""
-PARTS = {"dense": DENSE, "words": BM25, "pairs": Decoder(engine.make("top_k"), engine.make("bm25", ngrams="2"))}
+PART_DECODERS = {"dense": DENSE, "words": BM25, "pairs": Decoder(engine.make("top_k"), engine.make("bm25", ngrams="2"))}
 LENGTHS = (25, 50, 100, 200)
 """Words of a passage at most; all that the encoder reads whole."""
 Values = dict[str, list[float]]
 
 
 @define_measure("sparse and dense")
-def measure_sparse_and_dense(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Of every set: "questions", metric → system → values of the queries to report on; "lengths", mean words of what is
-    relevant to each; "contained", the most words of a passage → system → MRR@10 of queries that a passage contains,
+def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return values of sparse, dense and hybrid retrieval, by set.
+
+    "questions": metric → system → values of the queries to report on; "lengths": mean words of what is
+    relevant to each; "contained": the most words of a passage → system → MRR@10 of queries that a passage contains,
     where there are passages of every length.
 
     "hybrid" has the weight that is best on other queries: of those with a passage, half are "beside" it.
     """
     return {
-        judged.name: {
-            "questions": {metric: _on_questions(judged, metric) for metric in ("recall", "ndcg", "mrr")},
-            "lengths": _relevant_lengths(judged),
-            "contained": _on_passages(judged, seed),
+        judged_set.name: {
+            "questions": {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")},
+            "lengths": _relevant_lengths(judged_set),
+            "contained": _measure_passages(judged_set, seed),
         }
-        for judged in sets
+        for judged_set in judged_sets
     }
 
 
-def _on_questions(judged: JudgedSet, metric: str) -> Values:
-    values = {name: tuned(judged, [decoder], metric, K) for name, decoder in PARTS.items()}
-    return {name: of.round(4).tolist() for name, of in {**values, "hybrid": tuned(judged, HYBRIDS, metric, K)}.items()}
+def _measure_questions(judged: JudgedSet, metric: str) -> Values:
+    system_values = {name: measure_tuned(judged, [decoder], metric, K) for name, decoder in PART_DECODERS.items()}
+    system_values["hybrid"] = measure_tuned(judged, HYBRIDS, metric, K)
+    return {name: values.round(4).tolist() for name, values in system_values.items()}
 
 
-def _relevant_lengths(judged: JudgedSet) -> list[float]:
-    (cell,) = cells(judged, [DENSE], "test", ("recall",), K)
-    corpus, qrels = judged.dataset.corpus, judged.splits["test"]
-    words = {name: len(text.split()) for name, text in zip(corpus.ids, corpus.texts, strict=True)}
+def _relevant_lengths(judged_set: JudgedSet) -> list[float]:
+    (cell,) = get_cells(judged_set, [DENSE], "test", ("recall",), K)
+    corpus, qrels = judged_set.dataset.corpus, judged_set.splits["test"]
+    words = {doc_id: len(text.split()) for doc_id, text in zip(corpus.ids, corpus.texts, strict=True)}
     return [float(np.mean([words[d] for d in qrels.relevant(query) if d in words])) for query in cell.queries]
 
 
-def _on_passages(judged: JudgedSet, seed: int) -> dict[str, Values]:
-    """As many passages of each length, those of more than half of it; none where a length has too few."""
-    corpora = {length: _passages(judged.dataset.corpus, length) for length in LENGTHS}
-    count = min(400, *map(len, corpora.values()))
+def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
+    """Measure as many passages of each length, longer than half of it; empty if a length has too few."""
+    corpus_by_length = {n_words: _cut_corpus(judged_set.dataset.corpus, n_words) for n_words in LENGTHS}
+    count = min(400, *map(len, corpus_by_length.values()))
+    # Few passages make retrieval too easy to tell systems apart.
     if count < 200:
         return {}
     return {
-        str(length): _contained(
-            judged,
-            containing_passages(_rows(corpus, sorted(Random(seed).sample(range(len(corpus)), count))), 300, seed=seed),
+        str(n_words): _measure_contained(
+            judged_set,
+            containing_passages(
+                _take_rows(corpus, sorted(Random(seed).sample(range(len(corpus)), count))), 300, seed=seed
+            ),
         )
-        for length, corpus in corpora.items()
+        for n_words, corpus in corpus_by_length.items()
     }
 
 
-def _contained(judged: JudgedSet, task: Dataset) -> Values:
+def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
     (qrels,) = task.qrels.values()
-    halves = split_in_half(qrels)
-    space = engine.Space(task.corpus, engine.embed(task.corpus, encoder=judged.encoder))
-    queries = engine.embed(task.queries, encoder=judged.encoder)
+    split_halves = split_in_half(qrels)
+    space = engine.Space(task.corpus, engine.embed(task.corpus, encoder=judged_set.encoder))
+    queries = engine.embed(task.queries, encoder=judged_set.encoder)
 
     def mrr(decoder: Decoder) -> np.ndarray:
         ranking = engine.decode(decoder, space, queries, K)
-        values: np.ndarray = POINTS * engine.measure(ranking, space, queries, qrels, K, ("mrr",)).values["mrr"]
-        return values
+        mrr_points: np.ndarray = POINTS * engine.measure(ranking, space, queries, qrels, K, ("mrr",)).values["mrr"]
+        return mrr_points
 
-    chosen = np.array([query in halves["dev"].grades for query in queries.ids])
-    values = {name: mrr(decoder) for name, decoder in PARTS.items()}
-    best = max(map(mrr, HYBRIDS), key=lambda of: float(of[chosen].mean()))
-    values |= {"hybrid": best[~chosen], "dense beside hybrid": values["dense"][~chosen]}
-    return {name: column.round(4).tolist() for name, column in values.items()}
+    is_chosen = np.array([query in split_halves["dev"].grades for query in queries.ids])
+    system_values = {system_name: mrr(decoder) for system_name, decoder in PART_DECODERS.items()}
+    # The hybrid's weight is chosen on one half of the queries and reported on the other.
+    best_values = max(map(mrr, HYBRIDS), key=lambda query_values: float(query_values[is_chosen].mean()))
+    system_values |= {"hybrid": best_values[~is_chosen], "dense beside hybrid": system_values["dense"][~is_chosen]}
+    return {system_name: query_values.round(4).tolist() for system_name, query_values in system_values.items()}
 
 
-def _passages(corpus: Corpus, length: int) -> Corpus:
+def _cut_corpus(corpus: Corpus, length: int) -> Corpus:
     """Passages without overlap and without titles, of at most so many words and more than half of them."""
     passages = cut_passages(Corpus(corpus.ids, corpus.texts), length, 0.0).corpus
-    return _rows(passages, [row for row, text in enumerate(passages.texts) if len(text.split()) > length / 2])
+    return _take_rows(passages, [row for row, text in enumerate(passages.texts) if len(text.split()) > length / 2])
 
 
-def _rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
-    return Corpus(tuple(corpus.ids[row] for row in rows), tuple(corpus.texts[row] for row in rows))
+def _take_rows(corpus: Corpus, row_indices: Sequence[int]) -> Corpus:
+    return Corpus(tuple(corpus.ids[row] for row in row_indices), tuple(corpus.texts[row] for row in row_indices))
 
 
-def curves(contained: Mapping[str, Values], name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
-    """What systems find by the length of passages. systems: by their titles."""
-    axes = "words of a passage", f"MRR@{K} in points, {name}"
+def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
+    """Build curves of MRR by the length of passages; systems: by their titles."""
+    axes = "words of a passage", f"MRR@{K} in points, {set_name}"
     return [
-        curve_of(title, axes, LENGTHS, [float(np.mean(contained[str(n)][system])) for n in LENGTHS])
-        for title, system in systems.items()
+        curve_of(system_title, axes, LENGTHS, [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS])
+        for system_title, system in systems.items()
     ]
 
 
-def per_doubling(lengths: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:
+def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[float]]) -> list[float]:
     """n numbers whose mean is the slope of the columns' means over log₂ of their lengths.
 
-    columns: one a length, each with values of queries of its own; the shortest column says how many count
+    length_columns: one a length, each with values of queries of its own; the shortest column says how many count
     """
-    x = np.log2(lengths) - np.log2(lengths).mean()
-    rows = np.array([column[: min(map(len, columns))] for column in columns], dtype=np.float64)
-    slopes: list[float] = (x @ rows / (x @ x)).tolist()
+    log_lengths = np.log2(lengths) - np.log2(lengths).mean()
+    query_columns = np.array([column[: min(map(len, length_columns))] for column in length_columns], dtype=np.float64)
+    slopes: list[float] = (log_lengths @ query_columns / (log_lengths @ log_lengths)).tolist()
     return slopes
 
 
-def per_doubling_of(lengths: Sequence[float], values: Sequence[float]) -> list[float]:
+def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list[float]:
     """n numbers whose mean is the slope of n queries' values over log₂ of their lengths."""
-    x, y = np.log2(lengths) - np.log2(lengths).mean(), np.asarray(values, dtype=np.float64)
-    slopes: list[float] = (len(x) * (y - y.mean()) * x / (x @ x)).tolist()
+    log_lengths, y = np.log2(lengths) - np.log2(lengths).mean(), np.asarray(raw_values, dtype=np.float64)
+    # The mean of these terms is the least-squares slope over all queries.
+    slopes: list[float] = (len(log_lengths) * (y - y.mean()) * log_lengths / (log_lengths @ log_lengths)).tolist()
     return slopes
 
 
-def by_length(of_set: Mapping[str, Mapping[str, Sequence[float]]], system: str, other: str) -> list[list[float]]:
+def by_length(of_set: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
     """Length by length, rising, the differences of two systems query by query."""
-    return [np.subtract(of_set[str(n)][system], of_set[str(n)][other]).tolist() for n in LENGTHS]
+    return [np.subtract(of_set[str(n)][system_name], of_set[str(n)][system]).tolist() for n in LENGTHS]
 
 
 hybrid_claim = partial(claim, measure=measure_sparse_and_dense, sets=(*PASSAGE_SETS, "toollens"), cost=180)
 
 
 def judge_l10(measured: Measurement) -> Ruling:
-    cells, drawn = {}, {}
-    for name, of_set in measured.items():
-        if gaps := of_set["contained"] and by_length(of_set["contained"], "words", "dense"):
-            cells[f"{name}, BM25 less dense at {LENGTHS[-1]} words"] = gaps[-1]
-            growth = f"{name}, growth per doubling"
-            cells[growth] = per_doubling(LENGTHS, gaps)
-            drawn[growth] = curves(of_set["contained"], name, {"BM25": "words", "dense": "dense"})
-    return illustrated(difference(cells, margin=1.0), drawn)
+    gain_cells, cell_curves = {}, {}
+    for name, set_values in measured.items():
+        if gaps := set_values["contained"] and by_length(set_values["contained"], "words", "dense"):
+            gain_cells[f"{name}, BM25 less dense at {LENGTHS[-1]} words"] = gaps[-1]
+            growth_name = f"{name}, growth per doubling"
+            gain_cells[growth_name] = fit_doubling(LENGTHS, gaps)
+            cell_curves[growth_name] = mrr_curves(set_values["contained"], name, {"BM25": "words", "dense": "dense"})
+    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -535,12 +551,12 @@ hybrid_claim(
 
 
 def judge_l11(measured: Measurement) -> Ruling:
-    cells = {
-        f"{name}, {length} words, MRR@10 less 95": [value - 95.0 for value in values["pairs"]]
-        for name, of_set in measured.items()
-        for length, values in of_set["contained"].items()
+    mrr_cells = {
+        f"{set_name}, {n_words} words, MRR@10 less 95": [mrr_points - 95.0 for mrr_points in system_values["pairs"]]
+        for set_name, set_values in measured.items()
+        for n_words, system_values in set_values["contained"].items()
     }
-    return difference(cells, margin=0.0)
+    return difference(mrr_cells, margin=0.0)
 
 
 hybrid_claim(
@@ -560,64 +576,68 @@ MIN_PASSAGES = 1.1
 
 
 @define_measure("passage search")
-def measure_passage_search(sets: Sequence[JudgedSet], seed: int) -> Measurement:
+def measure_passage_search(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """found: set, words of a passage and metric → passages less one vector, of all judged queries; timed: set and words
     → milliseconds of the exact search among passages, and of the best search among documents in that time (the quickest
     where none is so quick), chosen for either half of the queries on the other, and what MRR the former has less the
     latter."""
-    found: dict[str, list[float]] = {}
-    timed: dict[str, dict[str, list[float]]] = {}
-    for judged in sets:
-        many = {
-            n: scorer
-            for n, scorer in PASSAGE_SCORERS.items()
-            if scorer.index(judged.space).per_document >= MIN_PASSAGES
+    gap_cells: dict[str, list[float]] = {}
+    timed_cells: dict[str, dict[str, list[float]]] = {}
+    for judged_set in judged_sets:
+        passage_scorers = {
+            n_words: scorer
+            for n_words, scorer in PASSAGE_SCORERS.items()
+            if scorer.index(judged_set.space).per_document >= MIN_PASSAGES
         }
-        for length, metric, gaps in _compare_passages(judged, many):
-            found[f"{judged.name}, {length} words, {metric}@{K}"] = gaps
-        for length, comparison in _time_passages(judged, many, seed):
-            timed[f"{judged.name}, {length} words"] = comparison
-    return {"found": found, "timed": timed}
+        for n_words, metric_name, gaps in _compare_passages(judged_set, passage_scorers):
+            gap_cells[f"{judged_set.name}, {n_words} words, {metric_name}@{K}"] = gaps
+        for n_words, comparison in _time_passages(judged_set, passage_scorers, seed):
+            timed_cells[f"{judged_set.name}, {n_words} words"] = comparison
+    return {"found": gap_cells, "timed": timed_cells}
 
 
-def _compare_passages(judged: JudgedSet, many: Mapping[int, MaxSim]) -> Iterator[tuple[int, str, list[float]]]:
+def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> Iterator[tuple[int, str, list[float]]]:
     metrics = ("recall", "mrr")
-    decoders = [DENSE, *(Decoder(DENSE.select, scorer) for scorer in many.values())]
-    splits = [cells(judged, decoders, split, metrics, K) for split in ("dev", "test")]
-    for at, length in enumerate(many, 1):
+    decoders = [DENSE, *(Decoder(DENSE.select, scorer) for scorer in scorers.values())]
+    split_cells = [get_cells(judged_set, decoders, split_name, metrics, K) for split_name in ("dev", "test")]
+    for scorer_index, n_words in enumerate(scorers, 1):
         for metric in metrics:
-            gaps = [POINTS * (row[at].values[metric] - row[0].values[metric]) for row in splits]
-            yield length, metric, np.concatenate(gaps).round(4).tolist()
+            gaps = [POINTS * (row[scorer_index].values[metric] - row[0].values[metric]) for row in split_cells]
+            yield n_words, metric, np.concatenate(gaps).round(4).tolist()
 
 
 def _time_passages(
-    judged: JudgedSet, many: Mapping[int, MaxSim], seed: int
+    judged: JudgedSet, passage_scorers: Mapping[int, MaxSim], seed: int
 ) -> Iterator[tuple[int, dict[str, list[float]]]]:
-    scorers = [engine.make("dense"), *many.values()]
+    scorers = [engine.make("dense"), *passage_scorers.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
 
     def searched(split: str) -> list[Searched]:
         return list(engine.approximate(scorers, judged.space, judged.queries(split), judged.splits[split], **options))
 
     halves = [searched(split) for split in ("dev", "test")]
-    single = [at for at, row in enumerate(halves[0]) if row.scorer == scorers[0].label]
-    for length, scorer in many.items():
-        times, gaps = [], []
-        for other, own in (halves, halves[::-1]):
-            (all_of_them,) = (row for row in own if row.scorer == scorer.label and row.exact)
-            one = own[best_in_time(single, own, other, all_of_them.milliseconds)]
-            times.append([all_of_them.milliseconds, one.milliseconds])
-            gaps.append(POINTS * (all_of_them.values["mrr"] - one.values["mrr"]))
-        both = {"milliseconds": np.mean(times, axis=0), "gap": np.concatenate(gaps)}
-        yield length, {name: values.round(6).tolist() for name, values in both.items()}
+    dense_indices = [search_index for search_index, row in enumerate(halves[0]) if row.scorer == scorers[0].label]
+    # Each half of the queries chooses the search that is reported on the other half.
+    for n_words, scorer in passage_scorers.items():
+        search_times, gaps = [], []
+        for other_half, this_half in (halves, halves[::-1]):
+            (exact_search,) = (row for row in this_half if row.scorer == scorer.label and row.exact)
+            best_search = this_half[choose_in_time(dense_indices, this_half, other_half, exact_search.milliseconds)]
+            search_times.append([exact_search.milliseconds, best_search.milliseconds])
+            gaps.append(POINTS * (exact_search.values["mrr"] - best_search.values["mrr"]))
+        comparison = {"milliseconds": np.mean(search_times, axis=0), "gap": np.concatenate(gaps)}
+        yield n_words, {figure: figure_values.round(6).tolist() for figure, figure_values in comparison.items()}
 
 
-def best_in_time(places: Sequence[int], own: Sequence[Searched], other: Sequence[Searched], milliseconds: float) -> int:
-    """Of some places that which is best on other queries among those quick enough, else the quickest."""
-    quick = [at for at in places if own[at].milliseconds <= milliseconds]
+def choose_in_time(
+    places: Sequence[int], this_half: Sequence[Searched], other_half: Sequence[Searched], milliseconds: float
+) -> int:
+    """Return the search that is best on other queries among those quick enough, else the quickest."""
+    quick = [search_index for search_index in places if this_half[search_index].milliseconds <= milliseconds]
     if not quick:
-        return min(places, key=lambda at: own[at].milliseconds)
-    return max(quick, key=lambda at: (other[at].mean["mrr"], -own[at].milliseconds))
+        return min(places, key=lambda search_index: this_half[search_index].milliseconds)
+    # The other half chooses by quality; time is measured on this one, where the search must be quick enough.
+    return max(quick, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
 
 
 claim(
@@ -633,7 +653,7 @@ claim(
 )
 
 SMALL_DIMENSION = 64
-METRICS = ("recall", "ndcg")
+TRAINED_METRICS = ("recall", "ndcg")
 
 
 @claim(
@@ -648,35 +668,38 @@ METRICS = ("recall", "ndcg")
 def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set, m and metric → what m projections to 64 dimensions find more than one to 64 m, query by query, the mean over
     some trainings."""
-    return {name: gaps for judged in sets for m in (2, 4) for name, gaps in _gaps(judged, m, seed)}
+    return {name: gaps for judged_set in sets for m in (2, 4) for name, gaps in _compare_vectors(judged_set, m, seed)}
 
 
-def _gaps(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
+def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
     seeds = range(3 * seed, 3 * seed + 3)
-    several = [_values(judged, "multi_vector", one, dimension=SMALL_DIMENSION, vectors=count) for one in seeds]
-    single = [_values(judged, "dual_encoder", one, dimension=SMALL_DIMENSION * count) for one in seeds]
-    gaps = POINTS * (np.mean(several, axis=0) - np.mean(single, axis=0))
-    label = f"{judged.name}, {count} × {SMALL_DIMENSION} less 1 × {count * SMALL_DIMENSION}"
-    return [(f"{label}, {metric}@{K}", row.round(4).tolist()) for metric, row in zip(METRICS, gaps, strict=True)]
+    values = [
+        _train_values(judged, "multi_vector", run_seed, dimension=SMALL_DIMENSION, vectors=count) for run_seed in seeds
+    ]
+    single = [_train_values(judged, "dual_encoder", run_seed, dimension=SMALL_DIMENSION * count) for run_seed in seeds]
+    # Both systems store equally many numbers a document, in several short vectors or in one long one.
+    gaps = POINTS * (np.mean(values, axis=0) - np.mean(single, axis=0))
+    cell = f"{judged.name}, {count} × {SMALL_DIMENSION} less 1 × {count * SMALL_DIMENSION}"
+    return [(f"{cell}, {metric}@{K}", row.round(4).tolist()) for metric, row in zip(TRAINED_METRICS, gaps, strict=True)]
 
 
-def _values(judged: JudgedSet, method: str, seed: int, **params: int) -> np.ndarray:
-    queries = engine.embed(judged.dataset.queries, encoder=judged.encoder)
-    trained = engine.train(method, judged.space, queries, judged.dataset.qrels, seed=seed, **params)
-    asked = judged.queries("test")
-    ranking = engine.decode(trained.decoder, trained.space, asked, K)
-    values = engine.measure(ranking, trained.space, asked, judged.splits["test"], K, METRICS).values
-    return np.stack([values[metric] for metric in METRICS])
+def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) -> np.ndarray:
+    queries = engine.embed(judged_set.dataset.queries, encoder=judged_set.encoder)
+    trained = engine.train(method, judged_set.space, queries, judged_set.dataset.qrels, seed=seed, **params)
+    test_queries = judged_set.queries("test")
+    ranking = engine.decode(trained.decoder, trained.space, test_queries, K)
+    values = engine.measure(ranking, trained.space, test_queries, judged_set.splits["test"], K, TRAINED_METRICS).values
+    return np.stack([values[metric_name] for metric_name in TRAINED_METRICS])
 
 
 def judge_l14(measured: Measurement) -> Ruling:
-    cells = {
-        f"{name}, {metric}@{K}, to {title}": np.subtract(values["hybrid"], values[part]).tolist()
-        for name, of_set in measured.items()
-        for metric, values in of_set["questions"].items()
-        for part, title in (("dense", "dense"), ("words", "BM25"))
+    gain_cells = {
+        f"{set_name}, {metric_name}@{K}, to {system_title}": np.subtract(values["hybrid"], values[system_name]).tolist()
+        for set_name, set_values in measured.items()
+        for metric_name, values in set_values["questions"].items()
+        for system_name, system_title in (("dense", "dense"), ("words", "BM25"))
     }
-    return difference(cells, margin=1.0)
+    return difference(gain_cells, margin=1.0)
 
 
 hybrid_claim(
@@ -690,17 +713,18 @@ hybrid_claim(
 
 
 def judge_l15(measured: Measurement) -> Ruling:
-    cells, drawn = {}, {}
+    gain_cells, cell_curves = {}, {}
     for name, of_set in measured.items():
-        questions = of_set["questions"]["mrr"]
-        gains = np.subtract(questions["hybrid"], questions["dense"]).tolist()
-        cells[f"{name}, questions, per doubling"] = per_doubling_of(of_set["lengths"], gains)
+        question_values = of_set["questions"]["mrr"]
+        query_gains = np.subtract(question_values["hybrid"], question_values["dense"]).tolist()
+        gain_cells[f"{name}, questions, per doubling"] = fit_per_query(of_set["lengths"], query_gains)
         if of_set["contained"]:
-            gains_of_passages = by_length(of_set["contained"], "hybrid", "dense beside hybrid")
+            passage_gains = by_length(of_set["contained"], "hybrid", "dense beside hybrid")
             growth = f"{name}, contained, per doubling"
-            cells[growth] = per_doubling(LENGTHS, gains_of_passages)
-            drawn[growth] = curves(of_set["contained"], name, {"hybrid": "hybrid", "dense": "dense beside hybrid"})
-    return illustrated(difference(cells, margin=1.0), drawn)
+            gain_cells[growth] = fit_doubling(LENGTHS, passage_gains)
+            systems = {"hybrid": "hybrid", "dense": "dense beside hybrid"}
+            cell_curves[growth] = mrr_curves(of_set["contained"], name, systems)
+    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -714,18 +738,18 @@ hybrid_claim(
 
 
 def judge_l16(measured: Measurement) -> Ruling:
-    cells, drawn = {}, {}
-    for name, of_set in measured.items():
-        questions = of_set["questions"]["recall"]
-        cells[f"{name}, questions, words less pairs, recall@{K}"] = np.subtract(
-            questions["words"], questions["pairs"]
+    gain_cells, cell_curves = {}, {}
+    for name, set_values in measured.items():
+        question_values = set_values["questions"]["recall"]
+        gain_cells[f"{name}, questions, words less pairs, recall@{K}"] = np.subtract(
+            question_values["words"], question_values["pairs"]
         ).tolist()
-        if contained := of_set["contained"]:
-            for words, apart in zip(LENGTHS, by_length(contained, "pairs", "words"), strict=True):
-                shown = f"{name}, contained in {words} words, pairs less words, mrr@{K}"
-                cells[shown] = apart
-            drawn[shown] = curves(contained, name, {"words": "words", "words and pairs": "pairs"})
-    return illustrated(difference(cells, margin=1.0), drawn)
+        if contained_values := set_values["contained"]:
+            for max_words, differences in zip(LENGTHS, by_length(contained_values, "pairs", "words"), strict=True):
+                cell_name = f"{name}, contained in {max_words} words, pairs less words, mrr@{K}"
+                gain_cells[cell_name] = differences
+            cell_curves[cell_name] = mrr_curves(contained_values, name, {"words": "words", "words and pairs": "pairs"})
+    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -748,11 +772,11 @@ claim(
 
 
 def judge_l18(measured: Measurement) -> Ruling:
-    cells = {}
-    for name, of in measured["timed"].items():
-        many, one = of["milliseconds"]
-        cells[f"{name}, mrr@10, {many:.3f} ms to {one:.3f} ms"] = of["gap"]
-    return difference(cells, margin=1.0)
+    gap_cells = {}
+    for cell_name, cell_values in measured["timed"].items():
+        passage_ms, document_ms = cell_values["milliseconds"]
+        gap_cells[f"{cell_name}, mrr@10, {passage_ms:.3f} ms to {document_ms:.3f} ms"] = cell_values["gap"]
+    return difference(gap_cells, margin=1.0)
 
 
 claim(

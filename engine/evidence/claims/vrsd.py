@@ -13,27 +13,27 @@ from engine.evaluation.studies.brute_force import optimum_gap
 from engine.evaluation.studies.latency import latencies
 from engine.evidence import frontiers
 from engine.evidence.claim import Measurement, PaperClaims
-from engine.evidence.frontiers import FW, MMR, VRSD, as_effect, measure_frontiers
+from engine.evidence.frontiers import FW, MMR, VRSD, measure_frontiers, read_effect
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.latencies import SETS, drawn
-from engine.evidence.measures import BM25, DENSE, POINTS, cells, tuned_differences, unit_rows
+from engine.evidence.latencies import LATENCY_SETS, draw_space
+from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, scale_rows, tuned_differences
 from engine.evidence.rules import (
     Effect,
     Ruling,
     Scope,
-    bounded,
+    combine,
     difference,
+    judge_range,
     share,
     slope,
     theorem,
     thresholds,
-    together,
 )
 from engine.theory.vrsd import equivalence, reduction, subset_by_retrieval
 from engine.wording import decimal
 
 claim = PaperClaims("vrsd")
-CASES, ENUMERATED_CASES = 2000, 400
+N_CASES, N_ENUMERATED = 2000, 400
 
 
 @claim(
@@ -42,22 +42,23 @@ CASES, ENUMERATED_CASES = 2000, 400
     "The reduction to a known hard problem is right: k numbers sum to a target if and only if k vectors have "
     "a sum of cosine 1 to the query.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], CASES),
+    rule=lambda measured: theorem(measured["apart"], N_CASES),
     differs="2,000 drawn cases, all sets enumerated. The theorem is on Definition 3, which leaves d₀ free; Definition "
     "2, which VRSD solves, fixes it.",
     cost=3,
 )
 def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Whether both problems have the same answer, on random numbers of which half can be summed by their making."""
+    """Compare the answers of both problems, on random numbers of which half can be summed by construction."""
     rng = np.random.default_rng(seed)
-    apart = []
-    for case in range(CASES):
-        numbers = rng.integers(-9, 10, int(rng.integers(2, 10))).tolist()
-        k = int(rng.integers(1, len(numbers) + 1))
-        possible = sum(rng.choice(numbers, k, replace=False).tolist())
-        target = possible if case % 2 else int(rng.integers(-30, 31))
-        apart.append(int(not reduction(numbers, target, k).agrees))
-    return {"apart": apart}
+    disagreements = []
+    for case_index in range(N_CASES):
+        whole_numbers = rng.integers(-9, 10, int(rng.integers(2, 10))).tolist()
+        k = int(rng.integers(1, len(whole_numbers) + 1))
+        reachable_sum = sum(rng.choice(whole_numbers, k, replace=False).tolist())
+        # Every second target is the sum of k of the numbers, so that both answers occur about equally often.
+        target = reachable_sum if case_index % 2 else int(rng.integers(-30, 31))
+        disagreements.append(int(not reduction(whole_numbers, target, k).agrees))
+    return {"apart": disagreements}
 
 
 @claim(
@@ -65,24 +66,24 @@ def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "§3.1",
     "Maximising the cosine of all documents' sum to q is maximising that of the others' sum, without d₀, to q − d₀.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["lost"], ENUMERATED_CASES),
+    rule=lambda measured: theorem(measured["lost"], N_ENUMERATED),
     differs="Drawn documents, five to twelve, k 3 or 4, all sets enumerated.",
     cost=5,
 )
 def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """How much cosine the second problem's set lacks of the first's, on random unit vectors, by enumeration."""
+    """Measure the cosine that the second problem's set lacks of the first's, by enumeration."""
     rng = np.random.default_rng(seed)
-    lost: list[float] = []
-    for _case in range(ENUMERATED_CASES):
-        count, dimensions = int(rng.integers(5, 13)), int(rng.integers(3, 9))
-        vectors, query = unit_rows(rng.standard_normal((count, dimensions))), rng.standard_normal(dimensions)
-        lost.append(equivalence(vectors, unit_rows(query[None])[0], int(rng.integers(3, 5))).lost)
-    return {"lost": lost}
+    lost_cosines: list[float] = []
+    for _case in range(N_ENUMERATED):
+        n_documents, n_dimensions = int(rng.integers(5, 13)), int(rng.integers(3, 9))
+        vectors, query = scale_rows(rng.standard_normal((n_documents, n_dimensions))), rng.standard_normal(n_dimensions)
+        lost_cosines.append(equivalence(vectors, scale_rows(query[None])[0], int(rng.integers(3, 5))).lost)
+    return {"lost": lost_cosines}
 
 
 def judge_v3(measured: Measurement) -> Ruling:
-    """Whether any set lacks something, and how much they lack in the mean."""
-    ruling, mean = theorem(measured["gaps"], ENUMERATED_CASES), float(np.mean(measured["gaps"]))
+    """Judge whether any set lacks something, and report the mean."""
+    ruling, mean = theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
 
@@ -98,20 +99,21 @@ def judge_v3(measured: Measurement) -> Ruling:
     cost=15,
 )
 def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """What the greedy set lacks of the best one that holds d₀, as a share of the range of all, by enumeration."""
+    """Measure what the greedy set lacks of the best one that holds d₀, as a share of the range of all."""
     rng = np.random.default_rng(seed)
-    gaps = []
-    for _case in range(ENUMERATED_CASES):
-        vectors = unit_rows(rng.standard_normal((18, 16)) + 0.5)
-        query = unit_rows(rng.standard_normal((1, 16)) + 0.5)[0]
-        gaps.append(optimum_gap("vrsd", vectors, query, 5, fix_first=True).share)
-    return {"gaps": gaps}
+    gap_shares = []
+    for _case in range(N_ENUMERATED):
+        # The shift puts documents and query into one narrow cone, as embeddings are.
+        vectors = scale_rows(rng.standard_normal((18, 16)) + 0.5)
+        query = scale_rows(rng.standard_normal((1, 16)) + 0.5)[0]
+        gap_shares.append(optimum_gap("vrsd", vectors, query, 5, fix_first=True).share)
+    return {"gaps": gap_shares}
 
 
 def judge_v4(measured: Measurement) -> Ruling:
-    """Both limits are the smallest win rate of the paper's Table 1."""
-    shares = [share(name, of["won"], of["queries"]) for name, of in measured.items()]
-    return thresholds(shares, holds=0.88, refuted=0.88)
+    """Judge the win rates; both limits are the smallest win rate of the paper's Table 1."""
+    won_shares = [share(name, cell_counts["won"], cell_counts["queries"]) for name, cell_counts in measured.items()]
+    return thresholds(won_shares, holds=0.88, limit=0.88)
 
 
 @claim(
@@ -126,25 +128,26 @@ def judge_v4(measured: Measurement) -> Ruling:
     "paper gives neither k nor the number of candidates: here 3, 5 and 10, of 50 and of all.",
     cost=60,
 )
-def measure_v4(sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set, k, candidates and MMR's λ → queries won, queries, the largest difference and both means of cos(sum, q)."""
-    rows, weights = {}, (0.0, 0.5, 1.0)
-    for judged, k, pool in product(sets, (3, 5, 10), (50, None)):
-        stages = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
-        decoders = [Decoder(stage, depth=pool) for stage in stages]
-        own, *others = (cell.values["cos_sum"] for cell in cells(judged, decoders, "test", ("cos_sum",), k))
-        for weight, other in zip(weights, others, strict=True):
-            apart = own - other
-            rows[f"{judged.name}, k {k}, of {pool or 'all'}, to MMR {weight:g}"] = {
-                "won": int((apart > 1e-9).sum()),
-                "queries": len(apart),
-                "most": float(apart.max()),
-                "means": [float(np.mean(own)), float(np.mean(other))],
+def measure_v4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
+    """Return, by set, k, pool and MMR's λ, queries won, all queries, the largest difference and both means."""
+    cell_rows, weights = {}, (0.0, 0.5, 1.0)
+    for judged, k, pool_depth in product(judged_sets, (3, 5, 10), (50, None)):
+        selectors = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
+        decoders = [Decoder(stage, depth=pool_depth) for stage in selectors]
+        values, *mmr_values = (cell.values["cos_sum"] for cell in get_cells(judged, decoders, "test", ("cos_sum",), k))
+        # A difference below 1e-9 counts as a tie: mostly both selected the same set.
+        for weight, weight_values in zip(weights, mmr_values, strict=True):
+            differences = values - weight_values
+            cell_rows[f"{judged.name}, k {k}, of {pool_depth or 'all'}, to MMR {weight:g}"] = {
+                "won": int((differences > 1e-9).sum()),
+                "queries": len(differences),
+                "most": float(differences.max()),
+                "means": [float(np.mean(values)), float(np.mean(weight_values))],
             }
-    return rows
+    return cell_rows
 
 
-ORDER = {
+ORDERED_DECODERS = {
     "VRSD": Decoder(engine.make("vrsd")),
     "cosine": DENSE,
     "BM25": BM25,
@@ -160,28 +163,30 @@ ORDER = {
     differs="Other data and encoder (MiniLM), no wordpieces in BM25; the paper does not give k: here 5 and 10.",
     cost=20,
 )
-def measure_v5(sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set, k and two neighbours of the order → differences of cos(sum, query) in points, query by query."""
-    apart = {}
-    for judged, k in product(sets, (5, 10)):
-        worth = cells(judged, list(ORDER.values()), "test", ("cos_sum",), k)
-        by_name = {name: POINTS * cell.values["cos_sum"] for name, cell in zip(ORDER, worth, strict=True)}
-        for one, other in pairwise(ORDER):
-            apart[f"{judged.name}, k {k}, {one} to {other}"] = (by_name[one] - by_name[other]).round(5).tolist()
-    return apart
+def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
+    """Return differences of cos(sum, query) in points between neighbours of the order, by query."""
+    differences = {}
+    for judged, k in product(judged_sets, (5, 10)):
+        worth = get_cells(judged, list(ORDERED_DECODERS.values()), "test", ("cos_sum",), k)
+        by_name = {name: POINTS * cell.values["cos_sum"] for name, cell in zip(ORDERED_DECODERS, worth, strict=True)}
+        for first_name, second_name in pairwise(ORDERED_DECODERS):
+            name = f"{judged.name}, k {k}, {first_name} to {second_name}"
+            differences[name] = (by_name[first_name] - by_name[second_name]).round(5).tolist()
+    return differences
 
 
 def judge_v6(measured: Measurement) -> Ruling:
-    """Cell by cell and range of θ, what both at once are: the weaker of two correlations; and that with α-nDCG."""
+    """Judge the weaker of two correlations in every cell and range of θ, and that with α-nDCG."""
     effects = []
-    for cell, of in measured["correlations"].items():
+    for cell, cell_effects in measured["correlations"].items():
         ranges: dict[str, list[Effect]] = {}
-        for name, ends in of.items():
-            weights, _, metric = name.partition(", ")
-            kind = metric if metric == "α-nDCG" else "each"
-            ranges.setdefault(f"{weights}, {kind}", []).append(as_effect(f"{cell}, {name}", ends))
-        effects += [min(some, key=lambda effect: effect.value) for some in ranges.values()]
-    return bounded(effects, low=0.3)
+        for measure_name, ends in cell_effects.items():
+            weight_range, _, metric = measure_name.partition(", ")
+            effect_kind = metric if metric == "α-nDCG" else "each"
+            ranges.setdefault(f"{weight_range}, {effect_kind}", []).append(read_effect(f"{cell}, {measure_name}", ends))
+        # A measure of both at once must correlate with each, so that the weaker of the two correlations decides.
+        effects += [min(range_effects, key=lambda effect: effect.value) for range_effects in ranges.values()]
+    return judge_range(effects, low=0.3)
 
 
 claim(
@@ -190,7 +195,7 @@ claim(
     "The cosine of a set's sum to the query measures its similarity and its diversity at once.",
     measure=measure_frontiers,
     rule=judge_v6,
-    sets=frontiers.SETS,
+    sets=frontiers.FRONTIER_SETS,
     differs="The paper has no other measure beside it. Spearman's correlation with Recall, ILAD and α-nDCG over "
     "settings of five methods, each counting as much. MiniLM as it is shipped; at most 300 queries of a set.",
     cost=330,
@@ -219,16 +224,16 @@ TIMED_SIZES = (16_000, 32_000, 64_000, 128_000)
 
 
 def judge_v8(measured: Measurement) -> Ruling:
-    """Logarithms of ratios of times, and how the time of MMR as it is printed grows with n."""
-    cheaper = {
-        f"{name}, {method} to VRSD": np.log(np.divide(values, of["vrsd"])).tolist()
-        for name, of in measured.items()
-        for method, values in of.items()
+    """Judge log ratios of times, and how the time of MMR as it is printed grows with n."""
+    log_ratios = {
+        f"{space_name}, {method} to VRSD": np.log(np.divide(seconds, method_seconds["vrsd"])).tolist()
+        for space_name, method_seconds in measured.items()
+        for method, seconds in method_seconds.items()
         if method != "vrsd"
     }
-    times = np.stack([measured[f"{count}"]["mmr, plain"] for count in TIMED_SIZES], axis=1)
-    growing = slope(TIMED_SIZES, times, "MMR, plain", ("documents", "seconds of a query"))
-    return together([difference(cheaper, math.log(1.1)), bounded([growing], low=1.8)])
+    mmr_seconds = np.stack([measured[f"{n_documents}"]["mmr, plain"] for n_documents in TIMED_SIZES], axis=1)
+    growth_effect = slope(TIMED_SIZES, mmr_seconds, "MMR, plain", ("documents", "seconds of a query"))
+    return combine([difference(log_ratios, math.log(1.1)), judge_range([growth_effect], low=1.8)])
 
 
 @claim(
@@ -236,30 +241,30 @@ def judge_v8(measured: Measurement) -> Ruling:
     "§3.3",
     "VRSD takes time in proportion to k·n where MMR takes k·n², and so is cheaper.",
     rule=judge_v8,
-    sets=SETS,
+    sets=LATENCY_SETS,
     effect="k·n against k·n²",
     differs="Seconds on one thread, not counts, at k = 20: against MMR with a running maximum, and the engine's, which "
     "picks the same documents.",
     cost=60,
 )
-def measure_v8(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Documents → method → seconds of each query, one at a time, one thread."""
-    real = ((judged.name, judged.space, judged.queries("test")) for judged in sets)
+def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
+    """Return, by documents and method, seconds of each query, one at a time, one thread."""
+    spaces = ((judged_set.name, judged_set.space, judged_set.queries("test")) for judged_set in judged_sets)
     seconds: dict[str, dict[str, list[float]]] = {}
-    for name, space, queries in (*real, *((f"{count}", *drawn(count, seed)) for count in TIMED_SIZES)):
-        for row in latencies([engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9):
-            method = f"{row.method}{', plain' if row.plain else ''}"
-            seconds.setdefault(name, {})[method] = row.seconds.round(7).tolist()
+    for space_name, space, queries in (*spaces, *((f"{count}", *draw_space(count, seed)) for count in TIMED_SIZES)):
+        for latency_row in latencies([engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9):
+            method = f"{latency_row.method}{', plain' if latency_row.plain else ''}"
+            seconds.setdefault(space_name, {})[method] = latency_row.seconds.round(7).tolist()
     return seconds
 
 
 def judge_v9(measured: Measurement) -> Ruling:
-    """VRSD has one place, and others have several: else nothing would have collapsed."""
+    """Judge that VRSD has one point, and others several: else nothing would have collapsed."""
     points = {
-        name: [Effect(name=f"{cell}, {name}", value=of[name]) for cell, of in measured["points"].items()]
+        name: [Effect(name=f"{cell}, {name}", value=method[name]) for cell, method in measured["points"].items()]
         for name in (VRSD, MMR, FW)
     }
-    return together([bounded(points[VRSD], high=1), bounded(points[MMR] + points[FW], low=2)])
+    return combine([judge_range(points[VRSD], high=1), judge_range(points[MMR] + points[FW], low=2)])
 
 
 claim(
@@ -268,7 +273,7 @@ claim(
     "Without a parameter VRSD is one fixed trade-off: one point where others have a frontier.",
     measure=measure_frontiers,
     rule=judge_v9,
-    sets=frontiers.SETS,
+    sets=frontiers.FRONTIER_SETS,
     differs="Said by the CCBQP paper of VRSD; its places are means over at most 300 queries of a set. MiniLM as it is "
     "shipped.",
     cost=330,
@@ -288,31 +293,35 @@ claim(
     "Lemma 1",
     "Whether some of the numbers sum to a target is answered by asking, for every size, whether so many of them do.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], CASES),
+    rule=lambda measured: theorem(measured["apart"], N_CASES),
     differs="2,000 drawn sets of two to eight numbers, all subsets enumerated; each size is asked as retrieval, as in "
     "Theorem 1. As many questions as sizes: Cook's reduction, where NP-completeness is usually shown by Karp's, one "
     "question.",
     cost=2,
 )
 def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Whether the answers differ, on random sets of whole numbers of which half can be summed by their making."""
+    """Compare the answers on random sets of integers of which half can be summed by construction."""
     rng = np.random.default_rng(seed)
-    apart = []
-    for case in range(CASES):
-        largest = 60
-        numbers = rng.choice(np.arange(-largest, largest + 1), int(rng.integers(2, 9)), replace=False)
-        some = rng.choice(numbers, int(rng.integers(1, len(numbers) + 1)), replace=False)
-        target = int(some.sum()) if case % 2 else int(rng.integers(-largest, largest + 1))
+    disagreements = []
+    for case_index in range(N_CASES):
+        max_number = 60
+        numbers = rng.choice(np.arange(-max_number, max_number + 1), int(rng.integers(2, 9)), replace=False)
+        chosen_numbers = rng.choice(numbers, int(rng.integers(1, len(numbers) + 1)), replace=False)
+        target = int(chosen_numbers.sum()) if case_index % 2 else int(rng.integers(-max_number, max_number + 1))
         rows = subset_by_retrieval(numbers.tolist(), target)
-        true = not summed(numbers, target) if rows is None else len(rows) and numbers[list(rows)].sum() == target
-        apart.append(int(not true))
-    return {"apart": apart}
+        # None says that no size has a subset with that sum; enumeration must agree.
+        if rows is None:
+            true = not has_subset_sum(numbers, target)
+        else:
+            true = len(rows) and numbers[list(rows)].sum() == target
+        disagreements.append(int(not true))
+    return {"apart": disagreements}
 
 
-def summed(numbers: np.ndarray, target: int) -> bool:
-    """Whether any subset but the empty one sums to the target, by its place in binary."""
-    masks = np.arange(1, 2 ** len(numbers))[:, None] >> np.arange(len(numbers)) & 1
-    return bool((masks @ numbers == target).any())
+def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
+    """Return True if any non-empty subset sums to the target; subsets are enumerated in binary."""
+    subset_masks = np.arange(1, 2 ** len(numbers))[:, None] >> np.arange(len(numbers)) & 1
+    return bool((subset_masks @ numbers == target).any())
 
 
 @claim(
@@ -321,13 +330,13 @@ def summed(numbers: np.ndarray, target: int) -> bool:
     "At λ ½ MMR's value falls with the angle to the query among documents on one side of it, which are so "
     "picked from the nearest on; one on the other side is picked before a nearer one on the first document's.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem([*measured["rise"], *measured["others"], *measured["near"]], 3 * CASES),
+    rule=lambda measured: theorem([*measured["rise"], *measured["others"], *measured["near"]], 3 * N_CASES),
     differs="2,000 drawn cases of three to six documents, in the plane as in the paper, whose figure has four; the "
     "derivative by differences. More dimensions, to which the paper extends it, have no sides.",
     cost=3,
 )
 def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """In the plane, angles in (0, π/2) to the query, the first document nearest to it.
+    """Draw angles in (0, π/2) to the query in the plane, the first document nearest to it.
 
     rise: the derivative of cos(x + θ) − cos(x), by differences; others: documents on the same side that MMR picks in
     another order than by angle; near: whether it picks one of the same side before a farther one of the other
@@ -335,21 +344,22 @@ def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
     rng = np.random.default_rng(seed)
     step = 1e-5
     columns: dict[str, list[float]] = {"rise": [], "others": [], "near": []}
-    for _case in range(CASES):
+    for _case in range(N_CASES):
         angles = np.sort(rng.uniform(0, np.pi / 2, int(rng.integers(3, 7))))
-        first, x = angles[0], rng.uniform(step, np.pi / 2 - angles[0] - step)
-        above, below = (np.cos(at + first) - np.cos(at) for at in (x + step, x - step))
+        first_angle, x = angles[0], rng.uniform(step, np.pi / 2 - angles[0] - step)
+        above, below = (np.cos(angle + first_angle) - np.cos(angle) for angle in (x + step, x - step))
         columns["rise"].append(float(above - below) / (2 * step))
-        order = picked(rng.permutation(angles))
-        columns["others"].append(int((order != angles).sum()))
-        across = np.concatenate([angles[:-1], -angles[-1:]])
-        columns["near"].append(int(picked(rng.permutation(across))[1] != -angles[-1]))
+        picked_angles = order_by_mmr(rng.permutation(angles))
+        columns["others"].append(int((picked_angles != angles).sum()))
+        # The farthest document moves to the other side of the query, where MMR should prefer it to nearer ones.
+        mixed_angles = np.concatenate([angles[:-1], -angles[-1:]])
+        columns["near"].append(int(order_by_mmr(rng.permutation(mixed_angles))[1] != -angles[-1]))
     return columns
 
 
-def picked(angles: np.ndarray) -> np.ndarray:
-    """Angles to the query in the order in which MMR picks them at λ ½."""
-    rows, query = np.stack([np.cos(angles), np.sin(angles)], axis=1), np.array([1.0, 0.0])
-    order = engine.select("mmr", rows, query, len(rows), relevance_weight=0.5).rows()
-    ordered: np.ndarray = angles[order]
-    return ordered
+def order_by_mmr(angles: np.ndarray) -> np.ndarray:
+    """Return angles to the query in the order in which MMR picks them at λ ½."""
+    row_vectors, query = np.stack([np.cos(angles), np.sin(angles)], axis=1), np.array([1.0, 0.0])
+    picked_rows = engine.select("mmr", row_vectors, query, len(row_vectors), relevance_weight=0.5).rows()
+    picked_angles: np.ndarray = angles[picked_rows]
+    return picked_angles

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.evidence.rules import Finding
-from engine.evidence.run import shipped
+from engine.evidence.run import load_shipped
 from support.pages import drawn, pick, run
 
 SCREEN = "evidence"
@@ -25,7 +25,7 @@ def lines(app):
 
 
 def test_every_claim_has_a_line_and_filters_narrow_them():
-    app, rows = page(), shipped().rows
+    app, rows = page(), load_shipped().rows
     assert not app.exception and len(lines(app)) == len(rows)
     assert all(row.claim.sentence in line and row.short in line for row, line in zip(rows, lines(app), strict=True))
     pick(app, "Paper", "vrsd")

@@ -193,7 +193,7 @@ def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
         fetched.append(name)
         raise engine.FrontierError("no network")
 
-    monkeypatch.setattr("engine.data.models.hub._downloaded", fetch)
+    monkeypatch.setattr("engine.data.models.hub._download_model", fetch)
     key = role_key(PICKED, RERANK)
     app = pages.screen(
         "explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": "acme/some-model"}

@@ -15,7 +15,7 @@ from support.processes import environment
 
 
 def test_decode_answers_a_query_as_the_engine_does(demo, monkeypatch):
-    monkeypatch.setattr("engine.cli.decode.SECONDS", patient(60))
+    monkeypatch.setattr("engine.cli.decode.TIMING_SECONDS", patient(60))
     dataset, space = demo
     text = "sort an array along an axis"
     answer = json.loads(

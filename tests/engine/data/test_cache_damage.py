@@ -17,7 +17,7 @@ from dashboard.sharing.snapshots import SavedAnswer
 from engine import orag
 from engine.data import cache, codes
 from engine.data.models import hub
-from engine.data.stores.recall import MeasuredRecall, keep_recall, measured_path, measured_recall
+from engine.data.stores.recall import MeasuredRecall, measured_path, measured_recall, save_recall
 from engine.evaluation.sweep.cell import make_cell
 from engine.evaluation.sweep.store import Store
 from engine.judging.log import JudgingLog
@@ -67,7 +67,7 @@ def fingerprint():
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     hub.fingerprint(folder)
-    (path,) = cache.list_files(cache.open_section(hub.SECTION))
+    (path,) = cache.list_files(cache.open_section(hub.FINGERPRINT_SECTION))
     return path, lambda: hub.fingerprint(folder)
 
 
@@ -144,7 +144,7 @@ def checkpoint():
 
 def recall():
     row = {"collection": "pg/papers", "ef": 10, "n": 5, "queries": 0.98, "residuals": 0.9, "asked": 3, "plan": "ef 10"}
-    keep_recall([MeasuredRecall(**row, sequential=False, date="2026-01-01", digest="d1")])
+    save_recall([MeasuredRecall(**row, sequential=False, date="2026-01-01", digest="d1")])
     store = SimpleNamespace(ref=SimpleNamespace(collection="pg/papers"), table=SimpleNamespace(ef=10))
     return measured_path(), lambda: repr(measured_recall(store))
 

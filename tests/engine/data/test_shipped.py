@@ -20,7 +20,9 @@ def packed(monkeypatch, tmp_path):
     vectors = torch.nn.functional.normalize(torch.randn(len(COMING), 384, generator=torch.manual_seed(0)))
     names = [shipped.text_digest("document", "", text) for text in COMING]
     file = tmp_path / "vectors.safetensors"
-    save_file(shipped.pack_vectors(names, vectors), file, {shipped.WEIGHTS_FIELD: encoder_model.find("bundled").digest})
+    save_file(
+        shipped.pack_vectors(names, vectors), file, {shipped.WEIGHTS_FIELD: encoder_model.find_source("bundled").digest}
+    )
     monkeypatch.setattr(shipped, "shipped_file", lambda: file)
     return vectors
 
@@ -28,9 +30,9 @@ def packed(monkeypatch, tmp_path):
 @pytest.fixture
 def capable(monkeypatch):
     """Hardware whose bfloat16 is good enough, which nobody has tried yet."""
-    monkeypatch.setattr(precision, "capability", lambda device: "cpu of the future")
+    monkeypatch.setattr(precision, "describe_hardware", lambda device: "cpu of the future")
     monkeypatch.setattr(precision, "_measured", {})
-    monkeypatch.setattr(precision, "fidelity", lambda *a: 0.9999)
+    monkeypatch.setattr(precision, "measure_fidelity", lambda *a: 0.9999)
 
 
 def said(found, texts=COMING):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import engine
-from engine.evidence.deployments import cells_of, deployed
+from engine.evidence.deployments import deploy_set, pick_cells
 from engine.evidence.judged_sets import JudgedSet
 
 COUNT = 12
@@ -28,7 +28,7 @@ def one(monkeypatch):
         for split in ("train", "dev", "test")
     }
     dataset = engine.Dataset(engine.Corpus(ids, ids), engine.Queries(tuple(names), tuple(names)), qrels)
-    return deployed(JudgedSet("circle", dataset, "none"))
+    return deploy_set(JudgedSet("circle", dataset, "none"))
 
 
 def test_what_comes_is_not_what_is_measured(one):
@@ -40,10 +40,10 @@ def test_what_comes_is_not_what_is_measured(one):
 
 
 def test_gains_are_what_the_moved_documents_change(one):
-    runs = [one.learned(seed, exposure=20) for seed in (0, 1)]
+    runs = [one.run(seed, exposure=20) for seed in (0, 1)]
     gains = one.gains(runs)
-    assert set(cells_of(gains, "ndcg")) == {"held-out ndcg@10", "stream ndcg@10"}
-    queries, right = one.of(one.held_out), {q: int(next(iter(g))) for q, g in one.held_out.grades.items()}
+    assert set(pick_cells(gains, "ndcg")) == {"held-out ndcg@10", "stream ndcg@10"}
+    queries, right = one.select_queries(one.held_out), {q: int(next(iter(g))) for q, g in one.held_out.grades.items()}
 
     def recall(vectors):
         best = np.argsort(-(queries.vectors.numpy() @ vectors.T), axis=1, kind="stable")[:, :10]
@@ -55,7 +55,7 @@ def test_gains_are_what_the_moved_documents_change(one):
 
 
 def test_fewer_dimensions_have_length_one(one):
-    narrow = one.narrowed(1)
+    narrow = one.truncate(1)
     assert narrow.space.vectors.abs().flatten().tolist() == pytest.approx([1.0] * COUNT)
     assert narrow.queries.vectors.shape == (3 * COUNT, 1)
 
@@ -63,4 +63,4 @@ def test_fewer_dimensions_have_length_one(one):
 def test_a_set_without_a_stream_is_said(one):
     dataset = engine.Dataset(one.space.corpus, engine.Queries(("q",), ("q",)), {"test": engine.Qrels({"q": {"0": 1}})})
     with pytest.raises(engine.DataError, match="judgements of lone to learn from, train"):
-        deployed(JudgedSet("lone", dataset, "none"))
+        deploy_set(JudgedSet("lone", dataset, "none"))

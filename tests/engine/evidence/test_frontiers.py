@@ -24,7 +24,7 @@ def table(seed=0, queries=20):
 
 def test_correlations_count_every_method_alike():
     of = table()
-    told = frontiers.correlations(of)
+    told = frontiers.correlate_measures(of)
     assert len(told) == 4
     for start, weights in ((0, "all θ"), (5, "θ from .5")):
         places = [(of[name], at) for name in (MMR, DPP, FW, GREEDY) for at in range(start, 11)]
@@ -42,12 +42,12 @@ def test_places_steps_and_spreads_by_loops():
     of, other = table(1), table(2)
     recall, ilad = (np.mean(of[MMR][m], axis=0) for m in ("recall", "ilad"))
     best = [all(not (ilad[j] >= ilad[i] and recall[j] >= recall[i]) for j in range(11) if j != i) for i in range(11)]
-    assert frontiers.undominated(of[MMR]) == sum(best) and frontiers.undominated(of[VRSD]) == 1
+    assert frontiers.count_undominated(of[MMR]) == sum(best) and frontiers.count_undominated(of[VRSD]) == 1
     one, two = (sum(abs(m[i + 1] - m[i]) for i in (0, 1)) for m in (np.mean(of[DPP]["ilad"], axis=0), ilad))
     value, low, high = frontiers.step_ratio(of[DPP]["ilad"], of[MMR]["ilad"])
     assert value == pytest.approx(one / two) and low <= high
     apart = [np.mean([abs(of[FW]["ilad"][q, s] - other[FW]["ilad"][q, s]) / 2 for s in range(11)]) for q in range(20)]
-    assert frontiers.spread({10: of, 50: other}, FW) == pytest.approx(apart)
+    assert frontiers.compute_spread({10: of, 50: other}, FW) == pytest.approx(apart)
 
 
 def test_areas_change_sign_when_the_methods_are_exchanged():
@@ -59,10 +59,13 @@ def test_areas_change_sign_when_the_methods_are_exchanged():
             "recall": np.linspace(0, 1, 11) + of[name]["recall"] * 0.1,
         }
     of[FW] = {metric: values + 0.3 for metric, values in of[MMR].items()}
-    measured = {"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}
+    measured = {"areas": {"here, k 10": frontiers.compare_areas(of)}, "means": {}}
     assert CLAIMS["C6"].rule(measured).verdict is Finding.HOLDS
     of[FW], of[MMR], of[DPP] = of[MMR], of[FW], of[FW]
-    assert CLAIMS["C6"].rule({"areas": {"here, k 10": frontiers.areas(of)}, "means": {}}).verdict is Finding.REFUTED
+    assert (
+        CLAIMS["C6"].rule({"areas": {"here, k 10": frontiers.compare_areas(of)}, "means": {}}).verdict
+        is Finding.REFUTED
+    )
 
 
 def test_one_measurement_serves_all_its_claims(tmp_path, monkeypatch):
@@ -73,8 +76,8 @@ def test_one_measurement_serves_all_its_claims(tmp_path, monkeypatch):
     queries = engine.Queries(tuple(map(str, range(6))), tuple(f"tell me of {thing}" for thing in things))
     corpus = engine.Corpus(tuple(documents), tuple(documents.values()))
     folder = write_beir(engine.Dataset(corpus, queries, {"dev": qrels, "test": qrels}), tmp_path / "things")
-    measured = frontiers.measure_frontiers.compute(list(JudgedSets(folder).among([])), 0)
-    (of,) = frontiers.tables(JudgedSets(folder)["things"], 0).values()
+    measured = frontiers.measure_frontiers.compute(list(JudgedSets(folder).select([])), 0)
+    (of,) = frontiers.measure_tables(JudgedSets(folder)["things"], 0).values()
     assert {name: values["recall"].shape[1] for name, values in of.items()} == METHODS
     # Of one document's relevance all grids end at the same sets.
     assert all((of[name]["recall"][:, -1] == of[FW]["recall"][:, -1]).all() for name in (MMR, DPP, GREEDY, POLISHED))

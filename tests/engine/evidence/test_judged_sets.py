@@ -2,7 +2,7 @@
 
 import engine
 from engine.data.beir import write_beir
-from engine.evidence.judged_sets import FEW, JudgedSets
+from engine.evidence.judged_sets import MIN_TEST_QUERIES, JudgedSets
 
 
 def judged_set(folder, sizes):
@@ -14,8 +14,8 @@ def judged_set(folder, sizes):
 
 
 def test_own_splits_stand_where_they_can_tell_and_all_queries_are_halved_where_not(tmp_path):
-    own = JudgedSets(judged_set(tmp_path, {"dev": 3, "test": FEW}))["made"]
-    assert {split: len(qrels.grades) for split, qrels in own.splits.items()} == {"dev": 3, "test": FEW}
+    own = JudgedSets(judged_set(tmp_path, {"dev": 3, "test": MIN_TEST_QUERIES}))["made"]
+    assert {split: len(qrels.grades) for split, qrels in own.splits.items()} == {"dev": 3, "test": MIN_TEST_QUERIES}
     few = JudgedSets(judged_set(tmp_path / "few", {"train": 9, "dev": 3, "test": 4}))["made"]
     dev, test = (set(few.splits[split].grades) for split in ("dev", "test"))
     assert not dev & test and len(dev | test) == 16 and dev and test

@@ -40,7 +40,7 @@ def test_difference_comes_out_each_way(cells, expected):
 def test_undecided_difference_names_the_queries_that_would_decide_it():
     ruling = rules.difference({"a set": THIN}, margin=1)
     assert ruling.needed > len(THIN)
-    assert rules.in_words(ruling, Scope.STAND_IN, "a set") == f"not decided (about {ruling.needed:,} queries would)"
+    assert rules.word_verdict(ruling, Scope.STAND_IN, "a set") == f"not decided (about {ruling.needed:,} queries would)"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_equivalence_comes_out_each_way(cells, expected):
     ],
 )
 def test_theorem_comes_out_each_way(excess, expected):
-    assert rules.theorem(excess, least=50).verdict == expected
+    assert rules.theorem(excess, min_cases=50).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,18 @@ def test_slope_comes_out_each_way(power, expected):
     (curve,) = effect.curves
     assert (curve.name, curve.x, curve.y, curve.log) == ("search", "documents", "seconds", True)
     assert np.polyfit(*np.log(np.array(curve.points)).T, 1)[0] == pytest.approx(effect.value, abs=1e-5)
-    assert rules.bounded([effect], high=1).verdict == expected
-    assert rules.bounded([Effect(name="", value=1, low=0.9, high=1.1)], high=1).verdict == Finding.UNDECIDED
+    assert rules.judge_range([effect], high=1).verdict == expected
+    assert rules.judge_range([Effect(name="", value=1, low=0.9, high=1.1)], high=1).verdict == Finding.UNDECIDED
 
 
 def test_a_curve_has_only_what_its_axes_can_have_and_belongs_to_an_effect():
     rows = [(0.0, 1.0), (1.0, np.nan), (2.0, 3.0), (4.0, -1.0)]
     assert rules.curve_of("", ("", ""), *zip(*rows, strict=True)).points == ((0.0, 1.0), (2.0, 3.0), (4.0, -1.0))
     empty, some = (rules.curve_of("", ("", ""), x, x, log=True) for x in ([0.0], [2.0]))
-    ruling = rules.bounded([Effect(name="one", value=1, curves=(empty,))])
-    assert ruling.curves == () and rules.illustrated(ruling, {"one": [some, some]}).curves == (some,)
+    ruling = rules.judge_range([Effect(name="one", value=1, curves=(empty,))])
+    assert ruling.curves == () and rules.add_curves(ruling, {"one": [some, some]}).curves == (some,)
     with pytest.raises(ValueError, match="curves must be of effects; got another"):
-        rules.illustrated(ruling, {"another": [some]})
+        rules.add_curves(ruling, {"another": [some]})
 
 
 def test_equivalence_needs_the_queries_that_tell_its_mean_from_the_margin():
@@ -141,14 +141,14 @@ def test_proportion_comes_out_each_way(regained, lost, expected):
     part += regained * lost - part.mean()
     effect = rules.proportion(part, whole + 1e-3, "a share")
     assert effect.low < effect.value < effect.high and effect.value == pytest.approx(regained if lost else 0, abs=1e-3)
-    assert rules.bounded([effect], low=0.5).verdict is expected
+    assert rules.judge_range([effect], low=0.5).verdict is expected
 
 
 def test_rank_correlation_is_spearmans():
     rng = np.random.default_rng(3)
     a = rng.normal(size=(200, 30)) + rng.normal(size=30)
     b = a + rng.normal(size=30)
-    effect = rules.rank_correlation(a, b, "rho", resamples=200)
+    effect = rules.correlate_ranks(a, b, "rho", resamples=200)
     assert effect.value == pytest.approx(spearmanr(a.mean(0), b.mean(0)).statistic)
     assert effect.low < effect.value < effect.high
 
@@ -159,9 +159,9 @@ def test_partial_correlation_is_that_of_the_residuals_of_ranks():
     a, b = (sign * given + rng.normal(size=30) for sign in (1, -1))
     x, y, z = (rankdata(values.mean(0)) for values in (a, b, given))
     left, right = (values - np.polyval(np.polyfit(z, values, 1), z) for values in (x, y))
-    effect = rules.rank_correlation(a, b, "rho", given, resamples=200)
+    effect = rules.correlate_ranks(a, b, "rho", given, resamples=200)
     assert effect.value == pytest.approx(np.corrcoef(left, right)[0, 1])
-    assert rules.rank_correlation(a, b, "rho", resamples=200).value < effect.value
+    assert rules.correlate_ranks(a, b, "rho", resamples=200).value < effect.value
 
 
 def frontier(shift, seed):
@@ -172,13 +172,13 @@ def frontier(shift, seed):
 
 @pytest.mark.parametrize(("shift", "expected"), [(0.3, Finding.HOLDS), (-0.3, Finding.REFUTED), (0, Finding.UNDECIDED)])
 def test_frontier_comes_out_each_way(shift, expected):
-    assert rules.above([rules.dominance(frontier(shift, 1), frontier(0, 2), "a set")]).verdict == expected
+    assert rules.judge_areas([rules.compare_frontiers(frontier(shift, 1), frontier(0, 2), "a set")]).verdict == expected
 
 
 def test_dominance_measures_area_and_points():
     claimed = tuple(np.array([[value] for value in row]).T for row in ([1, 2, 3], [3, 2, 1]))
     other = tuple(np.array([[value] for value in row]).T for row in ([1, 2, 0.5], [2, 1, 3.5]))
-    area, beaten = rules.dominance(claimed, other, "x", resamples=5)
+    area, beaten = rules.compare_frontiers(claimed, other, "x", n_resamples=5)
     # Above (0.5, 1): {1.5 × 1 + 0.5 × 1} beside {0.5 × 1}.
     assert area.value == pytest.approx((1.5 * 1 + 0.5 * 1) - 0.5 * 1)
     assert beaten.value == pytest.approx(2 / 3)
@@ -196,14 +196,14 @@ def test_dominance_measures_area_and_points():
     ],
 )
 def test_parts_of_a_claim_are_needed_all(parts, expected):
-    assert rules.together([rules.Ruling(verdict=part, why=str(part)) for part in parts]).verdict == expected
+    assert rules.combine([rules.Ruling(verdict=part, why=str(part)) for part in parts]).verdict == expected
 
 
 def test_only_exact_evidence_refutes_flatly():
     ruling = rules.difference({"a set": WORSE}, margin=1)
-    assert rules.in_words(ruling, Scope.EXACT, "nothing") == "refuted"
+    assert rules.word_verdict(ruling, Scope.EXACT, "nothing") == "refuted"
     for scope in (Scope.SAME_DATA, Scope.STAND_IN):
-        assert rules.in_words(ruling, scope, "toollens, MiniLM") == "does not hold on toollens, MiniLM"
+        assert rules.word_verdict(ruling, scope, "toollens, MiniLM") == "does not hold on toollens, MiniLM"
 
 
 def test_no_verdict_is_written_outside_the_rules():
@@ -231,6 +231,6 @@ def test_a_claim_that_holds_says_how_many_cells_are_open():
     clear, wide = [2.0, 2.1, 1.9] * 20, [9.0, -9.0] * 20
     ruling = rules.difference({"one": clear, "two": wide}, margin=0.5)
     assert ruling.verdict is Finding.HOLDS and ruling.open == 1
-    assert rules.in_words(ruling, Scope.STAND_IN, "a set") == "holds where that is decided (1 cell open)"
-    assert rules.together([ruling, ruling]).open == 2
-    assert rules.in_words(rules.difference({"one": clear}, margin=0.5), Scope.STAND_IN, "a set") == "holds"
+    assert rules.word_verdict(ruling, Scope.STAND_IN, "a set") == "holds where that is decided (1 cell open)"
+    assert rules.combine([ruling, ruling]).open == 2
+    assert rules.word_verdict(rules.difference({"one": clear}, margin=0.5), Scope.STAND_IN, "a set") == "holds"

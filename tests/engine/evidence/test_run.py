@@ -16,7 +16,7 @@ from engine.evidence.claim import PAPERS, Claim, ClaimMeasure
 from engine.evidence.claims import ccbqp, nnn, orag, sparse_dense, vrsd
 from engine.evidence.judged_sets import JudgedSets
 from engine.evidence.rules import Finding, Scope, theorem
-from engine.evidence.run import CLAIMS, chosen
+from engine.evidence.run import CLAIMS, select_claims
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,9 +46,9 @@ def test_every_claim_is_complete_and_in_the_module_of_its_paper():
     for claim in CLAIMS.values():
         assert claim.paper in PAPERS and claim.sentence.endswith(".") and claim.place and claim.cost > 0
         assert bool(claim.missing) != bool(claim.measure)
-    assert chosen("n3") == (CLAIMS["N3"],) and {c.paper for c in chosen("vrsd")} == {"vrsd"}
+    assert select_claims("n3") == (CLAIMS["N3"],) and {c.paper for c in select_claims("vrsd")} == {"vrsd"}
     with pytest.raises(engine.ParamError, match="claim must be all, one of nnn"):
-        chosen("N999")
+        select_claims("N999")
 
 
 def test_what_was_measured_is_kept_and_judged_anew(monkeypatch):
@@ -77,11 +77,11 @@ def test_claims_of_one_measurement_are_measured_once(monkeypatch):
 
     measure = ClaimMeasure(name="calls", compute=compute)
     shape = {"paper": "nnn", "place": "§1", "sentence": "It is so.", "scope": Scope.EXACT, "measure": measure}
-    two = tuple(Claim(id=name, rule=lambda m: theorem(m["apart"], least=1), **shape) for name in ("N98", "N99"))
+    two = tuple(Claim(id=name, rule=lambda m: theorem(m["apart"], min_cases=1), **shape) for name in ("N98", "N99"))
     lacking = Claim(id="N97", paper="nnn", place="§1", sentence="Or so.", scope=Scope.EXACT, missing="a larger machine")
     for claim in (*two, lacking):
         monkeypatch.setitem(CLAIMS, claim.id, claim)
-    monkeypatch.setattr(run, "chosen", lambda _: (*two, lacking))
+    monkeypatch.setattr(run, "select_claims", lambda _: (*two, lacking))
     rows = {row.claim.id: row for row in [*run.reproduce("all", seed=7)][-1].rows}
     assert calls == [7]
     assert {name: row.words for name, row in rows.items()} == {
@@ -115,10 +115,14 @@ def test_measurements_outlive_a_change_of_words_in_their_module(module):
     namespace = {"__name__": "reworded"}
     exec(reworded, namespace)
     again = namespace["claim"].registered
-    keys = {claim.id: run._key(claim, JudgedSets(), 0) for claim in module.claim.registered}
-    assert {claim.id: run._key(claim, JudgedSets(), 0) for claim in again} == keys
+    keys = {claim.id: run._build_cache_key(claim, JudgedSets(), 0) for claim in module.claim.registered}
+    assert {claim.id: run._build_cache_key(claim, JudgedSets(), 0) for claim in again} == keys
     newer = replace(again[0], measure=replace(again[0].measure, version=2))
-    assert run._key(newer, JudgedSets(), 0) != keys[newer.id] != run._key(again[0], JudgedSets(), 1)
+    assert (
+        run._build_cache_key(newer, JudgedSets(), 0)
+        != keys[newer.id]
+        != run._build_cache_key(again[0], JudgedSets(), 1)
+    )
 
 
 def test_no_two_measures_share_a_key_and_parameters_are_part_of_it():
@@ -143,7 +147,7 @@ def test_any_judged_set_stands_in(folder):
 
 def test_processes_measure_what_one_does_and_the_command_reads_it(monkeypatch):
     some = tuple(CLAIMS[name] for name in ("V1", "V2", "V7"))
-    monkeypatch.setattr(run, "chosen", lambda name: some if name == "vrsd" else chosen(name))
+    monkeypatch.setattr(run, "select_claims", lambda name: some if name == "vrsd" else select_claims(name))
     rows = {row.claim.id: row for row in [*run.reproduce("vrsd", workers=2)][-1].rows}
     verdicts = {name: row.ruling.verdict for name, row in rows.items()}
     assert verdicts == {"V1": Finding.HOLDS, "V2": Finding.REFUTED, "V7": Finding.UNTESTABLE}

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import DataError
 from engine.evidence import run
 from engine.evidence.claim import PAPERS
-from engine.evidence.rules import HERE, SHORT, Effect, EffectCurve, Finding, Ruling, Scope
+from engine.evidence.rules import FAILS_HERE, SHORT_VERDICTS, Effect, EffectCurve, Finding, Ruling, Scope
 from engine.evidence.run import CLAIMS, JudgedClaim
 from support.paths import ROOT
 
@@ -28,52 +28,54 @@ def row(name, verdict, scope=Scope.STAND_IN):
 
 
 def whole_of(*rows, seed=0):
-    return run.Report(sets=("a set",), encoder="bundled", seed=seed, rows=run.in_order(rows))
+    return run.Report(sets=("a set",), encoder="bundled", seed=seed, rows=run.sort_rows(rows))
 
 
 def test_a_file_has_the_whole_report_and_the_order_is_that_of_papers():
     whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     assert [r.claim.id for r in whole.rows] == ["N5", "N6", "V2"]
-    assert run.report_of(whole.as_json()) == whole
+    assert run.parse_report(whole.as_json()) == whole
     assert json.loads(whole.as_json())["rows"][1]["words"] == "does not hold on a set"
     for text in ("[]", "{}", "no JSON", whole.as_json().replace("holds", "is true")):
         with pytest.raises(DataError, match="no report of frontier reproduce"):
-            run.report_of(text)
+            run.parse_report(text)
 
 
 def test_only_exact_evidence_counts_as_refuting():
     whole = whole_of(row("V2", Finding.REFUTED, Scope.EXACT), row("N6", Finding.REFUTED), row("N5", Finding.HOLDS))
     counts = whole.counts()
-    assert (counts[HERE], counts[Finding.REFUTED], counts[Finding.HOLDS]) == (1, 1, 1) and list(counts) == list(SHORT)
+    assert (counts[FAILS_HERE], counts[Finding.REFUTED], counts[Finding.HOLDS]) == (1, 1, 1) and list(counts) == list(
+        SHORT_VERDICTS
+    )
     head, *rows = whole.table()
-    assert len(rows) == len(PAPERS) + 1 and rows[-1][head.index(HERE)] == "1"
+    assert len(rows) == len(PAPERS) + 1 and rows[-1][head.index(FAILS_HERE)] == "1"
     assert whole.counts("nnn")[Finding.REFUTED] == 0 and whole.seconds == 6  # no two share a measurement
 
 
 def test_a_later_run_replaces_its_claims_and_keeps_the_others():
-    run.keep(whole_of(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
-    whole = run.keep(whole_of(row("N6", Finding.HOLDS)))
+    run.save_report(whole_of(row("N5", Finding.HOLDS), row("N6", Finding.PARTLY)))
+    whole = run.save_report(whole_of(row("N6", Finding.HOLDS)))
     assert {r.claim.id: r.ruling.verdict for r in whole.rows} == {"N5": Finding.HOLDS, "N6": Finding.HOLDS}
-    (kept,) = run.cache.open_section(run.SECTION).glob(f"{run.BEGIN}*")
-    run.cache.put(run.SECTION, kept.name, b"{}")  # of another version
-    assert len(run.keep(whole).rows) == 2
-    run.keep(whole_of(row("V2", Finding.PARTLY), seed=1))
-    assert [len(kept.rows) for kept in run.reports().values()][:-1] == [1, 2]
+    (kept,) = run.cache.open_section(run.CACHE_SECTION).glob(f"{run.REPORT_PREFIX}*")
+    run.cache.put(run.CACHE_SECTION, kept.name, b"{}")  # of another version
+    assert len(run.save_report(whole).rows) == 2
+    run.save_report(whole_of(row("V2", Finding.PARTLY), seed=1))
+    assert [len(kept.rows) for kept in run.list_reports().values()][:-1] == [1, 2]
 
 
 def test_what_comes_with_frontier_has_every_claim():
-    assert [r.claim.id for r in run.shipped().rows] == list(CLAIMS)
+    assert [r.claim.id for r in run.load_shipped().rows] == list(CLAIMS)
 
 
 def test_what_grows_and_what_the_papers_draw_has_its_curves():
-    drawn = {row.claim.id for row in run.shipped().rows if row.ruling.curves}
-    growing = {r.claim.id for r in run.shipped().rows if any("exponent of" in e.name for e in r.ruling.effects)}
+    drawn = {row.claim.id for row in run.load_shipped().rows if row.ruling.curves}
+    growing = {r.claim.id for r in run.load_shipped().rows if any("exponent of" in e.name for e in r.ruling.effects)}
     assert {"C6", "L10", "L15", "L16", "N18", "N20", "N30"} < drawn and growing < drawn and len(growing) > 8
 
 
 def test_every_interval_of_the_findings_is_one_of_the_row_that_it_names():
     findings = (ROOT / "assets" / "results" / "findings.md").read_text(encoding="utf-8").replace("−", "-")
-    effects = {row.claim.id: row.ruling.effects for row in run.shipped().rows}
+    effects = {row.claim.id: row.ruling.effects for row in run.load_shipped().rows}
     told = list(re.finditer(INTERVAL, findings))
     assert len(told) > 10
     for found in told:

@@ -52,7 +52,7 @@ def test_texts_are_embedded_once_and_the_oldest_are_forgotten(rows, point, monke
     assert answerer("q", [TEXTS[i] for i in order]).rows == expected(MMR, rows[order], point, 4)
     documents = [texts for role, texts in asked if role == "document"]
     assert documents == [TEXTS[:20], [TEXTS[i] for i in range(25, 19, -1)]]
-    monkeypatch.setattr(module, "KEPT", 10)
+    monkeypatch.setattr(module, "MAX_CACHED_VECTORS", 10)
     answerer("q", TEXTS[26:28])
     assert answerer("q", TEXTS[26:28]).rows and asked[-2][0] == "query", "the newest are kept"
     answerer("q", TEXTS[:1])

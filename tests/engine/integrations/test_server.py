@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 import engine
 from engine.integrations import server
-from engine.integrations.server import Service, app
+from engine.integrations.server import Service, build_app
 from support.instances import random_rows
 from support.rankings import space_of
 
@@ -18,13 +18,13 @@ HERE = "http://127.0.0.1"
 @pytest.fixture(scope="module")
 def own():
     """A client of a service over a corpus with vectors of its own."""
-    return TestClient(app(Service(MMR, space_of(ROWS), k=4)), base_url=HERE)
+    return TestClient(build_app(Service(MMR, space_of(ROWS), k=4)), base_url=HERE)
 
 
 @pytest.fixture(scope="module")
 def embedded(demo):
     """A client of a service over the demo."""
-    return TestClient(app(Service(MMR, demo[1], k=5)), base_url=HERE)
+    return TestClient(build_app(Service(MMR, demo[1], k=5)), base_url=HERE)
 
 
 def test_vectors_are_answered_with_ids_scores_and_certificates(own):
@@ -54,7 +54,7 @@ def test_texts_are_answered_as_decode_does_and_the_disk_is_left_alone(embedded, 
 def test_a_decoder_that_reads_words_takes_them_with_the_vectors(demo):
     _, space = demo
     words = engine.Decoder(engine.make("top_k"), retrieve=engine.make("bm25"))
-    client = TestClient(app(Service(words, space, k=3)), base_url=HERE)
+    client = TestClient(build_app(Service(words, space, k=3)), base_url=HERE)
     texts = ["sort array"]
     vectors = engine.embed(texts).vectors.tolist()
     both = client.post("/answer", json={"queries": texts, "vectors": vectors}).json()
@@ -104,7 +104,7 @@ def test_what_cannot_be_answered_is_said(own, body, why):
 
 def test_limits_of_size_and_way(own, monkeypatch):
     assert own.get("/answer").status_code == 405 and own.get("/other").status_code == 404
-    monkeypatch.setattr(server, "MOST_BYTES", 100)
+    monkeypatch.setattr(server, "MAX_REQUEST_BYTES", 100)
     assert own.post("/answer", content=b" " * 101).status_code == 413
 
 
@@ -116,7 +116,7 @@ def test_on_loopback_only_loopback_names_are_answered():
         ("::1", "[::1]:8600", 200),
         ("0.0.0.0", "search.example", 200),
     ):
-        client = TestClient(app(service, host), base_url=HERE)
+        client = TestClient(build_app(service, host), base_url=HERE)
         assert client.get("/health", headers={"host": name}).status_code == status, (host, name)
 
 

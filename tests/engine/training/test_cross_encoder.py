@@ -167,7 +167,7 @@ def test_stopped_before_dev_was_measured_it_leaves_nothing(tiny, data, tmp_path,
 
 def test_a_loss_that_is_no_number_ends_it(tiny, data):
     settings = own.Reranking(**{**QUICK, "rate": 1.0})
-    reader = rerankers.unshared(tiny, "cpu")
+    reader = rerankers.load_unshared(tiny, "cpu")
     with torch.no_grad():
         reader.model.classifier.weight.fill_(float("nan"))
     lists = [("t1", ["t1 zz", "t1 qq"], [1.0, 0.0])] * 4

@@ -86,7 +86,7 @@ def test_it_starts_as_the_encoder_and_leaves_the_shared_one_alone(data, folder, 
     with torch.no_grad():
         assert model.encode_query(at).allclose(theirs, atol=1e-5)
     assert model.encode_query(at[:9]).allclose(theirs[:9], atol=1e-5), "with a graph as without"
-    shared = encoder_model.load(encoder_model.find(str(folder)), str(space.device), "float32").model
+    shared = encoder_model.load(encoder_model.find_source(str(folder)), str(space.device), "float32").model
     assert not any(p.grad is not None for p in shared.parameters())
     fresh = engine.embed(Queries(queries.ids[:5], queries.texts[:5]), encoder=str(folder), dtype="float32", cache=False)
     assert fresh.vectors.allclose(queries.vectors[:5], atol=1e-6)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine.evidence.rules import SHORT, Effect, Finding, Ruling, Scope, untestable
+from engine.evidence.rules import SHORT_VERDICTS, Effect, Finding, Ruling, Scope, rule_untestable
 from engine.evidence.run import CLAIMS, JudgedClaim, Report
 from engine.views.evidence import COLOURS, command, facts, figures, headline, markdown
 
@@ -16,7 +16,7 @@ ROW = JudgedClaim(
 def test_a_report_is_told_by_its_counts():
     report = Report(sets=("toolbank-numpy",), encoder="bundled", seed=0, rows=(ROW,))
     assert headline(report) == "1 claim: not decided 1"
-    assert markdown(report).splitlines()[2].split(" | ")[5] == "1" and set(COLOURS) == set(SHORT)
+    assert markdown(report).splitlines()[2].split(" | ")[5] == "1" and set(COLOURS) == set(SHORT_VERDICTS)
 
 
 def test_a_row_says_what_it_rests_on():
@@ -28,7 +28,7 @@ def test_a_row_says_what_it_rests_on():
     assert figures(RULING.effects) == [
         {"what": "toolbank-numpy", "value": "3.800", "95% interval": "0.800 to 7.000", "": "as claimed"}
     ]
-    assert "Evidence" not in dict(facts(replace(ROW, ruling=untestable("a larger machine"))))
+    assert "Evidence" not in dict(facts(replace(ROW, ruling=rule_untestable("a larger machine"))))
 
 
 def test_a_command_measures_a_claim_again():

@@ -43,7 +43,7 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
 
     before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     chatty = {"prompts": {"passage": "p: "}, "default_prompt_name": "passage"}
-    load_encoder(str(copy(config_sentence_transformers__json=chatty))).warm()
+    load_encoder(str(copy(config_sentence_transformers__json=chatty))).warm_up()
     assert capfd.readouterr() == ("", "")
     assert (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()) == before
     assert logging.getLogger("sentence_transformers").level == logging.NOTSET
@@ -55,7 +55,7 @@ def test_loading_in_bfloat16_leaves_the_arithmetic_of_other_threads(copy, monkey
     settings = json.loads(config.read_text("utf-8")) | {"dtype": "bfloat16"}
     config.unlink()  # a link to the installed model's
     config.write_text(json.dumps(settings), "utf-8")
-    source = encoder_model.find(str(config.parent))
+    source = encoder_model.find_source(str(config.parent))
     set_default, defaults = torch.set_default_dtype, []
     monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: (defaults.append(dtype), set_default(dtype)))
     encoder = encoder_model.load(source, "cpu", "bfloat16")
@@ -87,9 +87,9 @@ def test_two_models_are_kept_and_shared(copy):
     first = load_encoder()
     assert load_encoder() is first
     assert load_encoder(str(copy("twin"))) is first, "the same files are the same model"
-    load_encoder(str(copy("one", **prompts(query="1")))).warm()
+    load_encoder(str(copy("one", **prompts(query="1")))).warm_up()
     load_encoder(str(copy("two", **prompts(query="2"))))
-    assert len(encoder_model._loaded) == 2
+    assert len(encoder_model._encoders) == 2
     assert load_encoder() is not first
 
 
@@ -176,7 +176,7 @@ def test_a_model_that_does_not_fit_is_loaded_on_the_cpu(copy, monkeypatch, caplo
         return move(model, *args, **settings)
 
     monkeypatch.setattr(SentenceTransformer, "to", move_unless_full)
-    encoder = encoder_model.load(encoder_model.find(str(copy("other", vocab__txt=["x"]))), "cuda", "float32")
+    encoder = encoder_model.load(encoder_model.find_source(str(copy("other", vocab__txt=["x"]))), "cuda", "float32")
     assert [device for device in devices if device] == ["cuda", "cpu"] and encoder.device == "cpu"
     assert encoder.encode(TEXTS[:2]).shape == (2, 384) and "on the CPU, as cuda has no room" in caplog.text
 
@@ -185,42 +185,42 @@ def test_a_model_that_does_not_fit_is_loaded_on_the_cpu(copy, monkeypatch, caplo
 
 
 def test_the_probe_has_32_texts_of_varied_length():
-    assert len(set(precision.PROBE)) == 32
-    assert sorted({len(t.split()) for t in precision.PROBE}) == list(range(1, 157, 5))
+    assert len(set(precision.PROBE_TEXTS)) == 32
+    assert sorted({len(t.split()) for t in precision.PROBE_TEXTS}) == list(range(1, 157, 5))
 
 
 def test_auto_is_bfloat16_only_where_it_is_real_and_faithful(monkeypatch):
-    source = encoder_model.find("bundled")
+    source = encoder_model.find_source("bundled")
     monkeypatch.setattr(precision, "_measured", {})
-    monkeypatch.setattr(precision, "fidelity", lambda *a: pytest.fail("no need to measure"))
+    monkeypatch.setattr(precision, "measure_fidelity", lambda *a: pytest.fail("no need to measure"))
     for kind in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.delattr(torch.cpu, kind, raising=False)
-    assert precision.choose(source, "cpu", "auto") == "float32"
-    monkeypatch.setattr(precision, "capability", lambda device: "cpu of the future")
+    assert precision.choose_dtype(source, "cpu", "auto") == "float32"
+    monkeypatch.setattr(precision, "describe_hardware", lambda device: "cpu of the future")
     for cosine, chosen in ((0.9995, "bfloat16"), (0.99, "float32"), (-1.0, "float32")):
         monkeypatch.setattr(precision, "_measured", {})
-        monkeypatch.setattr(precision, "fidelity", lambda *a, c=cosine: c)
-        assert precision.choose(source, "cpu", "auto", memo=False) == chosen
+        monkeypatch.setattr(precision, "measure_fidelity", lambda *a, c=cosine: c)
+        assert precision.choose_dtype(source, "cpu", "auto", use_cache=False) == chosen
 
 
 def test_the_verdict_is_measured_once(monkeypatch):
-    source = encoder_model.find("bundled")
+    source = encoder_model.find_source("bundled")
     asked = []
-    monkeypatch.setattr(precision, "capability", lambda device: "cpu of the future")
-    monkeypatch.setattr(precision, "fidelity", lambda *a: asked.append(a) or 0.9999)
+    monkeypatch.setattr(precision, "describe_hardware", lambda device: "cpu of the future")
+    monkeypatch.setattr(precision, "measure_fidelity", lambda *a: asked.append(a) or 0.9999)
     for _ in range(2):
         monkeypatch.setattr(precision, "_measured", {})  # as in a new process
-        assert precision.choose(source, "cpu", "auto") == "bfloat16"
+        assert precision.choose_dtype(source, "cpu", "auto") == "bfloat16"
     assert len(asked) == 1
     for path in (cache.home() / "probes").glob("[0-9a-f]*"):
         path.write_bytes(b"damaged")
     monkeypatch.setattr(precision, "_measured", {})
-    precision.choose(source, "cpu", "auto")
+    precision.choose_dtype(source, "cpu", "auto")
     assert len(asked) == 2
 
 
 def test_the_bundled_model_passes_the_probe():
-    assert precision.fidelity(encoder_model.find("bundled"), "cpu") > 0.9995
+    assert precision.measure_fidelity(encoder_model.find_source("bundled"), "cpu") > 0.9995
 
 
 def test_a_model_that_cannot_do_bfloat16_fails_the_probe(monkeypatch):
@@ -232,4 +232,4 @@ def test_a_model_that_cannot_do_bfloat16_fails_the_probe(monkeypatch):
         return real(self, *args)
 
     monkeypatch.setattr(encoder_model.Encoder, "encode", refuse)
-    assert precision.fidelity(encoder_model.find("bundled"), "cpu") == -1.0
+    assert precision.measure_fidelity(encoder_model.find_source("bundled"), "cpu") == -1.0

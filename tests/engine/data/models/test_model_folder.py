@@ -52,7 +52,7 @@ def list_module(folder, kind, place=""):
 
 
 def load(folder):
-    return encoder_model.load(encoder_model.find(str(folder)), "cpu", "float32")
+    return encoder_model.load(encoder_model.find_source(str(folder)), "cpu", "float32")
 
 
 def refused(folder, reason):
@@ -68,8 +68,8 @@ def refused(folder, reason):
 
 def test_models_of_every_kind_are_harmless(model, tmp_path):
     assert load(model).encode(["river"]).shape == (1, 32)
-    assert not list(model_folder.refusals(model))
-    assert not list(model_folder.refusals(tiny_cross_encoder(tmp_path / "cross")))
+    assert not list(model_folder.find_refusals(model))
+    assert not list(model_folder.find_refusals(tiny_cross_encoder(tmp_path / "cross")))
     for kind in (
         "sentence_transformers.models.Dense",
         "sentence_transformers.base.modules.router.Router",
@@ -80,7 +80,7 @@ def test_models_of_every_kind_are_harmless(model, tmp_path):
     change(model, "3_More/config.json", activation_function="torch.nn.modules.activation.Tanh")
     change(model, "config.json", activation_function="gelu_new", rope_scaling={"type": "yarn"})
     change(model, "tokenizer_config.json", tokenizer_class="BertTokenizer")
-    assert not list(model_folder.refusals(model))
+    assert not list(model_folder.find_refusals(model))
 
 
 @pytest.mark.threat(
@@ -146,7 +146,7 @@ def test_limits_are_numbers_of_tokens(model, limit):
     refused(model, f"{SETTINGS} sets max_seq_length to")
     change(model, SETTINGS, max_seq_length=None)
     change(model, "tokenizer_config.json", model_max_length=10**30)
-    assert not list(model_folder.refusals(model))
+    assert not list(model_folder.find_refusals(model))
 
 
 # Places
@@ -209,10 +209,10 @@ def test_the_line_that_converts_a_model_works(model):
 @pytest.mark.threat("a pickle lies beside harmless weights, or an index names it", "never read; not part of the model")
 def test_pickles_beside_safetensors_are_not_read(model, canary, monkeypatch):
     monkeypatch.setattr(torch, "load", lambda *a, **k: pytest.fail("unpickled"))
-    digest = encoder_model.find(str(model)).digest
+    digest = encoder_model.find_source(str(model)).digest
     for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt"):
         torch.save(Canary(canary), model / name)
-    assert encoder_model.find(str(model)).digest == digest
+    assert encoder_model.find_source(str(model)).digest == digest
     assert load(model).encode(["river"]).shape == (1, 32) and not canary.exists()
     (model / "model.safetensors").unlink()
     (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": "pytorch_model.bin"}}))
@@ -257,7 +257,7 @@ peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 for folder in sys.argv[1:]:
     before = peak()
     try:
-        encoder_model.load(encoder_model.find(folder), "cpu", "float32")
+        encoder_model.load(encoder_model.find_source(folder), "cpu", "float32")
         said = "loaded"
     except FrontierError as error:
         said = str(error).replace(chr(10), " ")

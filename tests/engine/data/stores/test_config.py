@@ -63,7 +63,7 @@ def test_settings_as_they_are_written_down_are_read(write):
     assert [table.table, table.id, table.vector, table.text, table.place, table.ef] == [
         "public.papers", "id", "v", "text", "place", 40
     ]  # fmt: skip
-    assert read_entry("files/papers").own == {"path": "/data/papers.npy"}
+    assert read_entry("files/papers").settings == {"path": "/data/papers.npy"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engine.data.stores.milvus import MilvusStore
-from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable, translated
+from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable, translate_errors
 from engine.errors import DataError
 from support.instances import unit
 from support.stores import free_port, make_collection, milvus_server, needed
@@ -90,7 +90,7 @@ def test_an_error_says_what_it_is(kind, text, said):
     from pymilvus.exceptions import MilvusException
 
     error = MilvusException(message=text) if kind == "MilvusException" else getattr(builtins, kind)(text)
-    with pytest.raises(DataError, match=said) as caught, translated(MilvusAccess(name="milvus", uri="a.db")):
+    with pytest.raises(DataError, match=said) as caught, translate_errors(MilvusAccess(name="milvus", uri="a.db")):
         raise error
     assert TOKEN not in str(caught.value)
 

@@ -56,7 +56,7 @@ def test_a_planner_that_scans_unasked_is_believed_and_an_index_can_be_forced(ind
     asked = np.random.default_rng(1).standard_normal((1, DIMENSION))
     whole = indexed.search(asked, ROWS)
     assert whole.exact and whole.plan == "sequential scan"  # nobody turned the index off
-    forced = indexed.tuned(1000, force_index=True).search(asked, 2_000)
+    forced = indexed.with_ef(1000, force_index=True).search(asked, 2_000)
     assert not forced.exact and "ef 1000" in forced.plan
     assert indexed.search(asked, 10, exact=True).exact
 
@@ -65,14 +65,14 @@ def test_an_index_that_gives_up_early_is_an_error_with_both_numbers(indexed, mon
     """Without an iterative scan it returns as many rows as it keeps while it looks."""
     from engine.data.stores import pgvector
 
-    monkeypatch.setattr(pgvector, "SETTINGS", pgvector.SETTINGS.replace("'strict_order'", "'off'"))
+    monkeypatch.setattr(pgvector, "PLANNER_SETTINGS", pgvector.PLANNER_SETTINGS.replace("'strict_order'", "'off'"))
     with pytest.raises(DataError, match=r"returned 40 of 500 .* and 3,000 match.*gave up early"):
-        indexed.tuned(40, force_index=True).search(np.ones(DIMENSION), 500)
+        indexed.with_ef(40, force_index=True).search(np.ones(DIMENSION), 500)
 
 
 def test_a_filter_that_few_fit_is_answered_in_full_through_the_index(engines, indexed):
     engines.pg.execute(f"UPDATE {indexed.table.table} SET parity = 'rare' WHERE place % 100 = 0")
-    forced = indexed.tuned(40, force_index=True)
+    forced = indexed.with_ef(40, force_index=True)
     found = forced.search(np.ones(DIMENSION), 30, where={"parity": ["rare"]})
     assert not found.exact and sorted(found.ids[0]) == sorted(IDS[::100])
 
@@ -82,7 +82,7 @@ def test_an_index_of_another_measure_needs_unit_rows(engines, rows, measure):
     opened = table_of(engines, rows[:400], f"of_{measure}")
     engines.pg.execute(f"CREATE INDEX ON of_{measure} USING hnsw (v vector_{measure}_ops)")
     asked = np.random.default_rng(1).standard_normal((3, DIMENSION))
-    found = opened().tuned(400, force_index=True).search(asked, 50)
+    found = opened().with_ef(400, force_index=True).search(asked, 50)
     assert not found.exact
     products = rows[:400].astype(np.float64) @ asked.T
     for at, own in enumerate(found.ids):
@@ -97,11 +97,11 @@ def test_the_facts_of_a_search_are_those_of_its_own_snapshot(engines, rows, monk
     """Another thread may have learnt of another state since."""
     opened = table_of(engines, rows[:400], "of_facts")
     engines.pg.execute("CREATE INDEX ON of_facts USING hnsw (v vector_l2_ops)")
-    own = opened().tuned(400, force_index=True)
+    own = opened().with_ef(400, force_index=True)
     expected, read = own.search(rows[:1], 50).floor, own.rows.read_plans
 
     def replaced(trees):
-        own.rows.seen = None
+        own.rows.last_facts = None
         return read(trees)
 
     monkeypatch.setattr(own.rows, "read_plans", replaced)
@@ -114,7 +114,7 @@ def test_half_precision_columns_have_true_floors(engines, rows, exact):
     opened = table_of(engines, half, "halves", kind="halfvec")
     engines.pg.execute("CREATE INDEX ON halves USING hnsw (v halfvec_ip_ops)")
     asked = np.random.default_rng(2).standard_normal((5, DIMENSION))
-    found = opened().tuned(500, force_index=True).search(asked, 40, exact=exact)
+    found = opened().with_ef(500, force_index=True).search(asked, 40, exact=exact)
     assert found.exact == exact
     products = half.astype(np.float64) @ asked.T
     for at, own in enumerate(found.ids):
@@ -129,7 +129,7 @@ def test_rows_without_a_vector_are_left_out_and_counted(engines, rows):
     opened = table_of(engines, rows[:50], "with_nulls")
     engines.pg.execute("UPDATE with_nulls SET v = NULL WHERE place < 7")
     own = opened()
-    assert (own.ref.count, own.count(), own.rows.seen.nulls) == (43, 43, 7)
+    assert (own.ref.count, own.count(), own.rows.last_facts.nulls) == (43, 43, 7)
     assert len(own.search(np.ones(DIMENSION), 100).ids[0]) == len(own.sample(100)[0]) == 43
     assert sum(len(ids) for ids, _ in own.scan(10)) == 43
 

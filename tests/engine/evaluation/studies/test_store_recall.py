@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.data.stores.recall import keep_recall, measured_path, measured_recall
+from engine.data.stores.recall import measured_path, measured_recall, save_recall
 from engine.errors import DataError
 from engine.evaluation.studies.store_recall import exact_best, sample_queries, store_recall
 from support.instances import FAMILIES
@@ -15,7 +15,7 @@ IDS = [f"d{row}" for row in range(ROWS)]
 @pytest.fixture(scope="module")
 def indexed(engines):
     rows = FAMILIES["random"](np.random.default_rng(7), ROWS, DIMENSION).astype(np.float32)
-    return engines.store_of("pgvector", IDS, rows, index="hnsw").tuned(10, force_index=True)
+    return engines.store_of("pgvector", IDS, rows, index="hnsw").with_ef(10, force_index=True)
 
 
 def test_recall_rises_with_effort_and_ends_where_it_is_enough(indexed):
@@ -32,9 +32,9 @@ def test_what_was_measured_is_kept_by_collection_and_ef(indexed, tmp_path, monke
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
     assert measured_recall(indexed) is None
     rows = store_recall(indexed, sample_queries(indexed, 2), N, efforts=(), enough=1.0)
-    keep_recall(rows)
+    save_recall(rows)
     assert measured_recall(indexed) == rows[0]
-    assert measured_recall(indexed.tuned(11)) is None
+    assert measured_recall(indexed.with_ef(11)) is None
     measured_path().write_text("{")
     with pytest.raises(DataError, match="measure again with frontier store check"):
         measured_recall(indexed)

@@ -12,7 +12,7 @@ from engine.evidence.rules import Finding
 def test_bytes_of_unrolling_are_those_of_two_iterates_and_what_they_rebuild(documents, steps, dimensions):
     rows, query = torch.randn(documents, dimensions), torch.randn(1, dimensions)
     expected = 4 * steps * (2 * documents + dimensions)
-    assert nnn.bytes_for_gradients(rows, query, steps) == expected
+    assert nnn.count_gradient_bytes(rows, query, steps) == expected
 
 
 def test_spread_is_the_best_cell_less_the_median():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.evidence.claims.sparse_dense import best_in_time, growth_of, per_doubling, per_doubling_of
+from engine.evidence.claims.sparse_dense import choose_in_time, fit_doubling, fit_growth, fit_per_query
 
 RNG = np.random.default_rng(3)
 
@@ -13,9 +13,9 @@ RNG = np.random.default_rng(3)
 def test_slopes_over_lengths_are_those_of_least_squares():
     lengths, columns = (25, 50, 100, 200), RNG.normal(size=(4, 30)) + np.arange(4)[:, None]
     expected = np.polyfit(np.log2(lengths), columns.mean(1), 1)[0]
-    assert np.mean(per_doubling(lengths, columns.tolist())) == pytest.approx(expected)
+    assert np.mean(fit_doubling(lengths, columns.tolist())) == pytest.approx(expected)
     words, values = RNG.uniform(5, 300, 40), RNG.normal(size=40)
-    assert np.mean(per_doubling_of(words, values)) == pytest.approx(np.polyfit(np.log2(words), values, 1)[0])
+    assert np.mean(fit_per_query(words, values)) == pytest.approx(np.polyfit(np.log2(words), values, 1)[0])
 
 
 def test_a_search_in_time_is_chosen_on_other_queries():
@@ -24,7 +24,7 @@ def test_a_search_in_time_is_chosen_on_other_queries():
 
     own = [searched(1.0, 0.9), searched(2.0, 0.5), searched(4.0, 0.6)]
     other = [searched(9.0, 0.3), searched(9.0, 0.4), searched(9.0, 0.8)]
-    assert [best_in_time(range(3), own, other, ms) for ms in (0.5, 1.5, 2.0, 5.0)] == [0, 0, 1, 2]
+    assert [choose_in_time(range(3), own, other, ms) for ms in (0.5, 1.5, 2.0, 5.0)] == [0, 0, 1, 2]
 
 
 def test_growth_of_a_dimension_in_proportion_is_linear_and_thin_bins_do_not_count():
@@ -36,4 +36,4 @@ def test_growth_of_a_dimension_in_proportion_is_linear_and_thin_bins_do_not_coun
     ]
     missed = SimpleNamespace(inverse=9000.0, dimension=None, pairs=150)
     errors = SimpleNamespace(bins=(*bins, *chance, missed), slope=8.0)
-    assert growth_of(errors) == pytest.approx([1.0, 1.0, 4.0])
+    assert fit_growth(errors) == pytest.approx([1.0, 1.0, 4.0])
