@@ -19,7 +19,7 @@ from engine.decoder import DEPTH, SET_SIZE, Decoder, score_candidates
 from engine.errors import FrontierError
 from engine.evaluation.export import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
-from engine.evaluation.sweep.compute import latency, make_ready
+from engine.evaluation.sweep.compute import measure_latency, prepare_decoder
 from engine.integrations.server import Service, app
 from engine.params import parse_values, values_of
 from engine.progress import counted
@@ -111,12 +111,12 @@ def decode(
         vectors = queries if space.encoder is None else engine.embed_queries(space, texts or queries, progress=meter)
         if not texts:
             warn_of_leakage(space, queries, meter)
-        make_ready(decoder, space)
+        prepare_decoder(decoder, space)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, vectors, k=k)
         single = (time.perf_counter() - started) / len(queries)
         # The first answer has made everything ready; what takes long is not asked again to be timed.
-        timed = latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
+        timed = measure_latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
     judgements = _judgements(dataset, queries, split)
     aspects = dataset.aspects if judgements else None
     names = available_metrics(judgements, aspects, vectors)
@@ -273,7 +273,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     with Meter() as meter:
         dataset = source.load(meter)
         space = embed_corpus(dataset, source, progress=meter)
-        make_ready(decoder, space)
+        prepare_decoder(decoder, space)
         service = Service(decoder, space, size)
     echo(f"{decoder.label}: {len(space):,} documents, k = {size}", err=True)
     uvicorn.run(app(service, host), host=host, port=port, log_level="info", access_log=False)

@@ -44,7 +44,7 @@ from engine.evaluation.tables import (
     format_markdown,
     write_table,
 )
-from engine.evaluation.tuning.history import HEAD, history, remember
+from engine.evaluation.tuning.history import HISTORY_HEADER, read_history, record_study
 from engine.evaluation.tuning.objectives import Objective
 from engine.params import params_of
 from engine.space import Space
@@ -346,7 +346,7 @@ def tune(
             raise Cancelled(f"what is finished is in {store}; the same command goes on from there") from None
     asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
     named = "every decoder" if selector == "all" else selector or retrieve or ""
-    remember(Store(store), tuned, named, {**asked, **search, "objective": aim.text})
+    record_study(Store(store), tuned, named, {**asked, **search, "objective": aim.text})
     if as_json:
         return echo_json(tuned.as_json())
     echo_lines(tuned.sentences)
@@ -375,10 +375,10 @@ def _echo_history(store: str, as_json: bool) -> None:
     """Print the studies of a store, one JSON object each or as a table."""
     if not Path(store).is_file():
         raise DataError(f"--store names the file of earlier studies; there is no {store!r}")
-    studies = history(Store(store))
+    studies = read_history(Store(store))
     if as_json:
         return echo_json(*(asdict(study) for study in studies))
-    echo(aligned([HEAD, *(study.row for study in studies)]))
+    echo(aligned([HISTORY_HEADER, *(study.row for study in studies)]))
 
 
 def _tuning(

@@ -21,7 +21,7 @@ from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
 from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
 from engine.evaluation.studies.latency import LEAST_SIZES, latencies, slope
 from engine.evaluation.studies.rerank_depth import DEPTHS, rerank_mixed
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import params_of, parse_values
 from engine.stages import RELEVANCE_WEIGHT, methods
 
@@ -90,7 +90,9 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
     """A table a metric, and one of times: decoders as rows, depths as columns."""
     depths = sorted({cell.decoder["depth"] for cell in cells})
     by_depth = {(_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
-    rows = {decoder.label: [by_depth[_chain(as_json(decoder)), depth] for depth in depths] for decoder in decoders}
+    rows = {
+        decoder.label: [by_depth[_chain(decoder_to_json(decoder)), depth] for depth in depths] for decoder in decoders
+    }
     columns = [f"{depth:,}" for depth in depths]
     for metric in dict.fromkeys(metrics):
         head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)

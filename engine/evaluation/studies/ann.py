@@ -15,8 +15,8 @@ from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.metrics import available_metrics, check_metrics, measure
 from engine.evaluation.statistics import SEED
 from engine.evaluation.studies.ann_indexes import INDEXES, STOPPED, Exact, Index, faiss_module, one_thread, usual
-from engine.evaluation.sweep.cell import means, versions
-from engine.evaluation.sweep.compute import digests_of, embedded
+from engine.evaluation.sweep.cell import compute_means, read_versions
+from engine.evaluation.sweep.compute import collect_digests, embed_for_space
 from engine.multi_vector import Parts
 from engine.params import Real, Whole
 from engine.progress import Progress, Stop, report_to
@@ -129,7 +129,7 @@ def approximate(
     k, seed = min(SET_SIZE.check(k), len(space)), SEED.check(seed)
     names = tuple(metrics) if metrics is not None else (JUDGED if qrels is not None else ())
     check_metrics(names)
-    vectors = embedded(space, queries)
+    vectors = embed_for_space(space, queries)
     if lacking := [m for m in names if m not in available_metrics(qrels, None, vectors)]:
         raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
     task = _Task(
@@ -333,7 +333,7 @@ def _searched(task: _Task, exact: _Scored, index: Index, rows: np.ndarray, **cos
     # Time is of faiss's own exact search, the answer the engine's, whose close calls are settled in float64.
     rows = exact.rows if every else rows
     values = task.measured(rows) if task.metrics else {}
-    data = digests_of(task.space, task.vectors, task.qrels)
+    data = collect_digests(task.space, task.vectors, task.qrels)
     return Searched(
         scorer=exact.scorer.label,
         title=exact.title,
@@ -344,11 +344,11 @@ def _searched(task: _Task, exact: _Scored, index: Index, rows: np.ndarray, **cos
         queries=task.vectors.ids,
         agreement=exact.agreement(rows),
         values=values,
-        mean=means(values),
+        mean=compute_means(values),
         returned=float((rows >= 0).sum(1).mean()),
         entries=len(exact.parts),
         per_document=exact.parts.per_document,
         seed=task.seed,
-        provenance={**data, **versions(), "faiss": faiss_module().__version__},
+        provenance={**data, **read_versions(), "faiss": faiss_module().__version__},
         **cost,
     )

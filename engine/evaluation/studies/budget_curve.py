@@ -18,8 +18,8 @@ from engine.evaluation.metrics import (
     find_documents_read,
 )
 from engine.evaluation.statistics import bootstrap_intervals
-from engine.evaluation.sweep.compute import embedded
-from engine.evaluation.sweep.sweep import several
+from engine.evaluation.sweep.compute import embed_for_space
+from engine.evaluation.sweep.sweep import check_list
 from engine.params import Whole
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Queries
@@ -61,9 +61,9 @@ def budget_curve(
     budgets: in words as spaces part them, where the paper counts 400 word pieces. Read as `budget_recall` has it.
     Raises ParamError or DataError.
     """
-    chosen = several(decoders, "decoders", "a list of engine.Decoder", Decoder)
-    sizes = sorted({WORDS.check(budget) for budget in several(budgets, "budgets", "a list of whole numbers")})
-    k, asked = min(SET_SIZE.check(k), len(space)), embedded(space, queries)
+    chosen = check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)
+    sizes = sorted({WORDS.check(budget) for budget in check_list(budgets, "budgets", "a list of whole numbers")})
+    k, asked = min(SET_SIZE.check(k), len(space)), embed_for_space(space, queries)
     compute = {
         **({"budget_recall": compute_budget_recall} if qrels is not None else {}),
         **({"answer_coverage": compute_answer_coverage} if answers is not None else {}),

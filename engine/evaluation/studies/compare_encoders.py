@@ -12,7 +12,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import available_metrics, mean_of_defined, measure
 from engine.evaluation.paired import short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, build_comparisons
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
@@ -85,7 +85,7 @@ def compare_encoders(
     _check(variants, decoders)
     metrics = tuple(m for m in MEASURED if m in available_metrics(qrels)) if metrics is None else tuple(metrics)
     encoders, first = tuple(variants), next(iter(variants.values()))
-    called = short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
+    called = short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders])
     report = with_cancellation(progress, stop, "comparing encoders stopped at {done} of {total} answers")
     values, rankings = {}, {}
     total, done = len(decoders) * len(variants) * len(first.queries), 0

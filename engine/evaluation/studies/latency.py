@@ -14,8 +14,8 @@ from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import ParamError
 from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends
-from engine.evaluation.sweep.compute import embedded, make_ready
-from engine.evaluation.sweep.sweep import several
+from engine.evaluation.sweep.compute import embed_for_space, prepare_decoder
+from engine.evaluation.sweep.sweep import check_list
 from engine.params import Whole, values_of
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
@@ -87,10 +87,10 @@ def latencies(
     no part of the time; nine queries and more are not answered from what a small corpus remembers of the last eight.
     Raises ParamError, DataError and Cancelled.
     """
-    chosen = several(selectors, "selectors", 'a list of engine.make("…")', Selector)
-    ks = sorted({min(SET_SIZE.check(k), len(space)) for k in several(sizes, "sizes", "a list of whole numbers")})
-    shares = [RELEVANCE_WEIGHT.check(weight) for weight in several(weights, "weights", "a list of numbers")]
-    asked, watch = embedded(space, queries), with_cancellation(progress, stop, "stopped while timing")
+    chosen = check_list(selectors, "selectors", 'a list of engine.make("…")', Selector)
+    ks = sorted({min(SET_SIZE.check(k), len(space)) for k in check_list(sizes, "sizes", "a list of whole numbers")})
+    shares = [RELEVANCE_WEIGHT.check(weight) for weight in check_list(weights, "weights", "a list of numbers")]
+    asked, watch = embed_for_space(space, queries), with_cancellation(progress, stop, "stopped while timing")
     rows = np.linspace(0, len(asked) - 1, min(CALLS.check(calls), len(asked)), dtype=int).tolist()
     contestants = list(dict.fromkeys(_contestants(chosen, shares, plain)))
     return _timed(contestants, space, [asked.take([row]) for row in rows], ks, watch)
@@ -149,7 +149,7 @@ def _timed(
 ) -> Iterator[Latency]:
     """Contestant by contestant, each at every k."""
     for done, (stage, weight, plain) in enumerate(contestants):
-        make_ready(Decoder(stage), space)
+        prepare_decoder(Decoder(stage), space)
         for at, k in enumerate(sizes):
             watch(done * len(sizes) + at, len(contestants) * len(sizes), "timing")
             yield Latency(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from engine.decoder import Decoder, decode
-from engine.evaluation.sweep.compute import embedded
+from engine.evaluation.sweep.compute import embed_for_space
 from engine.params import Real
 from engine.space import Space
 from engine.values import Embeddings, Queries
@@ -29,7 +29,7 @@ def pool_depth(
     doubled from k on, then halved between the last two. Raises ParamError or DataError.
     """
     least = SAME.check(share)
-    asked = embedded(space, queries)
+    asked = embed_for_space(space, queries)
     whole = decode(decoder, space, asked, k).index
 
     def same(depth: int) -> float:

@@ -16,7 +16,7 @@ from engine.evaluation.metrics import Measures, measure
 from engine.evaluation.paired import align_on_common_queries
 from engine.evaluation.statistics import SEED, bootstrap_intervals, compare
 from engine.evaluation.sweep.cell import Cell
-from engine.evaluation.sweep.sweep import several, sweep
+from engine.evaluation.sweep.sweep import check_list, sweep
 from engine.params import Whole
 from engine.space import Space
 from engine.stages import make_selector
@@ -45,14 +45,14 @@ def rerank_depths(
     """
     k = SET_SIZE.check(k)
     given = [decoders] if isinstance(decoders, Decoder) else decoders
-    chosen = several(given, "decoders", "a list of engine.Decoder", Decoder)
+    chosen = check_list(given, "decoders", "a list of engine.Decoder", Decoder)
     for decoder in chosen:
         if decoder.rerank is None:
             raise ParamError(
                 "decoders must have a rerank stage, engine.Decoder(rerank=…), for the depth to matter; "
                 f"{decoder.label} has none"
             )
-    listed = several(depths, "depths", f"a list of whole numbers in [{k}, ∞)")
+    listed = check_list(depths, "depths", f"a list of whole numbers in [{k}, ∞)")
     sizes = sorted({min(DEPTH.check(depth) or len(space), len(space)) for depth in listed})
     if sizes[0] < min(k, len(space)):
         raise ParamError(f"depths must be whole numbers in [{k}, ∞), k being {k}; got {sizes[0]!r} among them")

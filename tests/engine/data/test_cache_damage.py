@@ -75,12 +75,12 @@ def sweep_store():
     path = home() / "cells.db"
     store = Store(path)
     for number in range(1, 4):
-        store.put(cell(number))
+        store.put_cell(cell(number))
     store.put_study({"asked": {"k": 3}, "tuned": "mmr", "status": "confirmed"})
 
     def read():
         store = Store(path)
-        found = [repr(vars(point)) for point in store.points()], store.studies()
+        found = [repr(vars(point)) for point in store.read_cells()], store.read_studies()
         return found if any(found) else MISSED  # one that is empty is a new one
 
     return path, read
