@@ -33,7 +33,7 @@ from engine.evaluation.paired import align_on_common_queries, format_stage_call,
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.statistics import compare as compare_cells
 from engine.evaluation.statistics import resolve_baseline, summarize_comparisons
-from engine.evaluation.studies.per_query_best import per_query_best
+from engine.evaluation.studies.per_query_best import compute_headroom
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep as run
 from engine.evaluation.tables import (
@@ -229,7 +229,7 @@ def compare(
     curve = frontier(cells, across, up, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
     rows = compare_cells(cells, up, table.rows[0][0], k)
-    comparisons, headroom = summarize_comparisons(rows), per_query_best(cells, up, k) if oracle else ()
+    comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, up, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file in files:
         match Path(file).suffix.lower():

@@ -16,11 +16,11 @@ from engine.cli.output import aligned, echo, echo_json, echo_lines, or_dash
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.studies.ann import ENOUGH, conclusions
-from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
-from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
-from engine.evaluation.studies.latency import LEAST_SIZES, latencies, slope
-from engine.evaluation.studies.rerank_depth import DEPTHS, rerank_mixed
+from engine.evaluation.studies.ann import EXACT_SHARE, write_conclusions
+from engine.evaluation.studies.ann_indexes import INDEXES, import_faiss, usual_indexes
+from engine.evaluation.studies.budget_curve import WORD_BUDGETS, compute_budget_curve
+from engine.evaluation.studies.latency import MIN_SLOPE_SIZES, fit_slope, measure_latencies
+from engine.evaluation.studies.rerank_depth import RERANK_DEPTHS, rerank_mixed
 from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import params_of, parse_values
 from engine.stages import RELEVANCE_WEIGHT, methods
@@ -43,7 +43,7 @@ def depths(
     decoders = _decoders(selectors, retrieves, reranks)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
-        sizes, stop = [DEPTH.parse(depth) for depth in depths] or list(DEPTHS), threading.Event()
+        sizes, stop = [DEPTH.parse(depth) for depth in depths] or list(RERANK_DEPTHS), threading.Event()
         if random is not None:
             mixed = {"random": random, "seed": seed, "k": k, "metrics": metrics}
             return _echo_mixed(decoders, (space, queries, qrels), sizes, mixed, as_json)
@@ -117,9 +117,9 @@ def ann(
     seed: int,
     as_json: bool,
 ) -> None:
-    faiss_module()
+    import_faiss()
     use_threads()
-    least = ENOUGH.default if share is None else ENOUGH.parse(share) or 0.0
+    least = EXACT_SHARE.default if share is None else EXACT_SHARE.parse(share) or 0.0
     chosen = make_stages(retrieves or ("dense",), "retrieve")
     settings = partial(_indexes, indexes)
     settings(1)  # refuses wrong settings before anything is embedded
@@ -141,7 +141,7 @@ def ann(
     elif rows:
         _echo_tables(rows)
         echo(f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found.")
-        echo_lines(conclusions(rows, least))
+        echo_lines(write_conclusions(rows, least))
     if stopped:
         raise Cancelled(f"{len(rows)} searches were measured; none is kept")
 
@@ -167,7 +167,7 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
     with Meter() as meter:
         _, space, queries, _ = judged.load_judged(meter)
         try:
-            for row in latencies(stages, space, queries, **study, progress=meter):
+            for row in measure_latencies(stages, space, queries, **study, progress=meter):
                 rows.append(row)
         except KeyboardInterrupt:
             raise Cancelled(f"{len(rows)} times were measured; none is kept") from None
@@ -175,12 +175,12 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
         return echo_json(*(row.as_json() for row in rows))
     # Selectors as rows, sizes as columns, and where there are enough of them how time grows.
     sizes = sorted({row.k for row in rows})
-    steep = len(sizes) >= LEAST_SIZES
+    steep = len(sizes) >= MIN_SLOPE_SIZES
     lines = [("ms a query by k", *(f"{k:,}" for k in sizes), *(["slope"] if steep else []))]
     for name in dict.fromkeys(row.name for row in rows):
         own = [row for row in rows if row.name == name]
         times = tuple(f"{row.milliseconds:.2f}" for row in own)
-        grows = slope(own) if steep else None
+        grows = fit_slope(own) if steep else None
         lines.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
     echo(aligned(lines))
     echo(
@@ -203,7 +203,7 @@ def budget(
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
         answers = corpus_answers(judged.corpus, dataset) if answered else None
-        rows = list(budget_curve(decoders, space, queries, qrels, answers, budgets or BUDGETS, k))
+        rows = list(compute_budget_curve(decoders, space, queries, qrels, answers, budgets or WORD_BUDGETS, k))
     if as_json:
         return echo_json(*(asdict(row) for row in rows))
     for metric in dict.fromkeys(row.metric for row in rows):
@@ -227,5 +227,5 @@ def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:
         if name not in INDEXES:
             raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
         params = params_of(INDEXES[name])
-        settings += [INDEXES[name](**parse_values(params, values, name))] if values else usual(count, [name])
+        settings += [INDEXES[name](**parse_values(params, values, name))] if values else usual_indexes(count, [name])
     return settings

@@ -11,7 +11,7 @@ from engine.cli.output import aligned, echo, echo_json
 from engine.data.stores.config import open_store
 from engine.data.stores.load import HnswIndex, check_target, load
 from engine.data.stores.recall import keep_recall, measured_path
-from engine.evaluation.studies.store_recall import query_vectors, sample_queries, store_recall
+from engine.evaluation.studies.store_recall import embed_for_store, measure_store_recall, sample_queries
 from engine.progress import counted, report_to
 from engine.values import Queries
 
@@ -40,8 +40,8 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
             points = sample_queries(found, queries, seed)
         else:
             asked = engine.load_dataset(data, progress=meter).queries.sample(queries, seed)
-            points = query_vectors(found, asked, progress=meter, stop=stop)
-        rows = store_recall(found, points, n, enough=enough, progress=meter, stop=stop)
+            points = embed_for_store(found, asked, progress=meter, stop=stop)
+        rows = measure_store_recall(found, points, n, min_recall=enough, progress=meter, stop=stop)
     keep_recall(rows)
     if as_json:
         return echo_json(*(asdict(row) for row in rows))

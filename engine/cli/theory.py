@@ -10,7 +10,7 @@ import click
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
 from engine.cli.output import aligned, echo, echo_json, echo_lines, write_text
-from engine.evaluation.studies.brute_force import optimum_gap, pools
+from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
 from engine.evidence.run import as_plain, in_order, keep
 from engine.evidence.run import reproduce as run
 from engine.progress import counted
@@ -116,7 +116,7 @@ def gap(
         fixed = fix_first and stage.spec.name == "vrsd"
         rows = [
             (name, optimum_gap(vectors=v, query=q, k=k, fix_first=fixed, **stage.as_json()))
-            for name, v, q in pools(space, queries, pool)
+            for name, v, q in iterate_pools(space, queries, pool)
         ]
         if as_json:
             for name, row in rows:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import engine
-from engine.evaluation.studies.latency import latencies
+from engine.evaluation.studies.latency import measure_latencies as time_selectors
 from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Effect, slope
@@ -41,7 +41,7 @@ def timed(space: engine.Space, queries: engine.Embeddings, calls: int) -> Measur
         ([engine.make("frank_wolfe", loading=1.0, polish=False), engine.make("mmr")], WEIGHTS),
         ([engine.make("dpp")], (DPP_WEIGHT,)),
     ):
-        for row in latencies(stages, space, queries, ks, weights, calls=calls):
+        for row in time_selectors(stages, space, queries, ks, weights, calls=calls):
             name = f"{row.method}{', plain' if row.plain else ''}, θ {row.weight}"
             columns.setdefault(name, []).append(row.seconds.round(7).tolist())
     return {"sizes": ks, "seconds": {name: list(zip(*by_size, strict=True)) for name, by_size in columns.items()}}

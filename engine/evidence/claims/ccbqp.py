@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.statistics import bootstrap_intervals
-from engine.evaluation.studies.brute_force import optimum_gap, pools
+from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
 from engine.evidence import frontiers, latencies
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.frontiers import DPP, FW, GREEDY, MMR, POLISHED, as_effect, measure_frontiers, pairs_of
@@ -364,7 +364,7 @@ def measure_c13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     for judged in sets:
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
-        cases[f"{judged.name}'s most relevant"] = [of[1:] for of in pools(judged.space, every.take(rows))]
+        cases[f"{judged.name}'s most relevant"] = [of[1:] for of in iterate_pools(judged.space, every.take(rows))]
     return {
         f"{name}, θ {weight}": [_gap(*case, weight) for case in of]
         for name, of in cases.items()

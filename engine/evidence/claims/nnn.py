@@ -16,8 +16,8 @@ from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.stratification import measure_relevant_correlations
-from engine.evaluation.studies.latency import latencies
-from engine.evaluation.studies.per_query_best import per_query_best
+from engine.evaluation.studies.latency import measure_latencies
+from engine.evaluation.studies.per_query_best import compute_headroom
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.latencies import drawn
@@ -578,7 +578,7 @@ def timed(places: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measureme
     for turn in range(7):
         for space, queries in places:
             asked = queries.take([2 * turn, 2 * turn + 1])
-            rows = latencies(list(TIMED.values()), space, asked, (5,), calls=2, plain=False)
+            rows = measure_latencies(list(TIMED.values()), space, asked, (5,), calls=2, plain=False)
             for name, row in zip(TIMED, rows, strict=True):
                 rounds[name][turn].append(round(float(row.seconds[1]), 7))
     return {"sizes": [len(space) for space, _ in places], **rounds}
@@ -656,7 +656,7 @@ def measure_n25(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """What the rules gain, and what a choice that knows the answers would at most."""
     most = {}
     for judged in sets:
-        (headroom,) = per_query_best(cells(judged, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
+        (headroom,) = compute_headroom(cells(judged, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
         most[judged.name] = POINTS * headroom.difference
     return {"gains": QUERY_RULES.compute(sets, seed), "most": most}
 

@@ -13,7 +13,7 @@ from engine.data.cloze import containing_passages
 from engine.data.passages import cut_passages
 from engine.decoder import Decoder
 from engine.evaluation.splits import split_in_half
-from engine.evaluation.studies.ann import Searched
+from engine.evaluation.studies.ann import AnnResult
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import BM25, DENSE, POINTS, cells, tuned, unit_rows
@@ -596,7 +596,7 @@ def _time_passages(
     scorers = [engine.make("dense"), *many.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
 
-    def searched(split: str) -> list[Searched]:
+    def searched(split: str) -> list[AnnResult]:
         return list(engine.approximate(scorers, judged.space, judged.queries(split), judged.splits[split], **options))
 
     halves = [searched(split) for split in ("dev", "test")]
@@ -612,7 +612,9 @@ def _time_passages(
         yield length, {name: values.round(6).tolist() for name, values in both.items()}
 
 
-def best_in_time(places: Sequence[int], own: Sequence[Searched], other: Sequence[Searched], milliseconds: float) -> int:
+def best_in_time(
+    places: Sequence[int], own: Sequence[AnnResult], other: Sequence[AnnResult], milliseconds: float
+) -> int:
     """Of some places that which is best on other queries among those quick enough, else the quickest."""
     quick = [at for at in places if own[at].milliseconds <= milliseconds]
     if not quick:

@@ -10,7 +10,7 @@ import numpy as np
 import engine
 from engine.decoder import Decoder
 from engine.evaluation.studies.brute_force import optimum_gap
-from engine.evaluation.studies.latency import latencies
+from engine.evaluation.studies.latency import measure_latencies
 from engine.evidence import frontiers
 from engine.evidence.claim import Measurement, PaperClaims
 from engine.evidence.frontiers import FW, MMR, VRSD, as_effect, measure_frontiers
@@ -247,7 +247,7 @@ def measure_v8(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     real = ((judged.name, judged.space, judged.queries("test")) for judged in sets)
     seconds: dict[str, dict[str, list[float]]] = {}
     for name, space, queries in (*real, *((f"{count}", *drawn(count, seed)) for count in TIMED_SIZES)):
-        for row in latencies([engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9):
+        for row in measure_latencies([engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9):
             method = f"{row.method}{', plain' if row.plain else ''}"
             seconds.setdefault(name, {})[method] = row.seconds.round(7).tolist()
     return seconds

@@ -31,7 +31,7 @@ MISSED = "a miss"
 
 def cell(number):
     values = {name: np.random.default_rng(number).random(3) for name in ("recall", "ilad")}
-    known = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "data": {"corpus": "c0ffee"}, "device": "cpu"}
+    known = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "digests": {"corpus": "c0ffee"}, "device": "cpu"}
     return make_cell(engine.Decoder(engine.make("mmr")), number, "dev", ("q1", "q2", "q3"), values, **known)
 
 

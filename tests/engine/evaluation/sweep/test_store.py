@@ -27,7 +27,13 @@ def cell(seed=0, k=5, queries=QUERIES, **changes):
     values["ilad"][: len(queries) // 2] = np.nan
     values["recall"][0], values["recall"][-1] = 1 / 3, 5e-324
     decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.1), depth=seed + 1)
-    known = {"left_out": 1, "returned": 4.75, "milliseconds": 1e-3 / 3, "data": {"corpus": "c0ffee"}, "device": "cpu"}
+    known = {
+        "left_out": 1,
+        "returned": 4.75,
+        "milliseconds": 1e-3 / 3,
+        "digests": {"corpus": "c0ffee"},
+        "device": "cpu",
+    }
     return replace(make_cell(decoder, k, "dév", queries, values, **known), **changes)
 
 

@@ -149,7 +149,7 @@ def test_the_guide_leads_a_search_to_what_is_chosen():
     ],
 )
 def test_what_is_reached_is_said_of_the_constraint_first(objective, recall, said):
-    assert objective.reached({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == said
+    assert objective.describe_outcome({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == said
 
 
 def test_a_baseline_without_recall_or_diversity_is_no_divisor():
