@@ -5,7 +5,7 @@ from dashboard.services.query_vectors import known_vectors
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.errors import FrontierError
-from engine.evaluation.studies.pool_depth import PoolDepth, find_pool_depth
+from engine.evaluation.studies.pool_depth import PoolDepth, pool_depth
 
 MOST = 50
 """Queries that it is measured on."""
@@ -20,7 +20,7 @@ def measured_depth(loaded: Loaded, decoder: Decoder, k: int) -> PoolDepth | None
 
     def measure() -> PoolDepth | None:
         try:
-            return find_pool_depth(decoder, loaded.space, vectors, k)
+            return pool_depth(decoder, loaded.space, vectors, k)
         except FrontierError:
             return None
 

@@ -23,7 +23,7 @@ from engine.feedback.presets import resolve_preset
 from engine.feedback.storage import EXPORT_SUFFIX
 from engine.params import values_of
 from engine.progress import counted
-from engine.simulation.simulate import replayable
+from engine.simulation.simulate import is_replayable
 from engine.simulation.simulate import simulate as run
 from engine.simulation.variants import Deployment
 from engine.space import Space
@@ -56,8 +56,8 @@ def simulate(
         raise click.UsageError(f"--export must end in {', '.join(VECTOR_FILE_SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    drawn = Deployment.of(stream.reranker, stream.candidates)
-    if (log or target) and not replayable(values["plan"], resolve_preset(stream.preset, values["preset"]), drawn):
+    drawn = Deployment.build(stream.reranker, stream.candidates)
+    if (log or target) and not is_replayable(values["plan"], resolve_preset(stream.preset, values["preset"]), drawn):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
         )

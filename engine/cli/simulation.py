@@ -19,18 +19,18 @@ from engine.params import Param, params_of
 from engine.progress import counted
 from engine.simulation import search as core
 from engine.simulation.feedback_model import Stream
-from engine.simulation.search import named
+from engine.simulation.search import format_setting
 from engine.simulation.simulate import Plan
-from engine.simulation.variants import CANDIDATES, NEWCOMERS, RERANKERS, UPDATES
+from engine.simulation.variants import N_CANDIDATES, N_UPDATES, NEWCOMER_START, RERANKERS
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
 
 def parse_declared(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> Any:
     """The value of an option that is a declared parameter of simulations. Raises ParamError."""
-    declared: dict[str | None, Any] = {"candidates": CANDIDATES, "newcomers": NEWCOMERS, "updates": UPDATES}
+    declared: dict[str | None, Any] = {"candidates": N_CANDIDATES, "newcomers": NEWCOMER_START, "updates": N_UPDATES}
     param = declared[parameter.name]
-    return param.parse(text) if text is not None else param.default if param is NEWCOMERS else None
+    return param.parse(text) if text is not None else param.default if param is NEWCOMER_START else None
 
 
 def parse_reranker(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
@@ -132,9 +132,9 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         if name in values["preset"] and given is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
     tried: dict[str, Any] = {
-        "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
+        "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.SEARCH_RATES),
         "batches": stream.batches
-        or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
+        or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.SEARCH_BATCHES),
     }
     with Meter() as meter, stop_on_interrupt() as stop:
         task = stream.load_stream(values["corpus"].get("words"), meter, stop)
@@ -161,13 +161,13 @@ def _lines(found: Any, k: int) -> Iterator[str]:
     """The choice, and what it reached on the second half."""
     best, confirmed = found.best, found.confirmed
     yield ""
-    yield f"Best on the first half, by {found.part} queries: {named(best)}, nDCG@{k} {best.gain:+.4f}"
-    if found.at_the_end:
+    yield f"Best on the first half, by {found.part} queries: {format_setting(best)}, nDCG@{k} {best.gain:+.4f}"
+    if found.is_at_end:
         yield "  the best rate is at the end of those tried: a better one may lie beyond (--rates)"
     rounds = len(confirmed.trail)
     yield f"On the second half, {counted(rounds, 'round')} from the start, batch {best.batch}:"
     for part in ("held-out", "stream"):
-        if (reached := found.reached(part)) is not None:
+        if (reached := found.find_outcome(part)) is not None:
             before, after = reached
             queries = counted(confirmed.checkpoints[-1].cell(part=part).queries, f"{part} query", f"{part} queries")
             yield f"  {queries}: {before:.4f} → {after:.4f} ({after - before:+.4f})"
@@ -175,12 +175,12 @@ def _lines(found: Any, k: int) -> Iterator[str]:
 
 def _json(found: Any) -> dict[str, Any]:
     """A search as plain JSON values."""
-    reached = {part: found.reached(part) for part in ("held-out", "stream")}
+    reached = {part: found.find_outcome(part) for part in ("held-out", "stream")}
     return {
         "settings": [vars(setting) | {"gain": setting.gain} for setting in found.settings],
         "chosen_by": found.part,
         "best": vars(found.best),
-        "at_the_end": found.at_the_end,
+        "at_the_end": found.is_at_end,
         "second_half": {
             "rounds": len(found.confirmed.trail),
             **{part: {"before": pair[0], "after": pair[1]} for part, pair in reached.items() if pair is not None},

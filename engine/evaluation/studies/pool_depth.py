@@ -20,7 +20,7 @@ class PoolDepth:
     queries: int
 
 
-def find_pool_depth(
+def pool_depth(
     decoder: Decoder, space: Space, queries: Queries | Embeddings, k: int = 10, share: float = 0.99
 ) -> PoolDepth:
     """Find the smallest depth at which a share of the queries gets the same documents in the same order.

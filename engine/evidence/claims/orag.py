@@ -45,8 +45,8 @@ from engine.evidence.rules import (
 from engine.feedback import Draw, Event, Query, Session
 from engine.feedback.presets import UPDATE_MODES
 from engine.simulation.feedback_model import Stream
-from engine.simulation.regret import bounds, hindsight
-from engine.simulation.search import halves, search
+from engine.simulation.regret import compute_bounds, find_hindsight
+from engine.simulation.search import search, split_in_halves
 from engine.simulation.simulate import Plan
 from engine.simulation.variants import COSINE, JUDGEMENTS
 
@@ -195,7 +195,8 @@ def _regret(rng: np.random.Generator) -> float | None:
     for chance, p in enumerate_paths(session, stream):
         if min(p) < 1e-9:
             return None
-        allowed = bounds(float((moved**2).sum()), np.array(p), squares, session.preset.rate, 1.0, True).theorem[-1]
+        distance, rate = float((moved**2).sum()), session.preset.rate
+        allowed = compute_bounds(distance, np.array(p), squares, rate, 1.0, True).theorem[-1]
         excess += chance * (-np.log(p).sum() - best - allowed)
     return excess
 
@@ -240,14 +241,16 @@ def measure_o4(sets: Sequence[JudgedSet], seed: int) -> Measurement:
         how = {"stream": Stream(order="given", rounds=rounds), "exposure": 4, **PRINTED}
         pilot = one.learned(first, **how)
         start = pilot.begun.start.exact
-        best = hindsight(start, pilot.rounds(pilot.trail))
+        best = find_hindsight(start, pilot.collect_rounds(pilot.trail))
         far = float(((best.vectors - start) ** 2).sum())
         _, times = np.unique(pilot.trail.query, return_counts=True)
         squares = np.ones(rounds)
-        rate = bounds(far, pilot.trail.chance, squares, pilot.begun.preset.rate, 1.0, True).rate
+        rate = compute_bounds(far, pilot.trail.chance, squares, pilot.begun.preset.rate, 1.0, True).rate
         runs = [one.learned(at, rate=rate, **how) for at in seeds(seed, RUNS)]
         regrets.append(plain(np.array([run.trail.loss.sum() - times @ best.losses for run in runs])))
-        allowed.append(np.mean([bounds(far, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs]))
+        allowed.append(
+            np.mean([compute_bounds(far, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs])
+        )
     return {"rounds": sizes, "regret": regrets, "allowed": plain(np.array(allowed))}
 
 
@@ -306,7 +309,7 @@ def measure_paper_gains(sets: Sequence[JudgedSet], seed: int) -> Measurement:
             seed=first,
         )
         how = {"preset": "paper", "rate": result.best.rate, "batch": result.best.batch}
-        second = one.on(halves(one.space, one.queries.ids, one.stream, Stream(), first)[1])
+        second = one.on(split_in_halves(one.space, one.queries.ids, one.stream, Stream(), first)[1])
         runs = [result.confirmed, *(second.learned(at, updates=UPDATES, **how) for at in remaining_seeds)]
         one_pass = [one.learned(at, **how) for at in seeds(seed, 3)]
         for title, gains in ((f"{UPDATES} updates", second.gains(runs)), ("one pass", one.gains(one_pass))):

@@ -220,7 +220,7 @@ def test_settings_are_declared_and_refuse_what_is_out_of_range(cls):
                 cls(**{param.name: bad})
     index = cls()
     assert index.as_json() == {"kind": cls.kind, **{p.name: p.default for p in params_of(cls)}}
-    assert cls.effort in index.as_json() and cls.effort not in index.built
+    assert cls.effort in index.as_json() and cls.effort not in index.build_parameters
     assert isinstance(index, Index) and Exact().label == "exact" and index.label.startswith(f"{cls.kind}(")
     for count in (1, 2, 50, 10_000):
         for other in cls.usual_settings(count):

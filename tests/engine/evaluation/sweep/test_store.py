@@ -70,7 +70,10 @@ def test_cells_come_back_as_they_were_and_in_the_order_they_were_kept(tmp_path):
 
 
 def test_a_time_without_its_mark_is_of_many_queries_together(tmp_path):
-    store, known = Store(tmp_path / "cells.db"), dict(left_out=0, returned=5.0, milliseconds=2.5, data={}, device="cpu")
+    store, known = (
+        Store(tmp_path / "cells.db"),
+        dict(left_out=0, returned=5.0, milliseconds=2.5, digests={}, device="cpu"),
+    )
     old = cell(1)
     new = make_cell(engine.Decoder(engine.make("ssd")), 5, "dév", QUERIES, old.values, **known, n_calls=3)
     assert store.put_cell(old) and store.put_cell(new)
