@@ -15,7 +15,7 @@ from engine.evaluation.frontier import KEPT_SHARE, frontier
 from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
-from engine.evaluation.sweep.compute import CORPUS, DATE, ENCODER
+from engine.evaluation.sweep.compute import CORPUS_ENTRY, DATE_ENTRY, ENCODER_ENTRY
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_results
 from engine.evaluation.verdict import find_verdict
 from engine.progress import counted
@@ -74,10 +74,10 @@ def page(
 def _facts(cells: Sequence[Any]) -> dict[str, str]:
     """The names of corpus and encoder and the dates of the measurements, as far as the cells have them."""
     first = cells[0].provenance
-    dates = sorted({cell.provenance[DATE] for cell in cells if DATE in cell.provenance})
+    dates = sorted({cell.provenance[DATE_ENTRY] for cell in cells if DATE_ENTRY in cell.provenance})
     return {
-        "corpus": first.get(CORPUS, f"Corpus {first['corpus'][:8]}"),
-        "encoder": first.get(ENCODER, f"embeddings {first['embeddings'][:8]}"),
+        "corpus": first.get(CORPUS_ENTRY, f"Corpus {first['corpus'][:8]}"),
+        "encoder": first.get(ENCODER_ENTRY, f"embeddings {first['embeddings'][:8]}"),
         "date": " to ".join(dict.fromkeys([*dates[:1], *dates[-1:]])),
     }
 

@@ -12,14 +12,14 @@ from dashboard.charts.palette import DASHES, INK, series_style, translucent
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.studies.ann import Searched
+    from engine.evaluation.studies.ann import AnnResult
     from engine.evaluation.studies.ann_indexes import Index
-    from engine.evaluation.studies.rerank_depth import ByDepth
+    from engine.evaluation.studies.rerank_depth import DepthComparison
 
 LAYOUT = legend_below(-0.28) | {"height": 460}
 
 
-def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
+def depth_figure(study: DepthComparison, title: str, dark: bool) -> Figure:
     """A metric with its 95% interval over the rerank depth, and without reranking as a dotted line."""
     figure, style = new_figure(), series_style(0)
     rows = [row for row in study.rows if row.depth is not None]
@@ -63,7 +63,7 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
 
 
 def approximate_figure(
-    rows: Sequence[Searched], quality: Sequence[float], title: str, kinds: Sequence[type[Index]], dark: bool
+    rows: Sequence[AnnResult], quality: Sequence[float], title: str, kinds: Sequence[type[Index]], dark: bool
 ) -> Figure:
     """Quality against the time of a query: a curve for each index over rising effort, the exact search as a star.
 
@@ -71,7 +71,7 @@ def approximate_figure(
     """
     figure, ink = new_figure(), INK.colour(dark)
     scorers = list(dict.fromkeys(row.scorer for row in rows))
-    curves: dict[tuple[str, str], list[tuple[Searched, float]]] = {}
+    curves: dict[tuple[str, str], list[tuple[AnnResult, float]]] = {}
     for row, value in zip(rows, quality, strict=True):
         curves.setdefault((row.scorer, row.curve), []).append((row, value))
     curve_counts = Counter((scorer, points[0][0].index["kind"]) for (scorer, _), points in curves.items())

@@ -14,7 +14,7 @@ from dashboard.charts.palette import GREY, INK, PALETTE, style_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.studies.fista_convergence import Reached
+    from engine.evaluation.studies.fista_convergence import ConvergenceRow
     from engine.views.sets import WeightLine
 
 LABEL_DISTANCE = 0.045
@@ -67,7 +67,7 @@ def weights_figure(
     return apply_layout(figure)
 
 
-def convergence_figure(rows: Sequence[Reached], name: str, k: int, dark: bool) -> Figure:
+def convergence_figure(rows: Sequence[ConvergenceRow], name: str, k: int, dark: bool) -> Figure:
     """FISTA by its number of steps, the minimiser first: its quality (left axis) and its residual (right axis)."""
     figure, colour, ink = new_figure(), style_of(name).colour(dark), INK.colour(dark)
     blue = PALETTE[6 if dark else 1].colour(dark)

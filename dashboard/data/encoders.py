@@ -23,7 +23,13 @@ from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import describe_comparison
-from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
+from engine.evaluation.studies.compare_encoders import (
+    EncoderComparison,
+    Variant,
+    build_document_variants,
+    compare_encoders,
+    find_disagreements,
+)
 from engine.progress import counted
 from engine.values import Qrels
 from engine.wording import signed, visible
@@ -150,7 +156,7 @@ def _work(
     dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
     if on == DOCUMENTS:
-        variants = dict(zip(chosen, of_documents([one.space for one in chosen.values()]), strict=True))
+        variants = dict(zip(chosen, build_document_variants([one.space for one in chosen.values()]), strict=True))
         corpus = dataset.corpus
         shown = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
     else:
@@ -211,7 +217,7 @@ def _parting(result: EncoderResult, metric: str) -> None:
     a, b = st.columns(2)
     decoder = a.selectbox("Decoder", both.decoders, key="data.encoders.decoder")
     encoder = b.selectbox("Encoder", both.encoders[1:], key="data.encoders.other")
-    rows = apart(result.comparison, decoder, encoder, metric)
+    rows = find_disagreements(result.comparison, decoder, encoder, metric)
     if not rows:
         st.caption("Both return the same documents for every query.")
         return

@@ -19,8 +19,8 @@ from engine.feedback.presets import NOTES, PRESETS, Preset
 from engine.params import Param, params_of
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
-from engine.simulation.variants import AFTER as AFTER_ROUND
-from engine.simulation.variants import CANDIDATES, NEWCOMERS, RERANKERS, SHARE, UPDATES
+from engine.simulation.variants import ARRIVAL_ROUND as AFTER_ROUND
+from engine.simulation.variants import ARRIVAL_SHARE, N_CANDIDATES, N_UPDATES, NEWCOMER_START, RERANKERS
 from engine.stages import methods
 
 PREFIX = "drift.simulate"
@@ -31,7 +31,7 @@ PLAIN = ("rate", "exposure", "seed")
 A_ROW = 4
 NOBODY = "none"
 ARRIVING = replace(
-    SHARE, default=0.0, high=0.9, name="arriving", symbol="arriving",
+    ARRIVAL_SHARE, default=0.0, high=0.9, name="arriving", symbol="arriving",
     help="A share of them is neither shown, moved nor found before they come (Algorithm 3).",
 )  # fmt: skip
 AFTER = replace(AFTER_ROUND, default=100, comfortable=(1, 5000))
@@ -119,13 +119,13 @@ def _variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
         help=f"Picks what is shown among several drawn (Algorithm 2). {described}; or any scorer.",
     )  # fmt: skip
     if picked != NOBODY:
-        values |= {"reranker": picked, "candidates": _control(CANDIDATES, places[1])}
+        values |= {"reranker": picked, "candidates": _control(N_CANDIDATES, places[1])}
     share = _control(ARRIVING, places[2])
-    values["updates"] = _control(UPDATES, places[3])
+    values["updates"] = _control(N_UPDATES, places[3])
     if share:
         below = st.columns(A_ROW, vertical_alignment="bottom")
         values["arrivals"] = ((share, _control(AFTER, below[0])),)
-        values["newcomers"] = _control(NEWCOMERS, below[1])
+        values["newcomers"] = _control(NEWCOMER_START, below[1])
     if judged and has_plans(loaded.source.path):
         why = "Every step of a question's plan is a query of its own, one after the other (Algorithm 4)."
         values["by_hops"] = st.toggle("Questions by hops", key=_key("hops"), help=why, persist_state="session")

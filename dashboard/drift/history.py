@@ -92,13 +92,13 @@ class DriftHistory:
 
     def start_at(self, step: int) -> Space:
         """The documents that are there at a step, with their first vectors."""
-        return self.space if self.simulated is None else self.simulated.stock(step).space
+        return self.space if self.simulated is None else self.simulated.find_stock(step).space
 
     def space_at(self, step: int) -> Space:
         """The documents that are there at a step, as they are then."""
 
         def make() -> Space:
-            rows = None if self.simulated is None else self.simulated.stock(step).rows
+            rows = None if self.simulated is None else self.simulated.find_stock(step).rows
             vectors = self.vectors(step)
             return adapted(self.start_at(step), vectors if rows is None else vectors[rows])
 

@@ -17,9 +17,9 @@ from engine.data.plans import expand_plans
 from engine.decoder import Decoder
 from engine.feedback.presets import Preset
 from engine.simulation.feedback_model import Stream
-from engine.simulation.self_queries import own_queries
+from engine.simulation.self_queries import sample_self_queries
 from engine.simulation.simulate import Forecast, Plan, Simulated, forecast, simulate
-from engine.simulation.variants import NEWCOMERS, Deployment
+from engine.simulation.variants import NEWCOMER_START, Deployment
 from engine.values import Embeddings, Qrels
 
 SECTION = "simulations"
@@ -43,7 +43,7 @@ class SimulationRequest(JobRequest):
     reranker: str | None = None
     candidates: int | None = None
     arrivals: tuple[tuple[float, int], ...] = ()
-    newcomers: str = NEWCOMERS.default
+    newcomers: str = NEWCOMER_START.default
     by_hops: bool = False  # whether questions come by the steps of their plans
     updates: int | None = None
 
@@ -68,18 +68,18 @@ class SimulationRequest(JobRequest):
     def forecast(self, loaded: Loaded) -> Forecast:
         """The work that it will take. Raises DataError, also where the splits share a query."""
         loaded, hops = self.planned(loaded)
-        deployment = Deployment.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
-        deployment.inventory(len(loaded.space), self.preset.seed)
+        deployment = Deployment.build(self.reranker, self.candidates, self.arrivals, self.newcomers)
+        deployment.plan_inventory(len(loaded.space), self.preset.seed)
         splits, ids = self.qrels(loaded.dataset), loaded.dataset.queries.ids
         if self.learn:
             qrels = splits[self.learn]
         else:
-            queries, qrels = own_queries(loaded.space, PROBES)
+            queries, qrels = sample_self_queries(loaded.space, PROBES)
             ids = queries.ids
         given: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan}
         given["held_out"] = splits.get(self.report or "")
         given |= {"hops": hops, "updates": self.updates}
-        return forecast(ids, loaded.space.corpus.position, qrels, decoders=len(self.decoders), **given)
+        return forecast(ids, loaded.space.corpus.position, qrels, n_decoders=len(self.decoders), **given)
 
     def file(self, loaded: Loaded) -> Path:
         """Where it is kept while it is stopped."""
@@ -110,7 +110,7 @@ def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutco
         queries, qrels = request.vectors(loaded, splits, job), splits[request.learn]
         held_out = splits.get(request.report or "")
     else:
-        queries, qrels = own_queries(loaded.space, PROBES)
+        queries, qrels = sample_self_queries(loaded.space, PROBES)
     fresh, started = not file.exists(), time.monotonic()
     simulated = simulate(
         loaded.space,
@@ -162,7 +162,7 @@ def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None
     known: vectors of all its queries, None where the job finds or makes them
     """
     if not split:
-        return own_queries(loaded.space, PROBES)
+        return sample_self_queries(loaded.space, PROBES)
     queries = loaded.dataset.judged(split).sample(PROBES)
     if known is None:
         vectors = query_vectors(loaded, queries, job)

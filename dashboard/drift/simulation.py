@@ -83,7 +83,7 @@ def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
     candidates: tuple[SimulationOutcome | None, ...] = (last, None if job is None else job.result)
     pace = next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
     if pace is not None and pace.seconds is not None:
-        about = f" About {format_duration(max(1.0, forecast.seconds(pace.seconds, pace.forecast.passes)))}."
+        about = f" About {format_duration(max(1.0, forecast.estimate_seconds(pace.seconds, pace.forecast.passes)))}."
     return (
         f"{counted(forecast.rounds, 'vote')} on {counted(forecast.learned, 'query', 'queries')}, "
         f"{forecast.held_out:,} held out; {counted(len(request.decoders), 'decoder')} measured "

@@ -18,7 +18,7 @@ from dashboard.session.query import LABELLED, MOST_LISTED, SIMILAR, Question, fi
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
 from engine.evaluation.studies.check_up import CheckUp, check_up
-from engine.evaluation.studies.compare_encoders import of_documents
+from engine.evaluation.studies.compare_encoders import build_document_variants
 from engine.progress import counted
 from engine.values import Embeddings, Queries
 from engine.views.check_up import headline
@@ -141,7 +141,7 @@ def _asked(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
 def _check(loaded: Loaded, vectors: Embeddings | None, k: int, depth: int | None) -> Checked:
     queries, split, asked = _asked(loaded)
     if queries is None or vectors is None:
-        vectors = of_documents([loaded.space], MOST_DOCUMENTS)[0].queries
+        vectors = build_document_variants([loaded.space], MOST_DOCUMENTS)[0].queries
         corpus = loaded.dataset.corpus
         texts = tuple(corpus.titles[row] or corpus.ids[row] for row in map(corpus.position.__getitem__, vectors.ids))
     else:

@@ -10,7 +10,7 @@ from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.errors import DataError
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.stages import Stage
 from engine.values import Dataset, Embeddings, Qrels, Queries, digest_of, explain_missing_split
 
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
         case Stage():
             return value.as_json()
         case Decoder():
-            return as_json(value)
+            return decoder_to_json(value)
         case tuple():
             return tuple(map(_plain, value))
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

@@ -19,7 +19,7 @@ from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
 from engine.evaluation.metrics import available_metrics, measure, title_of
 from engine.evaluation.paired import format_decoder
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.evaluation.tables import guard_formula
 from engine.params import form_of, values_of
 from engine.views.decision import relevance
@@ -58,7 +58,7 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
-        words = format_decoder(as_json(decoder), not setting.has_default_scorers(decoder))
+        words = format_decoder(decoder_to_json(decoder), not setting.has_default_scorers(decoder))
         results.append(
             DecoderResult(
                 name=name,

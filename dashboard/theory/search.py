@@ -22,9 +22,9 @@ from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.studies.ann import ENOUGH, Searched, conclusions, searchable
-from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
-from engine.evaluation.studies.rerank_depth import DEPTHS, ByDepth, by_depth
+from engine.evaluation.studies.ann import EXACT_SHARE, AnnResult, list_searchable, write_conclusions
+from engine.evaluation.studies.ann_indexes import INDEXES, import_faiss, usual_indexes
+from engine.evaluation.studies.rerank_depth import RERANK_DEPTHS, DepthComparison, compare_depths
 from engine.evaluation.sweep.cell import Cell
 from engine.params import params_of
 from engine.progress import counted
@@ -39,7 +39,7 @@ K = SET_SIZE.default
 Cells = tuple[Cell, ...]
 EXACT = "exact"
 """What is shown of the searches beside the metrics: how much of the exact answer they find."""
-Searches = tuple[Searched, ...]
+Searches = tuple[AnnResult, ...]
 
 
 def _draw_depths(loaded: Loaded, _: Question | None) -> None:
@@ -52,7 +52,7 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
     if decoder.rerank == decoder.retrieve:
         st.info("Choose another reranker: the retriever itself changes nothing.")
         return
-    slow, most = decoder.rerank is not None and decoder.rerank.rerank_only, min(DEPTHS[-1], len(loaded.space))
+    slow, most = decoder.rerank is not None and decoder.rerank.rerank_only, min(RERANK_DEPTHS[-1], len(loaded.space))
     if slow:
         st.caption(f"Slow: a model reads up to {most * COUNT:,} pairs of query and document. Finished depths are kept.")
     draw = partial(_show_depths, decoder)
@@ -100,7 +100,7 @@ def _rerank(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
 
 def _show_depths(decoder: Decoder, points: Cells) -> None:
     chosen = choose("Metric", SHOWN, "theory.depth.metric", format_func=title_of)
-    study = by_depth(points, chosen, K)
+    study = compare_depths(points, chosen, K)
     title = f"{title_of(study.metric)}@{study.k}"
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -125,7 +125,7 @@ def _show_depths(decoder: Decoder, points: Cells) -> None:
         )
 
 
-def _headline(study: ByDepth, title: str) -> str:
+def _headline(study: DepthComparison, title: str) -> str:
     """What reranking is worth, the better option first."""
     best = study.best
     plain = next((row for row in study.rows if row.depth is None), None)
@@ -138,7 +138,7 @@ def _headline(study: ByDepth, title: str) -> str:
     return f"Reranking does not help here: {title} {decimal(plain.mean)} without, {decimal(best.mean)} at best{sign}."
 
 
-def _details(study: ByDepth) -> str:
+def _details(study: DepthComparison) -> str:
     """The least depth that is enough, and the test."""
     best, least = study.best, study.shallowest
     parts = []
@@ -162,7 +162,7 @@ DEPTH = StudyView(
 def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
     """Every chosen scorer's vectors in every kind of index, over rising effort, beside the exact search."""
     try:
-        faiss_module()
+        import_faiss()
     except FrontierError as error:
         st.info(str(error), icon=":material/extension:")
         return
@@ -184,7 +184,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
 
 def _scorers() -> list[Scorer]:
     """The chosen scorers, with their parameters."""
-    known = searchable()
+    known = list_searchable()
     picked = choose_several(
         "Vectors of",
         known,
@@ -233,7 +233,7 @@ def _search(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[st
     else:
         question, qrels = choice.task()
         queries = choice.vectors(question, job)
-    settings = partial(usual, kinds=tuple(fixed), fixed=fixed)
+    settings = partial(usual_indexes, kinds=tuple(fixed), fixed=fixed)
     for row in engine.approximate(
         scorers, space, queries, qrels, indexes=settings, k=K, progress=job.report, stop=job.stop
     ):
@@ -241,11 +241,11 @@ def _search(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[st
     return tuple(job.partial or ())
 
 
-def _show_searches(rows: Sequence[Searched]) -> None:
+def _show_searches(rows: Sequence[AnnResult]) -> None:
     measures = [EXACT, *rows[0].mean]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         shown = choose("Quality", measures, f"theory.ann.quality.{len(measures)}", format_func=_title)
-        share = control(ENOUGH, "theory.ann.share", st.container(width=260))
+        share = control(EXACT_SHARE, "theory.ann.share", st.container(width=260))
     quality = [row.share if shown == EXACT else row.mean[shown] for row in rows]
     title = _title(shown) if shown == EXACT else f"{_title(shown)}@{rows[0].k}"
     left, right = st.columns([3, 2], gap="medium")
@@ -258,7 +258,7 @@ def _show_searches(rows: Sequence[Searched]) -> None:
             f"time without embedding · star and lines: exact search{note}"
         )
     with right:
-        for sentence in conclusions(rows, share):
+        for sentence in write_conclusions(rows, share):
             st.text(sentence)
     _table(rows)
 
@@ -267,7 +267,7 @@ def _title(name: str) -> str:
     return f"Share of the exact top {K}" if name == EXACT else title_of(name)
 
 
-def _table(rows: Sequence[Searched]) -> None:
+def _table(rows: Sequence[AnnResult]) -> None:
     number = st.column_config.NumberColumn
     three = number(format="%.3f")
     vectors = ([row.title for row in rows], None) if len({row.scorer for row in rows}) > 1 else None

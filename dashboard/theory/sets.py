@@ -15,7 +15,7 @@ from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
-from engine.evaluation.studies.brute_force import WEIGHT
+from engine.evaluation.studies.brute_force import OBJECTIVE_WEIGHT
 from engine.params import Real
 from engine.progress import counted, shorten
 from engine.stages import methods
@@ -136,7 +136,7 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     places = st.columns(3)
     k = control(SIZE, "theory.best.k", places[0])
     pool = min(control(POOL, "theory.best.pool", places[1]), len(loaded.space))
-    weight = control(WEIGHT, "theory.best.weight", places[2])
+    weight = control(OBJECTIVE_WEIGHT, "theory.best.weight", places[2])
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     with st.spinner("Trying every set"):
         result = remembered(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))

@@ -36,9 +36,9 @@ from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, compare
-from engine.evaluation.sweep.cell import Cell, as_json
+from engine.evaluation.sweep.cell import Cell, decoder_to_json
 from engine.evaluation.sweep.sweep import grid
-from engine.evaluation.tuning.objectives import knee_of
+from engine.evaluation.tuning.objectives import find_knee
 from engine.evaluation.verdict import ComparisonsByMetric, Verdict, change
 from engine.evaluation.verdict import find_verdict as find_verdict
 from engine.progress import counted
@@ -425,7 +425,7 @@ def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | No
     x_ends, y_ends = (tuple(curve.bands[axis][place].tolist()) for axis in (curves.x, curves.y))
     return Opened(
         system=decoder,
-        name=format_decoder(as_json(decoder), with_scorers=False),
+        name=format_decoder(decoder_to_json(decoder), with_scorers=False),
         point=None,
         x=means[curves.x],
         y=means[curves.y],
@@ -483,7 +483,7 @@ def _chart(
 def _callouts(curves: Frontier, found: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
     """What is said at the best point within the budget, and at the frontier's knee."""
     said = {}
-    for p in (knee_of(curves), None if found is None else found.best):
+    for p in (find_knee(curves), None if found is None else found.best):
         changes = [rows.get(axis, {}).get(p.point.label) if p is not None else None for axis in (curves.x, curves.y)]
         if p is not None and all(changes):
             said[p.point.label] = ", ".join(dict.fromkeys(change(row) for row in changes if row is not None))

@@ -18,7 +18,7 @@ from dashboard.widgets.parameters import control, label_of
 from engine.decoder import POOL, SET_SIZE
 from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.tuning.objectives import RELEVANT, Objective
-from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
+from engine.evaluation.tuning.search_space import MAX_GRID_DIMS, Settings
 from engine.evaluation.tuning.tune import TRIALS
 from engine.params import Choice, Whole, params_of, sweep_values
 from engine.stages import Spec, make, methods
@@ -145,7 +145,7 @@ def _one(loaded: Loaded, spec: Spec) -> dict[str, Any]:
     places = st.columns(4, vertical_alignment="bottom")
     asked = {**_sizes(loaded, places), "depth": control(POOL, decoders.POOL_KEY, places[2])}
     asked |= {"points": POINTS.default, "trials": SEARCHED.default}
-    if len(free) > EXHAUSTIVE:
+    if len(free) > MAX_GRID_DIMS:
         asked["trials"] = control(SEARCHED, f"{PREFIX}.trials", places[3])
     elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
         asked["points"] = control(POINTS, f"{PREFIX}.points", places[3])
@@ -223,9 +223,9 @@ def _free(spec: Spec) -> tuple[str, ...]:
         "Parameters to tune",
         declared,
         f"{PREFIX}.free.{spec.name}",
-        default=[p.name for p in Settings.of(spec, 2, None, {}).free],
+        default=[p.name for p in Settings.build(spec, 2, None, {}).free],
         format_func=lambda n: label_of(declared[n]),
-        help=f"With up to {EXHAUSTIVE}, every setting of a grid is tried; with more, those that a search suggests.",
+        help=f"With up to {MAX_GRID_DIMS}, every setting of a grid is tried; with more, those that a search suggests.",
     )
     return tuple(chosen)
 

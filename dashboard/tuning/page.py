@@ -22,7 +22,7 @@ from engine.errors import FrontierError
 from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tuning.history import HEAD, PastStudy, history
+from engine.evaluation.tuning.history import HISTORY_HEADER, PastStudy, read_history
 from engine.progress import counted, format_duration
 from engine.values import digest_of
 from engine.wording import visible
@@ -124,14 +124,14 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
 def _history(loaded: Loaded) -> None:
     """The studies of this corpus, newest first; a click takes one up again."""
     file = file_of(loaded)
-    studies = history(Store(file)) if file.exists() else []
+    studies = read_history(Store(file)) if file.exists() else []
     if not studies:
         return
     with st.expander(f"History ({len(studies):,})"):
         # A new table after each study: else the row that was clicked would stay selected.
         key = f"tune.history.{digest_of([study.finished + study.chosen for study in studies])[:8]}"
         draw_table(
-            [dict(zip(HEAD, map(visible, study.row), strict=True)) for study in studies],
+            [dict(zip(HISTORY_HEADER, map(visible, study.row), strict=True)) for study in studies],
             most=8,
             key=key,
             on_select=partial(_take_up, loaded, studies, key),

@@ -13,10 +13,10 @@ from engine.decoder import Decoder
 from engine.evaluation.splits import select_judged_queries, split_in_half, subsample
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store, cached_file
-from engine.evaluation.tuning.history import remember
+from engine.evaluation.tuning.history import record_study
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import Settings
-from engine.evaluation.tuning.tune import choose, families, tune
+from engine.evaluation.tuning.tune import build_families, choose, tune
 from engine.evaluation.tuning.tuned import Tuned
 from engine.stages import Scorer, make, methods, spec_of
 from engine.values import Qrels, Queries
@@ -73,8 +73,8 @@ class TuningRequest(JobRequest):
     def count(self) -> int:
         """The number of settings, at most. Raises ParamError."""
         if self.every:
-            return sum(map(len, families(scorers=self.scorers, points=self.points)))
-        return self.settings.count(self.trials)
+            return sum(map(len, build_families(scorers=self.scorers, points=self.points)))
+        return self.settings.count_trials(self.trials)
 
     @property
     def chains(self) -> list[Decoder]:
@@ -94,7 +94,7 @@ class TuningRequest(JobRequest):
     @property
     def settings(self) -> Settings:
         """The settings to try. Raises ParamError."""
-        return Settings.of(spec_of(self.method, "selector"), self.points, self.free, dict(self.fixed))
+        return Settings.build(spec_of(self.method, "selector"), self.points, self.free, dict(self.fixed))
 
     @property
     def split_names(self) -> tuple[str, ...]:
@@ -170,5 +170,5 @@ def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
     else:
         options |= {"free": request.free, "fixed": dict(request.fixed), "like": request.like, "trials": request.trials}
         tuned = tune(request.method, *asked, **options)
-    remember(store, tuned, request.title, request.as_json())
+    record_study(store, tuned, request.title, request.as_json())
     return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))

@@ -24,10 +24,10 @@ from engine.evaluation.heat_map import build_slices, compute_importance, heat_ma
 from engine.evaluation.metrics import METRICS, mean_of_defined, title_of
 from engine.evaluation.paired import declared_parameters, format_decoder
 from engine.evaluation.statistics import Comparison, describe_comparison, format_p_value
-from engine.evaluation.sweep.cell import Cell, from_json
+from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
-from engine.evaluation.tuning.tuned import Tuned, compared_on_dev, next_step
+from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, suggest_next_step
 from engine.wording import percent, visible
 
 HEADING = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
@@ -66,10 +66,10 @@ def _verdict(outcome: TuningOutcome, stale: bool) -> None:
     """What was chosen, whether that holds, and the way to Explore."""
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
-    gained = describe_comparison(tuned.gained) if tuned.several and tuned.gained is not None else ""
+    gained = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(visible(tuned.status))}</span>'
+            status = f'<span style="color: {LOOKS[tuned.is_confirmed]}">{escape(visible(tuned.status))}</span>'
             told = f"{escape(name)} — {status}"
             st.html(f'<div role="heading" aria-level="2" style="{HEADING}">{told}</div>', width="content")
             if stale:
@@ -77,14 +77,14 @@ def _verdict(outcome: TuningOutcome, stale: bool) -> None:
             st.space("stretch")
             apply(tuned.chosen, tuned.k, "tune.apply", "primary")
         scorers = decoders.describe_scorers(tuned.decoder)
-        more = " · ".join(filter(None, [next_step(tuned), scorers, outcome.remarks]))
-        for line in filter(None, [tuned.reached, gained, more]):
+        more = " · ".join(filter(None, [suggest_next_step(tuned), scorers, outcome.remarks]))
+        for line in filter(None, [tuned.outcome, gained, more]):
             st.text(visible(line))
 
 
 def _forest(tuned: Tuned) -> None:
     """The differences to the baseline on both splits, and what they have to keep to."""
-    splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compared_on_dev(tuned))]
+    splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compare_on_dev(tuned))]
     metrics = tuned.objective.metrics[::-1]  # what is gained, then what it costs
     rows = [
         ForestRow(f"{METRICS[metric].title} on {split}", tuned.chosen.method, confirms, row)
@@ -114,7 +114,7 @@ def _decoders(tuned: Tuned) -> None:
 
 def _tested(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
     """The split that reports, or else the one that chose, and the differences there."""
-    return (tuned.dev, compared_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
+    return (tuned.dev, compare_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
 
 
 def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, what: str = "") -> None:
@@ -123,7 +123,7 @@ def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str
         return
     least = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
     st.markdown(f"**{f'{what}: d' if what else 'D'}ifference to {rows[0].difference.baseline}**")
-    plot(forest_figure(rows, least, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.reached}")
+    plot(forest_figure(rows, least, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
     st.caption(caption)
 
 
@@ -334,6 +334,6 @@ def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] =
         type=kind,
         icon=":material/compare_arrows:",
         on_click=decoders.apply,
-        args=(from_json(point.decoder), k),
+        args=(decoder_from_json(point.decoder), k),
     ):
         decoders.show()

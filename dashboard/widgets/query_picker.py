@@ -31,7 +31,7 @@ from dashboard.widgets.common import as_label
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
-from engine.evaluation.studies.check_up import check_up, largest_gain
+from engine.evaluation.studies.check_up import check_up, rank_by_gain
 from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
 
@@ -119,7 +119,7 @@ def _order(loaded: Loaded, split: str | None) -> None:
         if chosen == REDUNDANT or against is None:
             return check_up(baseline, loaded.space, vectors, max(k, 2)).order
         qrels = loaded.dataset.qrels[split] if split else None
-        return largest_gain(against, baseline, loaded.space, vectors, qrels, k).positions
+        return rank_by_gain(against, baseline, loaded.space, vectors, qrels, k).positions
 
     about = () if chosen == REDUNDANT or against is None else (against.label,)
     with st.spinner("Ordering the queries"):

@@ -20,7 +20,7 @@ from dashboard.session.query import Question, first_split
 from dashboard.widgets.job_panel import JobPanel
 from engine.errors import Cancelled
 from engine.evaluation.path import compute_weight_path
-from engine.evaluation.studies.fista_convergence import STEPS
+from engine.evaluation.studies.fista_convergence import FISTA_STEPS
 from engine.params import values_of
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
@@ -111,9 +111,9 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
 
 def _steps(job: Job, loaded: Loaded, vectors: Embeddings, qrels: Qrels, l1: float, l2: float) -> list[Any]:
     steps = engine.convergence(loaded.space, vectors, qrels, TOP, l1=l1, l2=l2)
-    for row in islice(steps, len(STEPS) + 1):
+    for row in islice(steps, len(FISTA_STEPS) + 1):
         if job.stop.is_set():
             raise Cancelled("stopped")
         job.collect(row)
-        job.report(row.steps or 0, STEPS[-1], "steps of FISTA")
+        job.report(row.steps or 0, FISTA_STEPS[-1], "steps of FISTA")
     return list(job.partial or ())

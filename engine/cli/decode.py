@@ -19,7 +19,7 @@ from engine.decoder import DEPTH, SET_SIZE, Decoder, score_candidates
 from engine.errors import FrontierError
 from engine.evaluation.export import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
-from engine.evaluation.sweep.compute import latency, make_ready
+from engine.evaluation.sweep.compute import measure_latency, prepare_decoder
 from engine.integrations.server import Service, build_app
 from engine.params import parse_values, values_of
 from engine.progress import counted
@@ -113,12 +113,12 @@ def decode(
         vectors = queries if space.encoder is None else engine.embed_queries(space, texts or queries, progress=meter)
         if not texts:
             warn_of_leakage(space, queries, meter)
-        make_ready(decoder, space)
+        prepare_decoder(decoder, space)
         start_time = time.perf_counter()
         ranking = engine.decode(decoder, space, vectors, k=k)
         first_seconds = (time.perf_counter() - start_time) / len(queries)
         # The first answer has made everything ready; what takes long is not asked again to be timed.
-        timing = latency(decoder, space, vectors, k, TIMING_SECONDS) if first_seconds < TIMING_SECONDS else None
+        timing = measure_latency(decoder, space, vectors, k, TIMING_SECONDS) if first_seconds < TIMING_SECONDS else None
     judgements = _judgements(dataset, queries, split)
     # Aspects are judgements too: without judged queries there is nothing to measure them on.
     aspects = dataset.aspects if judgements else None
@@ -285,7 +285,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     with Meter() as meter:
         dataset = source.load(meter)
         space = embed_corpus(dataset, source, progress=meter)
-        make_ready(decoder, space)
+        prepare_decoder(decoder, space)
         # Everything is embedded before the port opens: the first request waits for nothing.
         service = Service(decoder, space, set_size)
     echo(f"{decoder.label}: {len(space):,} documents, k = {set_size}", err=True)

@@ -42,7 +42,7 @@ from engine.evaluation.paired import align_on_common_queries, format_stage_call,
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.statistics import compare as compare_cells
 from engine.evaluation.statistics import resolve_baseline, summarize_comparisons
-from engine.evaluation.studies.per_query_best import per_query_best
+from engine.evaluation.studies.per_query_best import compute_headroom
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep as run
 from engine.evaluation.tables import (
@@ -53,7 +53,7 @@ from engine.evaluation.tables import (
     format_markdown,
     write_table,
 )
-from engine.evaluation.tuning.history import HEAD, history, remember
+from engine.evaluation.tuning.history import HISTORY_HEADER, read_history, record_study
 from engine.evaluation.tuning.objectives import Objective
 from engine.params import params_of
 from engine.space import Space
@@ -257,7 +257,7 @@ def compare(
     curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
     rows = compare_cells(cells, y_name, table.rows[0][0], k)
-    comparisons, headroom = summarize_comparisons(rows), per_query_best(cells, y_name, k) if oracle else ()
+    comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file_name in files:
         match Path(file_name).suffix.lower():
@@ -377,7 +377,7 @@ def tune(
     request = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **split_roles}
     subject = "every decoder" if selector == "all" else selector or retrieve or ""
     # The study is stored only once it is complete; its cells are stored as they finish.
-    remember(Store(store_file), tuning_result, subject, {**request, **search, "objective": tuning_objective.text})
+    record_study(Store(store_file), tuning_result, subject, {**request, **search, "objective": tuning_objective.text})
     if as_json:
         return echo_json(tuning_result.as_json())
     echo_lines(tuning_result.sentences)
@@ -406,10 +406,10 @@ def _echo_history(store_file: str, as_json: bool) -> None:
     """Print the studies of a store, one JSON object each or as a table."""
     if not Path(store_file).is_file():
         raise DataError(f"--store names the file of earlier studies; there is no {store_file!r}")
-    studies = history(Store(store_file))
+    studies = read_history(Store(store_file))
     if as_json:
         return echo_json(*(asdict(study) for study in studies))
-    echo(format_columns([HEAD, *(study.row for study in studies)]))
+    echo(format_columns([HISTORY_HEADER, *(study.row for study in studies)]))
 
 
 def _resolve_tuning(

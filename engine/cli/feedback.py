@@ -23,7 +23,7 @@ from engine.feedback.presets import resolve_preset
 from engine.feedback.storage import EXPORT_SUFFIX
 from engine.params import values_of
 from engine.progress import counted
-from engine.simulation.simulate import replayable
+from engine.simulation.simulate import is_replayable
 from engine.simulation.simulate import simulate as run
 from engine.simulation.variants import Deployment
 from engine.space import Space
@@ -57,9 +57,11 @@ def simulate(
     # A log is append-only: a simulation never adds to one that exists.
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
-    deployment = Deployment.of(stream.reranker, stream.candidates)
+    deployment = Deployment.build(stream.reranker, stream.candidates)
     # A log holds one event for one chosen document; other simulations cannot be written as such a log.
-    if (log or target) and not replayable(values["plan"], resolve_preset(stream.preset, values["preset"]), deployment):
+    if (log or target) and not is_replayable(
+        values["plan"], resolve_preset(stream.preset, values["preset"]), deployment
+    ):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
         )

@@ -81,7 +81,7 @@ class FinishedSweep(ReadOptions):
         store, split = self.store, self.split
         if not Path(store).is_file():
             raise click.UsageError(f"no such store: {store!r}; `frontier sweep --store {store}` makes one")
-        cells = [cell for cell in Store(store).points() if split in (None, cell.split)]
+        cells = [cell for cell in Store(store).read_cells() if split in (None, cell.split)]
         if not cells:
             raise click.UsageError(f"{store} holds no cells" + (f" of split {split!r}" if split else ""))
         if len(splits := sorted({cell.split for cell in cells})) > 1:

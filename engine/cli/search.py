@@ -16,12 +16,12 @@ from engine.cli.output import echo, echo_json, echo_lines, format_columns, or_da
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.studies.ann import ENOUGH, conclusions
-from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
-from engine.evaluation.studies.budget_curve import BUDGETS, budget_curve
-from engine.evaluation.studies.latency import LEAST_SIZES, latencies, slope
-from engine.evaluation.studies.rerank_depth import DEPTHS, rerank_mixed
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.studies.ann import EXACT_SHARE, write_conclusions
+from engine.evaluation.studies.ann_indexes import INDEXES, import_faiss, usual_indexes
+from engine.evaluation.studies.budget_curve import WORD_BUDGETS, compute_budget_curve
+from engine.evaluation.studies.latency import MIN_SLOPE_SIZES, fit_slope, measure_latencies
+from engine.evaluation.studies.rerank_depth import RERANK_DEPTHS, rerank_mixed
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import params_of, parse_values
 from engine.stages import RELEVANCE_WEIGHT, methods
 
@@ -43,7 +43,10 @@ def depths(
     decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
-        pool_depths, stop_event = [DEPTH.parse(depth_text) for depth_text in depths] or list(DEPTHS), threading.Event()
+        pool_depths, stop_event = (
+            [DEPTH.parse(depth_text) for depth_text in depths] or list(RERANK_DEPTHS),
+            threading.Event(),
+        )
         # Pools with random documents are printed as means alone: no store holds them.
         if random is not None:
             mixed_options = {"random": random, "seed": seed, "k": k, "metrics": metrics}
@@ -93,7 +96,8 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
     # Decoders of one chain differ in their depth alone: they share a row of the table.
     by_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
     rows = {
-        decoder.label: [by_depth[_serialize_chain(as_json(decoder)), depth] for depth in depths] for decoder in decoders
+        decoder.label: [by_depth[_serialize_chain(decoder_to_json(decoder)), depth] for depth in depths]
+        for decoder in decoders
     }
     depth_titles = [f"{depth:,}" for depth in depths]
     for metric_name in dict.fromkeys(metrics):
@@ -121,9 +125,9 @@ def ann(
     seed: int,
     as_json: bool,
 ) -> None:
-    faiss_module()
+    import_faiss()
     use_threads()
-    min_share = ENOUGH.default if share is None else ENOUGH.parse(share) or 0.0
+    min_share = EXACT_SHARE.default if share is None else EXACT_SHARE.parse(share) or 0.0
     scorer_stages = make_stages(retrieves or ("dense",), "retrieve")
     make_indexes = partial(_parse_indexes, indexes)
     make_indexes(1)  # refuses wrong settings before anything is embedded
@@ -146,7 +150,7 @@ def ann(
     elif measurements:
         _echo_tables(measurements)
         echo(f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found.")
-        echo_lines(conclusions(measurements, min_share))
+        echo_lines(write_conclusions(measurements, min_share))
     if is_stopped:
         raise Cancelled(f"{len(measurements)} searches were measured; none is kept")
 
@@ -172,7 +176,7 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
     with Meter() as meter:
         _, space, queries, _ = judged.load_judged(meter)
         try:
-            for measurement in latencies(selector_stages, space, queries, **study, progress=meter):
+            for measurement in measure_latencies(selector_stages, space, queries, **study, progress=meter):
                 measurements.append(measurement)
         except KeyboardInterrupt:
             raise Cancelled(f"{len(measurements)} times were measured; none is kept") from None
@@ -180,12 +184,12 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
         return echo_json(*(measurement.as_json() for measurement in measurements))
     # Selectors as rows, sizes as columns, and where there are enough of them how time grows.
     set_sizes = sorted({measurement.k for measurement in measurements})
-    has_slope = len(set_sizes) >= LEAST_SIZES
+    has_slope = len(set_sizes) >= MIN_SLOPE_SIZES
     rows = [("ms a query by k", *(f"{k:,}" for k in set_sizes), *(["slope"] if has_slope else []))]
     for name in dict.fromkeys(measurement.name for measurement in measurements):
         selector_rows = [measurement for measurement in measurements if measurement.name == name]
         times = tuple(f"{measurement.milliseconds:.2f}" for measurement in selector_rows)
-        grows = slope(selector_rows) if has_slope else None
+        grows = fit_slope(selector_rows) if has_slope else None
         rows.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
     echo(format_columns(rows))
     echo(
@@ -209,7 +213,7 @@ def budget(
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
         answers = corpus_answers(judged.corpus, dataset) if answered else None
-        measurements = list(budget_curve(decoders, space, queries, qrels, answers, budgets or BUDGETS, k))
+        measurements = list(compute_budget_curve(decoders, space, queries, qrels, answers, budgets or WORD_BUDGETS, k))
     if as_json:
         return echo_json(*(asdict(row) for row in measurements))
     # One table a metric; every column is a budget of words.
@@ -235,5 +239,7 @@ def _parse_indexes(index_texts: tuple[str, ...], n_vectors: int) -> list[Any]:
         if name not in INDEXES:
             raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
         params = params_of(INDEXES[name])
-        index_settings += [INDEXES[name](**parse_values(params, values, name))] if values else usual(n_vectors, [name])
+        index_settings += (
+            [INDEXES[name](**parse_values(params, values, name))] if values else usual_indexes(n_vectors, [name])
+        )
     return index_settings

@@ -19,18 +19,22 @@ from engine.params import Param, params_of
 from engine.progress import counted
 from engine.simulation import search as core
 from engine.simulation.feedback_model import Stream
-from engine.simulation.search import named
+from engine.simulation.search import format_setting
 from engine.simulation.simulate import Plan
-from engine.simulation.variants import CANDIDATES, NEWCOMERS, RERANKERS, UPDATES
+from engine.simulation.variants import N_CANDIDATES, N_UPDATES, NEWCOMER_START, RERANKERS
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
 
 def parse_declared(_context: click.Context, parameter: click.Parameter, option_text: str | None) -> Any:
     """Parse an option that is a declared parameter of simulations. Raises ParamError."""
-    declared_params: dict[str | None, Any] = {"candidates": CANDIDATES, "newcomers": NEWCOMERS, "updates": UPDATES}
+    declared_params: dict[str | None, Any] = {
+        "candidates": N_CANDIDATES,
+        "newcomers": NEWCOMER_START,
+        "updates": N_UPDATES,
+    }
     param = declared_params[parameter.name]
-    return param.parse(option_text) if option_text is not None else param.default if param is NEWCOMERS else None
+    return param.parse(option_text) if option_text is not None else param.default if param is NEWCOMER_START else None
 
 
 def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_text: str | None) -> Any:
@@ -134,9 +138,9 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         if name in values["preset"] and tried_values is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
     search_values: dict[str, Any] = {
-        "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.RATES),
+        "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.SEARCH_RATES),
         "batches": stream.batches
-        or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.BATCHES),
+        or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.SEARCH_BATCHES),
     }
     with Meter() as meter, stop_on_interrupt() as stop_event:
         task = stream.load_stream(values["corpus"].get("words"), meter, stop_event)
@@ -165,13 +169,13 @@ def _result_lines(search_result: Any, k: int) -> Iterator[str]:
     """Yield the chosen setting, and what it reached on the second half."""
     best, simulation = search_result.best, search_result.confirmed
     yield ""
-    yield f"Best on the first half, by {search_result.part} queries: {named(best)}, nDCG@{k} {best.gain:+.4f}"
-    if search_result.at_the_end:
+    yield f"Best on the first half, by {search_result.part} queries: {format_setting(best)}, nDCG@{k} {best.gain:+.4f}"
+    if search_result.is_at_end:
         yield "  the best rate is at the end of those tried: a better one may lie beyond (--rates)"
     n_rounds = len(simulation.trail)
     yield f"On the second half, {counted(n_rounds, 'round')} from the start, batch {best.batch}:"
     for part in ("held-out", "stream"):
-        if (reached_means := search_result.reached(part)) is not None:
+        if (reached_means := search_result.find_outcome(part)) is not None:
             start_mean, end_mean = reached_means
             queries = counted(simulation.checkpoints[-1].cell(part=part).queries, f"{part} query", f"{part} queries")
             yield f"  {queries}: {start_mean:.4f} → {end_mean:.4f} ({end_mean - start_mean:+.4f})"
@@ -179,12 +183,12 @@ def _result_lines(search_result: Any, k: int) -> Iterator[str]:
 
 def _result_json(search_result: Any) -> dict[str, Any]:
     """Return a search as plain JSON values."""
-    reached_means = {part: search_result.reached(part) for part in ("held-out", "stream")}
+    reached_means = {part: search_result.find_outcome(part) for part in ("held-out", "stream")}
     return {
         "settings": [vars(setting) | {"gain": setting.gain} for setting in search_result.settings],
         "chosen_by": search_result.part,
         "best": vars(search_result.best),
-        "at_the_end": search_result.at_the_end,
+        "at_the_end": search_result.is_at_end,
         "second_half": {
             "rounds": len(search_result.confirmed.trail),
             **{part: {"before": pair[0], "after": pair[1]} for part, pair in reached_means.items() if pair is not None},

@@ -11,7 +11,7 @@ from engine.cli.output import echo, echo_json, format_columns
 from engine.data.stores.config import open_store
 from engine.data.stores.load import HnswIndex, check_target, load
 from engine.data.stores.recall import measured_path, save_recall
-from engine.evaluation.studies.store_recall import query_vectors, sample_queries, store_recall
+from engine.evaluation.studies.store_recall import embed_for_store, measure_store_recall, sample_queries
 from engine.progress import counted, report_to
 from engine.values import Queries
 
@@ -41,8 +41,8 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
             test_vectors = sample_queries(collection, queries, seed)
         else:
             test_queries = engine.load_dataset(data, progress=meter).queries.sample(queries, seed)
-            test_vectors = query_vectors(collection, test_queries, progress=meter, stop=stop_event)
-        rows = store_recall(collection, test_vectors, n, enough=enough, progress=meter, stop=stop_event)
+            test_vectors = embed_for_store(collection, test_queries, progress=meter, stop=stop_event)
+        rows = measure_store_recall(collection, test_vectors, n, min_recall=enough, progress=meter, stop=stop_event)
     save_recall(rows)
     if as_json:
         return echo_json(*(asdict(recall_row) for recall_row in rows))

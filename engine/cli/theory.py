@@ -10,7 +10,7 @@ import click
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, write_text
-from engine.evaluation.studies.brute_force import optimum_gap, pools
+from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
 from engine.evidence.run import reproduce as run
 from engine.evidence.run import row_as_json, save_report, sort_rows
 from engine.progress import counted
@@ -118,7 +118,7 @@ def gap(
     for stage in make_stages(selectors or DEFAULT_HEURISTICS, "select"):
         fixed = fix_first and stage.spec.name == "vrsd"
         gaps, json_rows = [], []
-        for query_id, pool_vectors, query_vector in pools(space, queries, pool):
+        for query_id, pool_vectors, query_vector in iterate_pools(space, queries, pool):
             pool_gap = optimum_gap(vectors=pool_vectors, query=query_vector, k=k, fix_first=fixed, **stage.as_json())
             gaps.append(pool_gap)
             json_rows.append({"selector": stage.label, "query": query_id, "share": pool_gap.share} | asdict(pool_gap))

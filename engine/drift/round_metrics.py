@@ -15,7 +15,7 @@ from engine.decoder import Decoder, decode
 from engine.drift.measures import Drift, sampled_rows
 from engine.evaluation.metrics import mean_of_defined, measure
 from engine.evaluation.paired import StageFormat, format_stage, format_stage_call, short_names
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
@@ -152,7 +152,7 @@ def cells(
 
 def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> list[str]:
     """Short names of decoders, told apart."""
-    return list(short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders], style))
+    return list(short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders], style))
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:

@@ -18,8 +18,8 @@ from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.metrics import METRICS, RetrievedSets, check_metrics
 from engine.evaluation.path import Path, check_path_interval, make_path_stage, path
 from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
-from engine.evaluation.sweep.cell import PACKAGE, versions
-from engine.evaluation.sweep.compute import digests_of, embedded
+from engine.evaluation.sweep.cell import PACKAGE, read_versions
+from engine.evaluation.sweep.compute import collect_digests, embed_for_space
 from engine.evaluation.sweep.store import Store
 from engine.params import Real, values_of
 from engine.progress import Progress, Stop
@@ -147,11 +147,11 @@ def compute_exact_frontiers(
     stage: one with a path; facts: tolerance, resamples and seed; keep_steps: return the values of single queries with
     the curves, none of which is then read from the store.
     """
-    set_sizes, curve_store = tuple(SET_SIZE.check(k) for k in set_sizes), Store.of(store)
+    set_sizes, curve_store = tuple(SET_SIZE.check(k) for k in set_sizes), Store.open_store(store)
     request = _CurveRequest.from_arguments(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
     curve_of: dict[int, Curve] = {}
     if curve_store is not None and not keep_steps:
-        curve_of = {curve.k: curve for curve in curve_store.curves([request.make_key(k) for k in set_sizes])}
+        curve_of = {curve.k: curve for curve in curve_store.read_curves([request.make_key(k) for k in set_sizes])}
     missing_sizes = [k for k in set_sizes if k not in curve_of]
     # Nested selectors answer every k above 1 from one path; k = 1 may just take the most relevant document.
     nested_sizes = [k for k in missing_sizes if stage.nested and k > 1]
@@ -178,7 +178,7 @@ def load_stored_curve(
     """Return the curve that `exact_frontier` would compute if the store has it, else None."""
     arguments = (stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
     request = _CurveRequest.from_arguments(*arguments)
-    return next(store.curves([request.make_key(k)]), None)
+    return next(store.read_curves([request.make_key(k)]), None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -208,7 +208,7 @@ class _CurveRequest:
         return cls(
             stage=stage,
             space=space,
-            vectors=embedded(space, queries),
+            vectors=embed_for_space(space, queries),
             qrels=qrels,
             aspects=aspects if any(METRICS[name].needs == "aspects" for name in names) else None,
             metrics=names,
@@ -225,12 +225,12 @@ class _CurveRequest:
     @cached_property
     def data(self) -> dict[str, str]:
         """Digests of the inputs by name."""
-        return digests_of(self.space, self.vectors, self.qrels, self.aspects)
+        return collect_digests(self.space, self.vectors, self.qrels, self.aspects)
 
     def make_key(self, k: int) -> str:
         """Return the digest that identifies the curve at k."""
         key_parts = ["curve", self.stage.spec.name, self.settings, k, self.split, sorted(self.metrics), self.interval]
-        return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), versions()[PACKAGE]])])
+        return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), read_versions()[PACKAGE]])])
 
     def compute_curves(self, set_sizes: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
         """Yield the curves at set sizes that share one path."""
@@ -310,7 +310,7 @@ class _CurveRequest:
             band_positions=positions,
             bands=bands,
             left_out=n_unjudged,
-            provenance={**self.data, **versions(), "device": self.space.device.type},
+            provenance={**self.data, **read_versions(), "device": self.space.device.type},
             key=self.make_key(k),
             steps=steps,
             **self.facts,

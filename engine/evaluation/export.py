@@ -15,7 +15,7 @@ from urllib.parse import quote
 from engine.decoder import DEPTH, SET_SIZE, Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.studies.pool_depth import PoolDepth
-from engine.evaluation.sweep.cell import as_json, from_json
+from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
 from engine.params import Param
 from engine.progress import counted
 from engine.stages import Selector, Stage
@@ -156,7 +156,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
     setting_name = "setting" if isinstance(setting, Mapping) else str(setting)
     try:
         content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
-        decoder = from_json(content["decoder"])
+        decoder = decoder_from_json(content["decoder"])
         field_names = ("k", "corpus", "reading", "encoder", "trained", "dtype")
         context_fields = {name: content[name] for name in field_names if name in content}
         if unknown_arguments := context_fields.get("reading", {}).keys() - READING_ARGUMENTS:
@@ -264,7 +264,7 @@ def _write_python(decoder: Decoder, use: ExportContext) -> str:
 
 def _write_json(decoder: Decoder, use: ExportContext) -> str:
     """Write the JSON that `read_setting` reads."""
-    content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
+    content = {"decoder": decoder_to_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}
     content |= {} if use.dtype == ExportContext().dtype else {"dtype": use.dtype}

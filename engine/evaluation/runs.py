@@ -20,8 +20,8 @@ from engine.errors import DataError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import measure
 from engine.evaluation.paired import short_names
-from engine.evaluation.sweep.cell import Cell, as_json, means, result_digest, versions
-from engine.evaluation.sweep.compute import digests_of
+from engine.evaluation.sweep.cell import Cell, compute_means, compute_result_digest, decoder_to_json, read_versions
+from engine.evaluation.sweep.compute import collect_digests
 from engine.space import Space
 from engine.values import Embeddings, Notice, Qrels, Ranking, digest_of
 from engine.wording import percent
@@ -90,7 +90,7 @@ class RankedRun:
         """
         ranking = self.build_ranking(space, queries.ids, k)
         measures = measure(ranking, space, queries, qrels, k, metrics, aspects)
-        data_digests = {**digests_of(space, queries, qrels, aspects), "run": self.digest}
+        data_digests = {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
         label = self.label
         digest_texts = [f"{digest_name} {digest}" for digest_name, digest in sorted(data_digests.items())]
         cell_key = digest_of([label, str(k), split, *sorted(measures.values), *digest_texts])
@@ -102,13 +102,13 @@ class RankedRun:
             split=split,
             queries=queries.ids,
             values=measures.values,
-            mean=means(measures.values),
+            mean=compute_means(measures.values),
             left_out=measures.left_out,
             returned=float(ranking.returned.double().mean()),
             milliseconds=math.nan,
-            provenance={**data_digests, **versions(), "device": space.device.type},
+            provenance={**data_digests, **read_versions(), "device": space.device.type},
             key=cell_key,
-            digest=result_digest(cell_key, measures.values),
+            digest=compute_result_digest(cell_key, measures.values),
         )
 
 
@@ -116,7 +116,7 @@ def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, 
     """Decode queries into runs named as charts name them. Raises ParamError or DataError."""
     document_ids = space.corpus.ids
     ranked_runs = []
-    run_names = short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
+    run_names = short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders])
     for decoder, run_name in zip(decoders, run_names, strict=True):
         row_index = decode(decoder, space, queries, k).index.tolist()
         document_lists = (tuple(document_ids[row] for row in rows if row >= 0) for rows in row_index)

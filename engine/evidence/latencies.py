@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import engine
-from engine.evaluation.studies.latency import latencies
+from engine.evaluation.studies.latency import measure_latencies as time_selectors
 from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.rules import Effect, slope
@@ -42,7 +42,7 @@ def time_methods(space: engine.Space, queries: engine.Embeddings, n_calls: int) 
         ([engine.make("frank_wolfe", loading=1.0, polish=False), engine.make("mmr")], LATENCY_WEIGHTS),
         ([engine.make("dpp")], (DPP_WEIGHT,)),
     ):
-        for latency_row in latencies(stages, space, queries, ks, weights, calls=n_calls):
+        for latency_row in time_selectors(stages, space, queries, ks, weights, calls=n_calls):
             name = f"{latency_row.method}{', plain' if latency_row.plain else ''}, θ {latency_row.weight}"
             columns.setdefault(name, []).append(latency_row.seconds.round(7).tolist())
     return {"sizes": ks, "seconds": {name: list(zip(*by_size, strict=True)) for name, by_size in columns.items()}}

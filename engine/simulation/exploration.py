@@ -1,7 +1,7 @@
-"""Price of exploration: how often what was drawn is right, and how often the best of the scores would have been.
+"""Price of exploration: success of the drawn documents, beside that of the best scores.
 
-The paper has it that sampling "doesn't sacrifice the current user experience" (section 3). With several drawn for a
-reranker, what would be shown without exploring is its pick among the K best.
+The paper states that sampling "doesn't sacrifice the current user experience" (section 3). With several drawn for a
+reranker, exploitation would show its pick among the K best.
 """
 
 from collections.abc import Sequence
@@ -9,47 +9,47 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.simulation.rounds import NOBODY, RoundLog
+from engine.simulation.rounds import NO_ROW, RoundLog
 
 
 @dataclass(frozen=True, eq=False)
 class Success:
-    """Whether each round showed a right document, and would have without exploring; (m,) each, NaN where unknown.
+    """Success of each round, as drawn and without exploration; (m,) each, NaN where unknown.
 
-    The difference of their means is what exploring costs those who ask meanwhile.
+    The difference of their means is the price of exploration for the present users.
     """
 
     drawn: np.ndarray
     top: np.ndarray
 
     def means(self, begin: int = 0, end: int | None = None) -> tuple[float, float]:
-        """The shares of right ones in some rounds, drawn and without exploring; NaN where unknown."""
-        parts = (column[begin:end] for column in (self.drawn, self.top))
-        drawn, top = (float(part.mean()) if len(part) else np.nan for part in parts)
-        return drawn, top
+        """Compute the success rates over some rounds, drawn and without exploration; NaN where unknown."""
+        columns = (column[begin:end] for column in (self.drawn, self.top))
+        mean_drawn, mean_top = (float(values.mean()) if len(values) else np.nan for values in columns)
+        return mean_drawn, mean_top
 
 
-def success(trail: RoundLog, right: Sequence[np.ndarray]) -> Success:
-    """Success by round; right: the right rows of each query of the stream."""
-    top = np.array(
+def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Success:
+    """Measure success by round; right_rows: of each query of the stream."""
+    top_success = np.array(
         [
-            np.nan if row == NOBODY else float((right[query] == row).any())
-            for query, row in zip(trail.query.tolist(), trail.top.tolist(), strict=True)
+            np.nan if row == NO_ROW else float((right_rows[query_index] == row).any())
+            for query_index, row in zip(trail.query.tolist(), trail.top.tolist(), strict=True)
         ]
     )
-    return Success(np.where(trail.item == NOBODY, np.nan, trail.right.astype(float)), top)
+    return Success(np.where(trail.item == NO_ROW, np.nan, trail.right.astype(float)), top_success)
 
 
-def by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.ndarray]) -> Success:
-    """Success by question, all hops of it right; one that the stream's end cuts off is left out.
+def group_by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.ndarray]) -> Success:
+    """Measure success by question, with all hops right; a question cut off by the stream's end is left out.
 
     queries: (T,) of the rounds; groups: the hops of each question.
     """
-    length = {int(place): len(group) for group in groups for place in group[:1]}
-    begins, at = [], 0
-    while at < len(queries) and at + length[int(queries[at])] <= len(queries):
-        begins.append(at)
-        at += length[int(queries[at])]
-    if not begins:
+    group_sizes = {int(first_query): len(group) for group in groups for first_query in group[:1]}
+    starts, position = [], 0
+    while position < len(queries) and position + group_sizes[int(queries[position])] <= len(queries):
+        starts.append(position)
+        position += group_sizes[int(queries[position])]
+    if not starts:
         return Success(np.empty(0), np.empty(0))
-    return Success(*(np.minimum.reduceat(column[:at], begins) for column in (rounds.drawn, rounds.top)))
+    return Success(*(np.minimum.reduceat(column[:position], starts) for column in (rounds.drawn, rounds.top)))

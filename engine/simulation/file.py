@@ -1,4 +1,4 @@
-"""A simulation on disk: one file, written whole or not at all, from which it goes on where it was."""
+"""Simulation file: its results and state, written atomically, from which a simulation resumes."""
 
 import io
 import json
@@ -15,8 +15,8 @@ from engine.drift.round_metrics import RoundMetrics
 from engine.errors import DataError
 from engine.simulation.rounds import RoundLog, Snapshot
 
-MOST = 1 << 25
-"""Numbers stored of the documents that moved, over all checkpoints (128 MiB); beyond, every second one's go."""
+MAX_STORED_NUMBERS = 1 << 25
+"""Numbers of moved documents stored over all checkpoints (128 MiB); beyond, every second snapshot is dropped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,11 @@ class History:
         """The checkpoints' steps."""
         return {checkpoint.step for checkpoint in self.checkpoints}
 
-    def after(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
-        """With one checkpoint more."""
+    def with_checkpoint(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
+        """Return the history with one more checkpoint."""
         snapshots = (*self.snapshots, snapshot)
-        while len(snapshots) > 2 and sum(s.moved.size for s in snapshots) > MOST:
+        # Snapshots grow with the run: dropping every second one keeps the file bounded and the times even.
+        while len(snapshots) > 2 and sum(one.moved.size for one in snapshots) > MAX_STORED_NUMBERS:
             snapshots = (*snapshots[:-1:2], snapshots[-1])
         return replace(self, checkpoints=(*self.checkpoints, checkpoint), snapshots=snapshots)
 
@@ -49,53 +50,55 @@ class SimulationFile:
 
     @property
     def advice(self) -> str:
-        """How to go on with a stopped simulation, in words."""
+        """How to resume a stopped simulation, in words."""
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:
-        """(rounds done, results so far, arrays to go on with). Raises DataError for another simulation's file."""
-        empty = History((), (), RoundLog.of(length))
+        """Return (rounds done, results, state arrays). Raises DataError for another simulation's file."""
+        empty_history = History((), (), RoundLog.allocate(length))
         if self.file is None or not self.file.exists():
-            return 0, empty, None
+            return 0, empty_history, None
         try:
             with np.load(io.BytesIO(self.file.read_bytes()), allow_pickle=False) as arrays:
                 columns = {name: arrays[name] for name in arrays}
             header = json.loads(str(columns.pop("said")))
-            theirs = header["settings"]
+            file_settings = header["settings"]
         except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
             raise DataError(f"{self.file} is not the file of a simulation ({error}); name another one") from None
-        names = dict.fromkeys((*self.settings, *theirs))
-        if differs := [name for name in names if theirs.get(name) != self.settings.get(name)]:
+        setting_names = dict.fromkeys((*self.settings, *file_settings))
+        if differing := [name for name in setting_names if file_settings.get(name) != self.settings.get(name)]:
             raise DataError(
-                f"{self.file} holds another simulation ({', '.join(differs)} differ); name another file, or delete it"
+                f"{self.file} holds another simulation ({', '.join(differing)} differ); name another file, or delete it"
             )
-        for name, column in vars(empty.trail).items():
+        # The log is allocated for all rounds; those that are done are filled in.
+        for name, column in vars(empty_history.trail).items():
             column[: header["done"]] = columns[f"trail.{name}"]
         snapshots = [
-            Snapshot(step, columns[f"snapshot.{number}.rows"], columns[f"snapshot.{number}.moved"])
-            for number, step in enumerate(header["snapshots"])
+            Snapshot(step, columns[f"snapshot.{position}.rows"], columns[f"snapshot.{position}.moved"])
+            for position, step in enumerate(header["snapshots"])
         ]
         states: dict[str, dict[str, np.ndarray]] = {}
-        for name, array in columns.items():
-            kind, _, rest = name.partition(".")
+        for name, values in columns.items():
+            kind, _, array_name = name.partition(".")
             if kind in ("run", "oracle"):
-                states.setdefault(kind, {})[rest] = array
+                states.setdefault(kind, {})[array_name] = values
         checkpoints = tuple(map(RoundMetrics.from_json, header["checkpoints"]))
-        return header["done"], History(checkpoints, tuple(snapshots), empty.trail), states
+        return header["done"], History(checkpoints, tuple(snapshots), empty_history.trail), states
 
-    def save(self, done: int, history: History, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Write it all. Raises FrontierError that names the path."""
+    def save(self, n_done: int, history: History, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Write header, state and results. Raises FrontierError that names the path."""
         if self.file is None:
             return
         header = {
             "settings": self.settings,
-            "done": done,
+            "done": n_done,
             "checkpoints": [checkpoint.as_json() for checkpoint in history.checkpoints],
             "snapshots": [snapshot.step for snapshot in history.snapshots],
         }
         columns: dict[str, Any] = {"said": np.array(json.dumps(header))}
-        columns |= {f"{kind}.{name}": array for kind, named in arrays.items() for name, array in named.items()}
-        columns |= {f"trail.{name}": column[:done] for name, column in vars(history.trail).items()}
-        for number, snapshot in enumerate(history.snapshots):
-            columns |= {f"snapshot.{number}.rows": snapshot.rows, f"snapshot.{number}.moved": snapshot.moved}
+        for kind, run_arrays in arrays.items():
+            columns |= {f"{kind}.{name}": values for name, values in run_arrays.items()}
+        columns |= {f"trail.{name}": column[:n_done] for name, column in vars(history.trail).items()}
+        for position, snapshot in enumerate(history.snapshots):
+            columns |= {f"snapshot.{position}.rows": snapshot.rows, f"snapshot.{position}.moved": snapshot.moved}
         cache.write(self.file, lambda stream: np.savez(stream, **columns))

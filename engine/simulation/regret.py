@@ -14,16 +14,16 @@ from engine.errors import Cancelled
 from engine.feedback import Preset
 from engine.progress import Progress, Stop
 
-NUMBERS = 1 << 22
-HISTORY = 10
-ENOUGH = 0.01
-"""Nats a round between the loss found and a proven lower bound, at which the search for the optimum ends."""
-SEARCHING = "best embeddings in hindsight"
+BLOCK_NUMBERS = 1 << 22
+LINE_SEARCH_HISTORY = 10
+REGRET_TOLERANCE = 0.01
+"""Nats per round between the best loss and a proven lower bound, at which the search for the optimum ends."""
+HINDSIGHT_LABEL = "best embeddings in hindsight"
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The different queries of a stream."""
+    """Distinct queries of a stream."""
 
     points: np.ndarray  # (m, d) float64
     right: tuple[np.ndarray, ...]  # the right rows of each, at least one
@@ -37,68 +37,71 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Hindsight:
-    """The best embeddings for a whole stream, within the ball."""
+    """Best embeddings for a full stream, within the ball."""
 
     vectors: np.ndarray  # (n, d)
     losses: np.ndarray  # (m,) of each query
-    gap: float  # how far their weighted sum is above the least possible, at most
+    gap: float  # upper bound on the excess of their weighted sum over the minimum
     steps: int  # of the search
 
 
-def hindsight(
+def find_hindsight(
     start: np.ndarray,
     rounds: Rounds,
     *,
-    most: int = 300,
-    enough: float = ENOUGH,
+    max_steps: int = 300,
+    tolerance: float = REGRET_TOLERANCE,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Hindsight:
-    """The embeddings with the least loss over a stream, every row no longer than 1, or than at the start.
+    """Find the embeddings with the smallest loss over a stream, every row no longer than 1, or than at the start.
 
     Spectral projected gradient (Birgin, Martínez & Raydan 2000) from the start; the Frank–Wolfe gap, a proven bound,
-    says when it is near enough: `enough` nats a round. Without the ball there is none on separable data. Raises
-    Cancelled.
+    ends it: at `tolerance` nats a round. Without the ball there is no minimum on separable data. Raises Cancelled.
     """
     radius = np.maximum(1.0, np.linalg.norm(start, axis=1))
-    goal = enough * rounds.total
-    x = start.copy()
-    each, value, slope = _evaluate(x, rounds)
-    best, lower = (x, each, value), 0.0  # a cross-entropy is never negative
-    recent = [value]
-    pace = 1.0 / max(1e-12, np.abs(slope).max())
-    step = 0
+    max_gap = tolerance * rounds.total
+    vectors = start.copy()
+    losses, value, gradient = _evaluate(vectors, rounds)
+    best_state, lower_bound = (vectors, losses, value), 0.0  # a cross-entropy is never negative
+    recent_values = [value]
+    step_size = 1.0 / max(1e-12, np.abs(gradient).max())
+    n_steps = 0
     while True:
-        # How much the linearised loss can still fall in the balls: no less than what the loss itself can.
-        gap = float((x * slope).sum() + radius @ np.linalg.norm(slope, axis=1))
-        lower = max(lower, value - gap)
+        # The linearised loss can fall by at most this in the balls, and by convexity the loss by no more.
+        gap = float((vectors * gradient).sum() + radius @ np.linalg.norm(gradient, axis=1))
+        lower_bound = max(lower_bound, value - gap)
         if progress is not None:
-            progress(step, most, SEARCHING)
-        if best[2] - lower <= goal or step >= most:
+            progress(n_steps, max_steps, HINDSIGHT_LABEL)
+        if best_state[2] - lower_bound <= max_gap or n_steps >= max_steps:
             break
         if stop is not None and stop.is_set():
-            raise Cancelled(f"the search for the best embeddings in hindsight was stopped after {step} of {most} steps")
-        step += 1
-        ahead = x - pace * slope
-        towards = ahead * np.minimum(1.0, radius / np.maximum(np.linalg.norm(ahead, axis=1), 1e-300))[:, None] - x
-        descent = float((slope * towards).sum())
+            step_text = f"{n_steps} of {max_steps} steps"
+            raise Cancelled(f"the search for the best embeddings in hindsight was stopped after {step_text}")
+        n_steps += 1
+        target = vectors - step_size * gradient
+        shrinkage = np.minimum(1.0, radius / np.maximum(np.linalg.norm(target, axis=1), 1e-300))
+        direction = target * shrinkage[:, None] - vectors
+        descent = float((gradient * direction).sum())
         if descent >= 0:
             break
-        far = 1.0
+        # Non-monotone Armijo search: compared with the largest of the last values, as spectral steps may rise.
+        fraction = 1.0
         while True:
-            new = x + far * towards
-            new_each, new_value, new_slope = _evaluate(new, rounds)
-            if new_value <= max(recent[-HISTORY:]) + 1e-4 * far * descent or far < 1e-10:
+            new_vectors = vectors + fraction * direction
+            new_losses, new_value, new_gradient = _evaluate(new_vectors, rounds)
+            if new_value <= max(recent_values[-LINE_SEARCH_HISTORY:]) + 1e-4 * fraction * descent or fraction < 1e-10:
                 break
-            far *= 0.5
-        moved, turned = new - x, new_slope - slope
-        curvature = float((moved * turned).sum())
-        pace = float((moved * moved).sum()) / curvature if curvature > 0 else 2 * pace
-        x, each, value, slope = new, new_each, new_value, new_slope
-        recent.append(value)
-        if value < best[2]:
-            best = (x, each, value)
-    return Hindsight(best[0], best[1], max(0.0, best[2] - lower), step)
+            fraction *= 0.5
+        change, gradient_change = new_vectors - vectors, new_gradient - gradient
+        # The Barzilai–Borwein step length, from the last change of the vectors and of the gradient.
+        curvature = float((change * gradient_change).sum())
+        step_size = float((change * change).sum()) / curvature if curvature > 0 else 2 * step_size
+        vectors, losses, value, gradient = new_vectors, new_losses, new_value, new_gradient
+        recent_values.append(value)
+        if value < best_state[2]:
+            best_state = (vectors, losses, value)
+    return Hindsight(best_state[0], best_state[1], max(0.0, best_state[2] - lower_bound), n_steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,67 +115,69 @@ class RegretBounds:
     corollary: float  # the regret that it then promises after T
 
 
-def bounds(
-    distance: float, chances: np.ndarray, squares: np.ndarray, rate: float, temperature: float, whole: bool
+def compute_bounds(
+    distance: float, chances: np.ndarray, squares: np.ndarray, rate: float, temperature: float, is_full: bool
 ) -> RegretBounds:
-    """Theorem 5.1 and Corollary 5.2 along a stream of T rounds with one right item each.
+    """Compute Theorem 5.1 and Corollary 5.2 along a stream of T rounds with one right item each.
 
     distance: |Θ₁ − Θ*|²; chances: (T,) p of the right item when it was asked; squares: (T,) |q|²; rate: η; whole:
     Algorithm 1, whose second moment is at most (1/p − 2p + 1)|q|², else B.2's, (1/p − 1)|q|².
     """
     p = np.maximum(chances, 1e-12)
-    moment = (1 / p - 2 * p + 1 if whole else 1 / p - 1) * squares
-    theorem = distance / (2 * rate * temperature) + rate / (2 * temperature) * np.cumsum(moment)
-    least, long, count = float(p.min()), float(squares.max()), len(p)
-    spread = long * (1 - least) * (1 + 2 * least) * count / least
+    second_moment = (1 / p - 2 * p + 1 if is_full else 1 / p - 1) * squares
+    theorem = distance / (2 * rate * temperature) + rate / (2 * temperature) * np.cumsum(second_moment)
+    min_chance, max_square, n_rounds = float(p.min()), float(squares.max()), len(p)
+    spread = max_square * (1 - min_chance) * (1 + 2 * min_chance) * n_rounds / min_chance
     return RegretBounds(
         theorem,
         distance,
-        least,
+        min_chance,
         float(np.sqrt(distance / spread)) if spread > 0 else np.inf,
         float(np.sqrt(distance * spread) / temperature),
     )
 
 
-def doubts(right: Sequence[np.ndarray], preset: Preset, *, capped: bool, honest: bool, left: bool) -> tuple[str, ...]:
-    """Why the theorem's curve does not bind a run, in words; none where it does.
+def list_doubts(
+    right_rows: Sequence[np.ndarray], preset: Preset, *, is_capped: bool, is_honest: bool, is_outside: bool
+) -> tuple[str, ...]:
+    """List the reasons why the theorem's curve does not bind a run; none if it does.
 
-    capped: steps; honest: feedback; left: whether the best in hindsight lies outside the trust region. The ball always
-    holds it: a step back into either never leads away from it.
+    is_capped: steps; is_honest: feedback; is_outside: True if the best in hindsight lies outside the trust region. The
+    ball always holds it: a step back into either never leads away from it.
     """
-    several = any(len(rows) != 1 for rows in right)
+    has_several = any(len(rows) != 1 for rows in right_rows)
     reasons = (
-        (several, "some queries have several right documents, and the theorem is for one"),
-        (not honest, "some feedback is wrong"),
-        (left, "the best in hindsight lies outside the trust region"),
-        (capped, "steps are capped, which the theorem's rule does not do"),
+        (has_several, "some queries have several right documents, and the theorem is for one"),
+        (not is_honest, "some feedback is wrong"),
+        (is_outside, "the best in hindsight lies outside the trust region"),
+        (is_capped, "steps are capped, which the theorem's rule does not do"),
         (preset.schedule != "constant", "the rate falls, and the theorem is for a constant one"),
         (preset.optimizer != "sgd", "steps are scaled by AdamW, and the theorem is for plain ones"),
         (preset.batch != 1, "several rounds make one step"),
     )
-    return tuple(text for holds, text in reasons if holds)
+    return tuple(text for applies, text in reasons if applies)
 
 
 def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
-    """(m,) losses, their weighted sum, and its gradient, (n, d)."""
-    each = np.empty(len(rounds.points))
-    slope = np.zeros_like(vectors)
-    step = max(1, NUMBERS // len(vectors))
-    for begin in range(0, len(rounds.points), step):
-        block = slice(begin, begin + step)
-        points, right = rounds.points[block], rounds.right[block]
-        sizes = np.array([len(rows) for rows in right])
-        who, rows = np.repeat(np.arange(len(right)), sizes), np.concatenate(right)
-        share = np.repeat(1 / sizes, sizes)
-        z = points @ vectors.T
-        z /= rounds.temperature
-        z -= z.max(1, keepdims=True)
-        good = z[who, rows]
-        np.exp(z, out=z)
-        total = z.sum(1)
-        each[block] = np.log(total) - np.bincount(who, share * good, minlength=len(right))
-        z /= total[:, None]
-        z[who, rows] -= share
-        z *= rounds.weights[block, None] / rounds.temperature
-        slope += z.T @ points
-    return each, float(rounds.weights @ each), slope
+    """Return the losses, (m,), their weighted sum, and its gradient, (n, d)."""
+    losses = np.empty(len(rounds.points))
+    gradient = np.zeros_like(vectors)
+    block_size = max(1, BLOCK_NUMBERS // len(vectors))
+    for block_start in range(0, len(rounds.points), block_size):
+        block = slice(block_start, block_start + block_size)
+        block_points, block_right = rounds.points[block], rounds.right[block]
+        n_right = np.array([len(document_rows) for document_rows in block_right])
+        owners, document_rows = np.repeat(np.arange(len(block_right)), n_right), np.concatenate(block_right)
+        weights = np.repeat(1 / n_right, n_right)
+        scores = block_points @ vectors.T
+        scores /= rounds.temperature
+        scores -= scores.max(1, keepdims=True)
+        right_scores = scores[owners, document_rows]
+        np.exp(scores, out=scores)
+        normalizer = scores.sum(1)
+        losses[block] = np.log(normalizer) - np.bincount(owners, weights * right_scores, minlength=len(block_right))
+        scores /= normalizer[:, None]
+        scores[owners, document_rows] -= weights
+        scores *= rounds.weights[block, None] / rounds.temperature
+        gradient += scores.T @ block_points
+    return losses, float(rounds.weights @ losses), gradient

@@ -1,4 +1,4 @@
-"""Rounds of a simulated session: the session's own draws and folds, without its log.
+"""Rounds of a simulated session: its draws and updates, without its log.
 
 A run's documents are, bit by bit, those of a session that was fed the same events.
 """
@@ -17,64 +17,62 @@ from engine.feedback.session import empty_session as empty
 from engine.simulation.feedback_model import Arrivals
 from engine.simulation.variants import Deployment, Inventory
 
-NOBODY = -1
+NO_ROW = -1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundLog:
-    """What happened, round by round, each (T,)."""
+    """Log of a simulation, round by round, each (T,)."""
 
     query: np.ndarray  # index of the query in the stream's
     item: np.ndarray  # the row shown, −1 where none was drawn
     propensity: np.ndarray  # its probability
-    good: np.ndarray  # what was said of it
-    right: np.ndarray  # whether it is right
+    good: np.ndarray  # its feedback
+    right: np.ndarray  # True if it is right
     chance: np.ndarray  # the probability of all right rows
     loss: np.ndarray  # the mean of −log p over the right rows that are there, NaN where none is
     oracle: np.ndarray  # the loss of the full-information oracle in that round, NaN where none ran
     top: np.ndarray  # the row that would be shown if nothing were explored, −1 where that is not known
 
     @classmethod
-    def of(cls, length: int) -> "RoundLog":
-        """An empty one, to be filled in place."""
-        empty = {**dict.fromkeys(("query", "item", "top"), NOBODY), **dict.fromkeys(("good", "right"), False)}
-        return cls(**{column.name: np.full(length, empty.get(column.name, np.nan)) for column in fields(cls)})
+    def allocate(cls, n_rounds: int) -> "RoundLog":
+        """Allocate an empty log, to be filled in place."""
+        empty = {**dict.fromkeys(("query", "item", "top"), NO_ROW), **dict.fromkeys(("good", "right"), False)}
+        return cls(**{column.name: np.full(n_rounds, empty.get(column.name, np.nan)) for column in fields(cls)})
 
     def __len__(self) -> int:
         return len(self.query)
 
 
-def arrays_of(session: Session) -> dict[str, np.ndarray]:
-    """The arrays from which a session's state can be made again."""
+def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
+    """Return the arrays from which `restore_state` rebuilds a session's state."""
     state = session.state
     if isinstance(state, SparseState):
-        rows = state.moved_rows()
-        moved = np.array([session.row(row) for row in rows]).reshape(len(rows), session.start.dimension)
-        return {"rows": np.array(rows, np.int64), "moved": moved}
+        moved_rows = state.moved_rows()
+        moved = np.array([session.row(row) for row in moved_rows]).reshape(len(moved_rows), session.start.dimension)
+        return {"rows": np.array(moved_rows, np.int64), "moved": moved}
     arrays = {"now": state.current, "steps": np.array(state.n_steps)}
     moments = {"first": state.first_moment, "second": state.second_moment}
-    arrays |= {name: moment for name, moment in moments.items() if moment is not None}
+    arrays |= {moment_name: moment for moment_name, moment in moments.items() if moment is not None}
     if state.pending_events:
         arrays["rounds"] = np.array([event.round for event in state.pending_events])
-        # Where documents came meanwhile the later feedback is on more of them: the shorter rows end in −1.
-        longest = max(len(event.items) for event in state.pending_events)
-        items, coefficients = (
-            np.full((len(state.pending_events), longest), NOBODY),
-            np.zeros((len(state.pending_events), longest)),
-        )
-        for row, event in enumerate(state.pending_events):
-            items[row, : len(event.items)], coefficients[row, : len(event.items)] = event.items, event.coefficients
+        # Where documents arrived meanwhile the later feedback is on more of them: the shorter rows end in −1.
+        max_items = max(len(event.items) for event in state.pending_events)
+        shape = len(state.pending_events), max_items
+        items, coefficients = np.full(shape, NO_ROW), np.zeros(shape)
+        for i, event in enumerate(state.pending_events):
+            items[i, : len(event.items)], coefficients[i, : len(event.items)] = event.items, event.coefficients
         arrays |= {"items": items, "coefficients": coefficients}
     return arrays
 
 
-def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
-    """The session in the state of which `arrays_of` gave arrays; query_of: the query of a round."""
+def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
+    """Return the session in the state that `state_to_arrays` gave; query_of: the query of a round."""
     if session.preset.by_rows:
-        changed = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
-        return replace(session, state=SparseState(changed))
-    gathered = tuple(
-        # Of feedback that waits for its step, only what it moves and by how much matters any more.
+        moved_rows = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
+        return replace(session, state=SparseState(moved_rows))
+    pending = tuple(
+        # Pending feedback matters only by the rows that it moves and their coefficients.
         Event(
             number, "sampled", query_of(number), tuple(items[items >= 0].tolist()), coefficients[items >= 0],
             int(items[0]), True,
@@ -83,7 +81,7 @@ def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Ca
             *(arrays.get(name, ()) for name in ("rounds", "items", "coefficients")), strict=True
         )
     )  # fmt: skip
-    state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), gathered)
+    state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), pending)
     for array in (state.current, state.first_moment, state.second_moment):
         if array is not None:
             array.flags.writeable = False
@@ -99,13 +97,13 @@ class Snapshot:
     moved: np.ndarray
 
     @classmethod
-    def of(cls, step: int, start: np.ndarray, now: np.ndarray) -> "Snapshot":
-        """start: (n, d) Θ₁; now: (n, d) Θ_t in the same precision."""
-        rows = np.flatnonzero((start != now).any(1))
-        return cls(step, rows, now[rows])
+    def of(cls, step: int, start: np.ndarray, vectors: np.ndarray) -> "Snapshot":
+        """Collect the rows of Θ_t, (n, d), that differ from `start`, Θ₁ in the same precision."""
+        moved_rows = np.flatnonzero((start != vectors).any(1))
+        return cls(step, moved_rows, vectors[moved_rows])
 
     def vectors(self, start: np.ndarray) -> np.ndarray:
-        """(n, d) Θ_t."""
+        """Return Θ_t, (n, d)."""
         vectors = np.array(start)
         vectors[self.rows] = self.moved
         return vectors
@@ -130,10 +128,10 @@ class Run:
         self,
         begun: Session,
         queries: Sequence[Query],
-        right: Sequence[np.ndarray],
+        right_rows: Sequence[np.ndarray],
         arrivals: Arrivals,
         *,
-        whole_truth: bool,
+        uses_full_truth: bool,
         shadow: bool,
         sizes: bool,
         variant: Deployment,
@@ -141,113 +139,115 @@ class Run:
         done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
-        self._queries, self._right, self._arrivals = queries, right, arrivals
-        self._whole_truth, self._sizes, self._variant, self._inventory = whole_truth, sizes, variant, inventory
+        self._queries, self._right, self._arrivals = queries, right_rows, arrivals
+        self._whole_truth, self._sizes, self._variant, self._inventory = uses_full_truth, sizes, variant, inventory
         # Full information moves all documents.
-        full = empty(begun.start, replace(begun.preset, mode="full"), begun.temperature)
-        self._live = {"run": full if whole_truth else begun}
-        if shadow and not whole_truth:
-            self._live["oracle"] = full
+        full_session = empty(begun.start, replace(begun.preset, mode="full"), begun.temperature)
+        self._live = {"run": full_session if uses_full_truth else begun}
+        if shadow and not uses_full_truth:
+            self._live["oracle"] = full_session
         if arrays is not None:
 
             def query_of(number: int) -> Query:
                 return queries[int(arrivals.queries[number - 1])]
 
-            self._live = {name: with_arrays(live, arrays[name], query_of) for name, live in self._live.items()}
-        if (there := inventory.arrived(done)) is not None:
-            gone = CorpusChange(went=tuple(np.flatnonzero(~there).tolist()))
-            for name, live in self._live.items():
-                self._take(name, replace(live, available=there), gone)
+            self._live = {name: restore_state(session, arrays[name], query_of) for name, session in self._live.items()}
+        if (is_available := inventory.find_available(done)) is not None:
+            removal = CorpusChange(went=tuple(np.flatnonzero(~is_available).tolist()))
+            for name, session in self._live.items():
+                self._apply_record(name, replace(session, available=is_available), removal)
 
     def vectors(self) -> np.ndarray:
-        """(n, d) float64 Θ_t, read-only."""
+        """Return Θ_t, (n, d) float64, read-only."""
         return self._live["run"].exact
 
-    def round(self, t: int, trail: RoundLog) -> None:
-        """Play round number t, from 1 on, and write it into the trail; then those documents come that do after it."""
-        index = t - 1
-        position = int(self._arrivals.queries[index])
-        query, right = self._queries[position], self._right[position]
-        trail.query[index] = position
+    def play_round(self, t: int, trail: RoundLog) -> None:
+        """Play round number t, from 1 on, and write it into the trail; then add the documents that arrive after it."""
+        round_index = t - 1
+        query_index = int(self._arrivals.queries[round_index])
+        query, right_rows = self._queries[query_index], self._right[query_index]
+        trail.query[round_index] = query_index
         if self._whole_truth:
-            trail.chance[index], trail.loss[index] = self._learn_all("run", index, query, right)
-            trail.oracle[index] = trail.loss[index]
+            trail.chance[round_index], trail.loss[round_index] = self._learn_all("run", round_index, query, right_rows)
+            trail.oracle[round_index] = trail.loss[round_index]
         else:
-            self._learn(index, query, right, trail)
+            self._learn(round_index, query, right_rows, trail)
             if "oracle" in self._live:
-                _, trail.oracle[index] = self._learn_all("oracle", index, query, right)
-        coming = self._inventory.coming(t)
-        for name, live in self._live.items() if coming else ():
-            record = build_change(live, came=coming, warm=self._variant.newcomers == "neighbours")
+                _chance, trail.oracle[round_index] = self._learn_all("oracle", round_index, query, right_rows)
+        new_rows = self._inventory.list_arrivals(t)
+        for name, session in self._live.items() if new_rows else ():
+            record = build_change(session, came=new_rows, warm=self._variant.newcomers == "neighbours")
             if record is not None:
-                self._take(name, replace(live, available=self._inventory.arrived(t)), record)
+                self._apply_record(name, replace(session, available=self._inventory.find_available(t)), record)
 
-    def _learn(self, index: int, query: Query, right: np.ndarray, trail: RoundLog) -> None:
-        """Learn a round from feedback on what is drawn."""
-        live = replace(self._live["run"], round=index)
-        picker = self._variant.picker(right)
-        draw = ask(live, query, self._variant.candidates, picker, round=index + 1)
-        truth = bool((right == draw.item).any())
-        good = self._arrivals.feedback(index, draw.item, truth)
-        p = draw.probabilities[_there(live, right)]
-        trail.item[index], trail.propensity[index] = draw.item, draw.propensity
-        trail.good[index], trail.right[index] = good, truth
-        trail.chance[index], trail.loss[index] = p.sum(), _loss(p)
-        trail.top[index] = _unexplored(live, draw, self._variant.candidates, picker)
-        self._take("run", live, outcome(live, draw, good, relevant=len(right) if self._sizes else 1))
+    def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
+        """Learn a round from feedback on the drawn document."""
+        session = replace(self._live["run"], round=round_index)
+        picker = self._variant.make_picker(right_rows)
+        draw = ask(session, query, self._variant.candidates, picker, round=round_index + 1)
+        is_right = bool((right_rows == draw.item).any())
+        is_good = self._arrivals.give_feedback(round_index, draw.item, is_right)
+        chances = draw.probabilities[_select_available(session, right_rows)]
+        trail.item[round_index], trail.propensity[round_index] = draw.item, draw.propensity
+        trail.good[round_index], trail.right[round_index] = is_good, is_right
+        trail.chance[round_index], trail.loss[round_index] = chances.sum(), _compute_loss(chances)
+        trail.top[round_index] = _find_unexplored(session, draw, self._variant.candidates, picker)
+        n_relevant = len(right_rows) if self._sizes else 1
+        self._apply_record("run", session, outcome(session, draw, is_good, relevant=n_relevant))
 
-    def _learn_all(self, name: str, index: int, query: Query, right: np.ndarray) -> tuple[float, float]:
-        """Learn a round from full information; returns the probability of all right rows before it, and the loss.
+    def _learn_all(self, name: str, round_index: int, query: Query, right_rows: np.ndarray) -> tuple[float, float]:
+        """Learn a round from full information; return the probability of all right rows before it, and the loss.
 
-        Nothing is learned where no right row has come.
+        Nothing is learned where no right row has arrived.
         """
-        live = replace(self._live[name], round=index)
-        right = _there(live, right)
-        if not len(right):
+        session = replace(self._live[name], round=round_index)
+        right_rows = _select_available(session, right_rows)
+        if not len(right_rows):
             return 0.0, np.nan
-        event = full_information(live, query, right)
-        p = np.asarray(event.coefficients)
-        if live.available is not None:
-            p = np.zeros(len(live))
-            p[list(event.items)] = event.coefficients
-        p = p[right] + 1.0 / len(right)  # the coefficients are p − 1/|S|
-        self._take(name, live, event)
-        return float(p.sum()), _loss(p)
+        event = full_information(session, query, right_rows)
+        chances = np.asarray(event.coefficients)
+        if session.available is not None:
+            chances = np.zeros(len(session))
+            chances[list(event.items)] = event.coefficients
+        chances = chances[right_rows] + 1.0 / len(right_rows)  # the coefficients are p − 1/|S|
+        self._apply_record(name, session, event)
+        return float(chances.sum()), _compute_loss(chances)
 
-    def _take(self, name: str, live: Session, record: MovingRecord) -> None:
-        self._live[name] = replace(live, state=live.state.with_record(live.start, live.preset, record))
+    def _apply_record(self, name: str, session: Session, record: MovingRecord) -> None:
+        self._live[name] = replace(session, state=session.state.with_record(session.start, session.preset, record))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
-        """The arrays from which the run can go on."""
-        return {name: arrays_of(live) for name, live in self._live.items()}
+        """Return the arrays from which the run can resume."""
+        return {name: state_to_arrays(session) for name, session in self._live.items()}
 
 
-def events(
-    begun: Session, queries: Sequence[Query], right: Sequence[np.ndarray], trail: RoundLog, sizes: bool
+def iterate_events(
+    begun: Session, queries: Sequence[Query], right_rows: Sequence[np.ndarray], trail: RoundLog, sizes: bool
 ) -> Iterator[Event]:
-    """The feedback of a run whose events move one document each, as a session is fed it."""
+    """Yield the feedback of a run whose events move one document each, as a session records it."""
     mode, writer = begun.preset.mode, begun.writer
     columns = (trail.query, trail.item, trail.propensity, trail.good)
-    for t, (query, item, propensity, good) in enumerate(zip(*(c.tolist() for c in columns), strict=True), 1):
-        pull = (1.0 / (propensity * (len(right[query]) if sizes else 1))) if good else 0.0
-        yield Event(
-            t, "sampled", queries[query], (item,), (1.0 - pull,), item, good, propensity, mode, (item,), writer=writer
-        )
+    rounds = zip(*(column.tolist() for column in columns), strict=True)
+    for t, (query_index, item, propensity, is_good) in enumerate(rounds, 1):
+        # Inverse propensity weighting makes the gradient unbiased.
+        weight = (1.0 / (propensity * (len(right_rows[query_index]) if sizes else 1))) if is_good else 0.0
+        moved, query = ((item,), (1.0 - weight,)), queries[query_index]
+        yield Event(t, "sampled", query, *moved, item, is_good, propensity, mode, (item,), writer=writer)
 
 
-def _there(live: Session, rows: np.ndarray) -> np.ndarray:
-    """Those of the rows that are available."""
-    return rows if live.available is None else rows[live.available[rows]]
+def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
+    """Return those of the rows that are available."""
+    return rows if session.available is None else rows[session.available[rows]]
 
 
-def _unexplored(live: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
-    """The row that would be shown if nothing were explored: the best score, or what is picked of the K best."""
+def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
+    """Find the row that would be shown without exploration: the best score, or the reranker's pick of the K best."""
     if picker is None:
         return int(np.argmax(draw.probabilities))
-    best = np.argsort(-draw.probabilities, kind="stable")[:k]
-    pick = picker(live, draw.query, tuple(best[draw.probabilities[best] > 0].tolist()))
-    return pick[0] if isinstance(pick, tuple) else pick
+    best_rows = np.argsort(-draw.probabilities, kind="stable")[:k]
+    picked = picker(session, draw.query, tuple(best_rows[draw.probabilities[best_rows] > 0].tolist()))
+    return picked[0] if isinstance(picked, tuple) else picked
 
 
-def _loss(p: np.ndarray) -> float:
-    return float(-np.log(np.maximum(p, MIN_PROPENSITY)).mean()) if len(p) else np.nan
+def _compute_loss(chances: np.ndarray) -> float:
+    return float(-np.log(np.maximum(chances, MIN_PROPENSITY)).mean()) if len(chances) else np.nan

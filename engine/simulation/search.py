@@ -1,7 +1,7 @@
-"""Search for learning rate and batch size (Online-Optimized RAG, appendix C.2), chosen on one half and told of another.
+"""Search for learning rate and batch size (Online-Optimized RAG, appendix C.2) on one half, report on the other.
 
-The stream is cut in two. Every setting learns the first half's queries and is measured on queries of that half that it
-never saw; the best one starts anew on the second half, and what it reaches there is what is reported.
+The stream is cut in two. Every setting learns the first half's queries and is measured on unseen queries of that half;
+the best one starts anew on the second half, and its result there is reported.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +16,19 @@ from engine.feedback import Preset
 from engine.feedback.presets import resolve_preset
 from engine.params import check_values, params_of
 from engine.progress import Progress, Stop
-from engine.simulation.feedback_model import Stream, arrivals, divided
+from engine.simulation.feedback_model import Stream, divide_queries, draw_arrivals
 from engine.simulation.simulate import Plan, Simulated, forecast, simulate
 from engine.simulation.variants import Deployment
 from engine.space import Space
 from engine.values import Qrels
 
-RATES = (1e-8, 2e-8, 5e-8, 1e-7, 2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5)
-BATCHES = (5, 10, 20, 30, 40, 50)
+SEARCH_RATES = (1e-8, 2e-8, 5e-8, 1e-7, 2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5)
+SEARCH_BATCHES = (5, 10, 20, 30, 40, 50)
 """The paper's grids of η₀ and batch size."""
-METRIC = "ndcg"
-LEAST = 4
-"""Questions without which there are no two halves to learn from and to measure on."""
-SEARCHING = "searching rate and batch"
+SEARCH_METRIC = "ndcg"
+MIN_QUESTIONS = 4
+"""Number of questions below which a stream cannot be cut in two."""
+SEARCH_LABEL = "searching rate and batch"
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,23 @@ class RateSearch:
 
     @property
     def best(self) -> TriedRate:
-        """The setting with the highest nDCG; of equals that which moves least."""
-        return best_of(self.settings)
+        """The setting with the highest nDCG; ties go to the one that moves the documents least."""
+        return find_best_setting(self.settings)
 
     @property
-    def at_the_end(self) -> bool:
-        """Whether the best rate is the largest or the smallest tried, so that a better one may lie beyond."""
+    def is_at_end(self) -> bool:
+        """True if the best rate is the largest or the smallest tried, so that a better one may lie beyond."""
         rates = {setting.rate for setting in self.settings}
         return len(rates) > 1 and self.best.rate in (min(rates), max(rates))
 
-    def reached(self, part: str) -> tuple[float, float] | None:
-        """nDCG on the second half before and after; None where no query is of that part."""
-        first, last = (_ndcg(self.confirmed.checkpoints[at], part) for at in (0, -1))
+    def find_outcome(self, part: str) -> tuple[float, float] | None:
+        """Return nDCG on the second half before and after; None if no query is of that part."""
+        first, last = (_read_ndcg(self.confirmed.checkpoints[position], part) for position in (0, -1))
         return None if first is None or last is None else (first, last)
 
 
-def best_of(settings: Sequence[TriedRate]) -> TriedRate:
-    """The setting with the highest nDCG; of equals that with the smallest rate, then the largest batch."""
+def find_best_setting(settings: Sequence[TriedRate]) -> TriedRate:
+    """Find the setting with the highest nDCG; ties go to the smallest rate, then the largest batch."""
     return max(settings, key=lambda setting: (setting.after, -setting.rate, setting.batch))
 
 
@@ -90,8 +90,8 @@ def search(
     stream: Stream = Stream(),  # noqa: B008
     plan: Plan = Plan(),  # noqa: B008
     held_out: Qrels | None = None,
-    rates: Sequence[float] = RATES,
-    batches: Sequence[int] = BATCHES,
+    rates: Sequence[float] = SEARCH_RATES,
+    batches: Sequence[int] = SEARCH_BATCHES,
     hops: Mapping[str, Sequence[str]] | None = None,
     updates: int | None = None,
     k: int = 10,
@@ -100,53 +100,58 @@ def search(
     seen: Callable[[TriedRate], None] | None = None,
     **how: Any,
 ) -> RateSearch:
-    """The best of all rates and batch sizes by nDCG@k.
+    """Search the best of all rates and batch sizes by nDCG@k.
 
     how: what else `simulate` takes, parameters of the preset among it; held_out: judgements of queries that only the
     report is on. progress(done, total, label): in rounds; stop: every round; seen: called with every setting. Raises
     ParamError, DataError, Cancelled.
     """
-    names = {param.name for param in params_of(Preset)}
-    preset = resolve_preset(preset, {name: how.pop(name) for name in names & set(how)})
-    grid = _grid(preset, rates, batches)
-    batch = query_batch(space, queries)
-    first, second = halves(space, batch.ids, qrels, stream, preset.seed, hops)
-    quiet = replace(plan, checkpoints=1, regret="none")
-    given = {"stream": stream, "plan": quiet, "hops": hops, "updates": updates, "k": k, "stop": stop, **how}
-    asked: dict[str, Any] = {"stream": stream, "plan": quiet, "hops": hops, "updates": updates}
+    preset_names = {param.name for param in params_of(Preset)}
+    preset = resolve_preset(preset, {name: how.pop(name) for name in preset_names & set(how)})
+    grid = _build_grid(preset, rates, batches)
+    embedded = query_batch(space, queries)
+    first_half, second_half = split_in_halves(space, embedded.ids, qrels, stream, preset.seed, hops)
+    quiet_plan = replace(plan, checkpoints=1, regret="none")
+    options = {"stream": stream, "plan": quiet_plan, "hops": hops, "updates": updates, "k": k, "stop": stop, **how}
+    size_options: dict[str, Any] = {"stream": stream, "plan": quiet_plan, "hops": hops, "updates": updates}
     position = space.corpus.position
-    lengths = [forecast(batch.ids, position, first, preset=one, **asked).rounds for one in grid]
-    longest = max(forecast(batch.ids, position, second, preset=one, held_out=held_out, **asked).rounds for one in grid)
-    total, done = sum(lengths) + longest, 0
+    first = [forecast(embedded.ids, position, first_half, preset=candidate, **size_options) for candidate in grid]
+    lengths = [size.rounds for size in first]
+    # The chosen batch size is not known yet, so the progress counts the longest second half.
+    size_options["held_out"] = held_out
+    second = [forecast(embedded.ids, position, second_half, preset=candidate, **size_options) for candidate in grid]
+    n_total, n_done = sum(lengths) + max(size.rounds for size in second), 0
 
-    def tell(now: int, _total: int, _label: str) -> None:
+    def report_progress(n_now: int, _n_total: int, _label: str) -> None:
         if progress is not None:
-            progress(done + now, total, SEARCHING)
+            progress(n_done + n_now, n_total, SEARCH_LABEL)
 
-    part = HELD_OUT if quiet.held_out > 0 else STREAM
+    part = HELD_OUT if quiet_plan.held_out > 0 else STREAM
     settings: list[TriedRate] = []
     try:
-        for one, rounds in zip(grid, lengths, strict=True):
-            found = simulate(space, queries, first, preset=one, progress=tell, **given)
-            settings.append(_setting(one, found, part))
-            done += rounds
+        for candidate, setting_rounds in zip(grid, lengths, strict=True):
+            simulated = simulate(space, queries, first_half, preset=candidate, progress=report_progress, **options)
+            settings.append(_make_setting(candidate, simulated, part))
+            n_done += setting_rounds
             if seen is not None:
                 seen(settings[-1])
-        best = best_of(settings)
-        chosen = replace(preset, rate=best.rate, batch=best.batch)
-        confirmed = simulate(space, queries, second, preset=chosen, held_out=held_out, progress=tell, **given)
+        best_setting = find_best_setting(settings)
+        best_preset = replace(preset, rate=best_setting.rate, batch=best_setting.batch)
+        options |= {"held_out": held_out, "progress": report_progress}
+        confirmed = simulate(space, queries, second_half, preset=best_preset, **options)
     except Cancelled:
-        so_far = f"; the best so far: {named(best_of(settings))}" if settings else ""
-        raise Cancelled(f"the search was stopped after {len(settings)} of {len(grid)} settings{so_far}") from None
+        progress_text = f"; the best so far: {format_setting(find_best_setting(settings))}" if settings else ""
+        n_tried = f"{len(settings)} of {len(grid)}"
+        raise Cancelled(f"the search was stopped after {n_tried} settings{progress_text}") from None
     return RateSearch(settings=tuple(settings), part=part, confirmed=confirmed)
 
 
-def named(setting: TriedRate) -> str:
-    """A setting in words."""
+def format_setting(setting: TriedRate) -> str:
+    """Format a setting."""
     return f"η₀ {setting.rate:g}, batch {setting.batch}"
 
 
-def halves(
+def split_in_halves(
     space: Space,
     ids: Sequence[str],
     qrels: Qrels,
@@ -154,38 +159,44 @@ def halves(
     seed: int,
     hops: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Qrels, Qrels]:
-    """The judgements of both halves of a stream, no question in both. Raises ParamError, DataError."""
-    variant = Deployment.of(hops=hops)
-    learned, _, _ = divided(ids, space.corpus.position, qrels, share=0.0, seed=seed, owner=variant.owner)
-    names = tuple(learned)
-    groups = variant.groups(names)
-    order = arrivals(replace(stream, rounds=None), tuple(learned.values()), len(space), seed, 1, groups).queries
-    owner = {int(row): place for place, group in enumerate(groups) for row in group}
-    came = list(dict.fromkeys(owner[row] for row in order.tolist()))
-    if len(came) < LEAST:
-        raise ParamError(f"a search needs at least {LEAST} questions that come in the stream; there are {len(came)}")
-    half = len(came) // 2
-    parts = ([names[row] for place in places for row in groups[place]] for places in (came[:half], came[half:]))
-    first, second = (Qrels({query: qrels.grades[query] for query in part}) for part in parts)
+    """Split a stream's judgements in two without a common question. Raises ParamError, DataError."""
+    variant = Deployment.build(hops=hops)
+    learned_rows, *_ = divide_queries(ids, space.corpus.position, qrels, share=0.0, seed=seed, owner=variant.owner)
+    query_ids = tuple(learned_rows)
+    groups = variant.group_hops(query_ids)
+    endless = replace(stream, rounds=None)
+    order = draw_arrivals(endless, tuple(learned_rows.values()), len(space), seed, 1, groups).queries
+    question_of = {int(query_index): position for position, group in enumerate(groups) for query_index in group}
+    arrived = list(dict.fromkeys(question_of[query_index] for query_index in order.tolist()))
+    if len(arrived) < MIN_QUESTIONS:
+        required = f"at least {MIN_QUESTIONS} questions that come in the stream"
+        raise ParamError(f"a search needs {required}; there are {len(arrived)}")
+    n_half = len(arrived) // 2
+    parts = []
+    for positions in (arrived[:n_half], arrived[n_half:]):
+        members = [query_ids[query_index] for position in positions for query_index in groups[position]]
+        parts.append(Qrels({query: qrels.grades[query] for query in members}))
+    first, second = parts
     return first, second
 
 
-def _grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> list[Preset]:
-    """The presets to try. Raises ParamError."""
+def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> list[Preset]:
+    """Build the presets to try. Raises ParamError."""
     if not rates or not batches:
         raise ParamError(f"rates and batches must each hold a value; got {tuple(rates)}, {tuple(batches)}")
-    known = params_of(Preset)
+    params = params_of(Preset)
     pairs = product(dict.fromkeys(rates), dict.fromkeys(batches))
-    return [replace(preset, **check_values(known, {"rate": rate, "batch": batch}, "a search")) for rate, batch in pairs]
+    values = [check_values(params, {"rate": rate, "batch": batch}, "a search") for rate, batch in pairs]
+    return [replace(preset, **pair_values) for pair_values in values]
 
 
-def _setting(preset: Preset, found: Simulated, part: str) -> TriedRate:
-    before, after = (_ndcg(found.checkpoints[at], part) for at in (0, -1))
+def _make_setting(preset: Preset, simulated: Simulated, part: str) -> TriedRate:
+    before, after = (_read_ndcg(simulated.checkpoints[position], part) for position in (0, -1))
     if before is None or after is None:
         raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
-    return TriedRate(preset.rate, preset.batch, -(-len(found.trail) // preset.batch), before, after)
+    return TriedRate(preset.rate, preset.batch, -(-len(simulated.trail) // preset.batch), before, after)
 
 
-def _ndcg(checkpoint: RoundMetrics, part: str) -> float | None:
+def _read_ndcg(checkpoint: RoundMetrics, part: str) -> float | None:
     cell = checkpoint.cell(part=part)
-    return None if cell is None else float(cell.mean[METRIC])
+    return None if cell is None else float(cell.mean[SEARCH_METRIC])

@@ -1,4 +1,4 @@
-"""Queries for a corpus that has none: documents that ask for themselves."""
+"""Self-queries for a corpus without queries: documents as queries for themselves."""
 
 from engine.drift.measures import sampled_rows
 from engine.errors import ParamError
@@ -6,17 +6,17 @@ from engine.params import Whole
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
-MOST = Whole(200, "most", 1, 100_000, name="most", help="So many documents ask.")
+MAX_SELF_QUERIES = Whole(200, "most", 1, 100_000, name="most", help="So many documents ask.")
 
 
-def own_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embeddings, Qrels]:
-    """A seeded sample of documents as queries, each its own right answer; easier than people's queries.
+def sample_self_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embeddings, Qrels]:
+    """Sample documents as queries, each its own right answer; they are easier than people's queries.
 
     Raises ParamError.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ParamError(f"seed must be a whole number in [0, ∞); got {seed!r}")
-    rows = sampled_rows(len(space), MOST.check(most), seed).tolist()
-    chosen, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
-    queries = Embeddings(chosen.ids, chosen.vectors.cpu(), chosen.encoder, texts)
+    rows = sampled_rows(len(space), MAX_SELF_QUERIES.check(most), seed).tolist()
+    sampled, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
+    queries = Embeddings(sampled.ids, sampled.vectors.cpu(), sampled.encoder, texts)
     return queries, Qrels({query: {query: 1} for query in queries.ids})

@@ -1,7 +1,7 @@
 """Simulated deployment: queries come, documents are drawn, judgements answer, embeddings move.
 
 Online-Optimized RAG, §4 and App. C. Everything is drawn by the preset's seed and the number of the round, so that a
-simulation that was stopped goes on as if it had not been. Its size can be told beforehand.
+stopped simulation resumes with the same results. Its size can be forecast.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,24 +32,24 @@ from engine.feedback import session as begin
 from engine.feedback.presets import resolve_preset
 from engine.params import Choice, Declared, Flag, Real, Whole, declare, values_of
 from engine.progress import Progress, Stop
-from engine.simulation.exploration import Success, by_question, success
-from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided, rounds_of
+from engine.simulation.exploration import Success, group_by_question, measure_success
+from engine.simulation.feedback_model import Arrivals, Stream, count_rounds, divide_queries, draw_arrivals
 from engine.simulation.file import History, SimulationFile
-from engine.simulation.regret import Hindsight, RegretBounds, Rounds, bounds, doubts, hindsight
-from engine.simulation.rounds import RoundLog, Run, Snapshot, events
-from engine.simulation.variants import NEWCOMERS, UPDATES, Deployment, Inventory, Stock, exposure_of
+from engine.simulation.regret import Hindsight, RegretBounds, Rounds, compute_bounds, find_hindsight, list_doubts
+from engine.simulation.rounds import RoundLog, Run, Snapshot, iterate_events
+from engine.simulation.variants import N_UPDATES, NEWCOMER_START, Deployment, Inventory, Stock, compute_exposure
 from engine.space import Space
 from engine.stages import Scorer, make
 from engine.values import Embeddings, Qrels
 
 SIMULATING = "simulating"
-BLOCK, LARGE = 32, 50_000
+REPORT_INTERVAL, LARGE_CORPUS_SIZE = 32, 50_000
 """Progress is reported every BLOCK rounds, and every round of a corpus of more than LARGE documents."""
 
 
 @dataclass(frozen=True)
 class Plan(Declared):
-    """What is learned from, and what is measured on the way. Raises ParamError."""
+    """Source of learning, and measurements on the way. Raises ParamError."""
 
     learner: str = declare(
         Choice("feedback", "learner", ("feedback", "oracle"), source="§5"),
@@ -85,7 +85,7 @@ class Regret:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class _Setup:
-    """A simulation, checked: all that decides what it finds.
+    """Checked arguments of a simulation: all that decides its results.
 
     begun: the session before the first round.
     queries, right: the stream's queries and the right rows of each.
@@ -113,38 +113,39 @@ class _Setup:
     inventory: Inventory
     groups: tuple[np.ndarray, ...]
 
-    def measured(self, t: int, now: np.ndarray, trail: RoundLog) -> RoundMetrics:
-        """Decoders and drift after t rounds, among the documents that are there; now: (n, d) Θ_t."""
-        stock = self.stock(t)
-        success = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
-        there = now if stock.rows is None else now[stock.rows]
-        reached = cells(self.parts, self.decoders, stock.space, adapted(stock.space, there), self.k)
-        found = drift(stock.baseline, there, t, success=success, ball=self.begun.preset.ball)
-        return RoundMetrics(t, reached, stock.whole(found))
+    def measure_round(self, t: int, vectors: np.ndarray, trail: RoundLog) -> RoundMetrics:
+        """Measure decoders and drift after t rounds, among the available documents; vectors: (n, d) Θ_t."""
+        stock = self.find_stock(t)
+        success_rate = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
+        available = vectors if stock.rows is None else vectors[stock.rows]
+        metric_cells = cells(self.parts, self.decoders, stock.space, adapted(stock.space, available), self.k)
+        measured_drift = drift(stock.baseline, available, t, success=success_rate, ball=self.begun.preset.ball)
+        return RoundMetrics(t, metric_cells, stock.with_corpus_rows(measured_drift))
 
-    def stock(self, t: int) -> Stock:
-        """The documents that are there after t rounds."""
-        there = self.inventory.arrived(t)
-        rows = None if there is None or there.all() else np.flatnonzero(there)
-        size = len(self.begun) if rows is None else len(rows)
-        if size not in self._stocks:
-            self._stocks[size] = Stock.of(self.begun, rows, self.parts[0].queries, self.right_of_probes)
-        return self._stocks[size]
+    def find_stock(self, t: int) -> Stock:
+        """Find the documents that are available after t rounds."""
+        is_available = self.inventory.find_available(t)
+        available_rows = None if is_available is None or is_available.all() else np.flatnonzero(is_available)
+        n_available = len(self.begun) if available_rows is None else len(available_rows)
+        if n_available not in self._stocks:
+            probes = self.parts[0].queries
+            self._stocks[n_available] = Stock.build(self.begun, available_rows, probes, self.right_of_probes)
+        return self._stocks[n_available]
 
     @cached_property
     def _stocks(self) -> dict[int, Stock]:
-        """By size, as documents only come."""
+        """Stocks by size, which identifies them, as documents only arrive."""
         return {}
 
-    def rounds(self, trail: RoundLog) -> Rounds:
-        """The different queries of the rounds, for the search of the best embeddings in hindsight."""
+    def collect_rounds(self, trail: RoundLog) -> Rounds:
+        """Collect the distinct queries of the rounds, for the search of the best embeddings in hindsight."""
         queries, times = np.unique(trail.query, return_counts=True)
-        points = np.stack([self.queries[q].exact for q in queries])
-        right = tuple(self.right[q] for q in queries)
+        points = np.stack([self.queries[query].exact for query in queries])
+        right = tuple(self.right[query] for query in queries)
         return Rounds(points, right, times.astype(float), self.begun.temperature)
 
-    def settings(self) -> dict[str, Any]:
-        """All that decides what a simulation finds, as plain JSON values."""
+    def list_settings(self) -> dict[str, Any]:
+        """List all that decides a simulation's results, as plain JSON values."""
         space = self.begun.space
         return {
             "corpus": space.corpus.digest,
@@ -155,7 +156,7 @@ class _Setup:
             "plan": {**values_of(self.plan), "regret": self.plan.regret != "none"},
             "decoders": [decoder.label for decoder in self.decoders],
             "k": self.k,
-            **self.variant.settings(),
+            **self.variant.list_settings(),
         }
 
 
@@ -176,13 +177,13 @@ class Simulated(_Setup):
     hindsight: Hindsight | None
 
     def embeddings(self) -> Embeddings:
-        """The adapted documents as embeddings like any other."""
+        """Return the adapted documents as embeddings."""
         return adapted(self.begun.space, self.final.astype(self.begun.origin.dtype)).embeddings
 
     @property
     def replayable(self) -> bool:
-        """Whether `events` and `session` are there: each round moved nothing but the document shown."""
-        return replayable(self.plan, self.begun.preset, self.variant)
+        """True if `events` and `session` exist: each round moved only the document shown."""
+        return is_replayable(self.plan, self.begun.preset, self.variant)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -192,56 +193,57 @@ class Simulated(_Setup):
                 "events of a simulation are there for learner 'feedback' with mode 'chosen' and no reranker; this one "
                 f"has learner {self.plan.learner!r}, mode {self.begun.preset.mode!r}, {self.variant.candidates} drawn"
             )
-        return tuple(events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
+        return tuple(iterate_events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
 
     def session(self) -> Session:
-        """A session that was fed what the simulation was: its documents are the simulation's, bit by bit."""
-        session, begin = self.begun, 0
-        if (there := self.inventory.arrived(0)) is not None:
-            session = change(session, went=np.flatnonzero(~there).tolist())
-        for after, rows in self.inventory.waves:
-            if after <= len(self.events):
-                session, begin = replay(session, self.events[begin:after]), after
+        """Replay the simulation's feedback in a session, whose documents equal the simulation's bit by bit."""
+        session, n_replayed = self.begun, 0
+        if (is_available := self.inventory.find_available(0)) is not None:
+            session = change(session, went=np.flatnonzero(~is_available).tolist())
+        for n_rounds, rows in self.inventory.waves:
+            if n_rounds <= len(self.events):
+                session, n_replayed = replay(session, self.events[n_replayed:n_rounds]), n_rounds
                 session = change(session, came=rows.tolist(), warm=self.variant.newcomers == "neighbours")
-        return replay(session, self.events[begin:])
+        return replay(session, self.events[n_replayed:])
 
     @cached_property
     def success(self) -> Success:
-        """Whether each round showed a right document, and would have without exploring."""
-        return success(self.trail, self.right)
+        """Success of each round, as drawn and without exploration."""
+        return measure_success(self.trail, self.right)
 
     @property
     def by_question(self) -> Success | None:
-        """The same by question, all hops of it right; None without hops."""
-        return by_question(self.success, self.trail.query, self.groups) if self.variant.hops else None
+        """Success by question, with all hops right; None without hops."""
+        return group_by_question(self.success, self.trail.query, self.groups) if self.variant.hops else None
 
     @cached_property
     def regret(self) -> Regret:
         trail, preset = self.trail, self.begun.preset
-        oracle = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
+        oracle_regret = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
         if self.hindsight is None:
-            return Regret(oracle, None, None, self.variant.doubts)
+            return Regret(oracle_regret, None, None, self.variant.doubts)
         queries, position = np.unique(trail.query, return_inverse=True)
-        best = np.cumsum(trail.loss - self.hindsight.losses[position])
-        right = [self.right[q] for q in queries]
-        moved = ((self.hindsight.vectors - self.begun.start.exact) ** 2).sum(1)
-        reasons = doubts(
-            right,
+        best_regret = np.cumsum(trail.loss - self.hindsight.losses[position])
+        right_rows = [self.right[query] for query in queries]
+        moves = ((self.hindsight.vectors - self.begun.start.exact) ** 2).sum(1)
+        reasons = list_doubts(
+            right_rows,
             preset,
-            capped=preset.cap is not None and self.plan.learner == "feedback",
-            honest=self.stream.flips == self.stream.adversary == self.stream.popularity == 0,
-            left=preset.trust is not None and bool(np.sqrt(moved.max()) > preset.trust),
+            is_capped=preset.cap is not None and self.plan.learner == "feedback",
+            is_honest=self.stream.flips == self.stream.adversary == self.stream.popularity == 0,
+            is_outside=preset.trust is not None and bool(np.sqrt(moves.max()) > preset.trust),
         )
         promised = None
-        if preset.rate > 0 and not self.variant.doubts and all(len(rows) == 1 for rows in right):
-            squares = np.array([self.queries[q].exact @ self.queries[q].exact for q in queries])[position]
-            full = preset.mode == "full"
-            promised = bounds(float(moved.sum()), trail.chance, squares, preset.rate, self.begun.temperature, full)
-        return Regret(oracle, best, promised, (*reasons, *self.variant.doubts))
+        if preset.rate > 0 and not self.variant.doubts and all(len(rows) == 1 for rows in right_rows):
+            squares = np.array([self.queries[query].exact @ self.queries[query].exact for query in queries])[position]
+            is_full = preset.mode == "full"
+            temperature = self.begun.temperature
+            promised = compute_bounds(float(moves.sum()), trail.chance, squares, preset.rate, temperature, is_full)
+        return Regret(oracle_regret, best_regret, promised, (*reasons, *self.variant.doubts))
 
 
-def replayable(plan: Plan, preset: Preset, variant: Deployment) -> bool:
-    """Whether a simulation's rounds each move the document shown alone, so that a log can hold them."""
+def is_replayable(plan: Plan, preset: Preset, variant: Deployment) -> bool:
+    """Return True if each round moves only the document shown, so that a log can hold the rounds."""
     return plan.learner == "feedback" and preset.mode == "chosen" and variant.candidates == 1
 
 
@@ -264,7 +266,7 @@ def simulate(
     reranker: str | Scorer | None = None,
     candidates: int | None = None,
     arrivals: Sequence[tuple[float, int]] = (),
-    newcomers: str = NEWCOMERS.default,
+    newcomers: str = NEWCOMER_START.default,
     hops: Mapping[str, Sequence[str]] | None = None,
     updates: int | None = None,
     **overrides: Any,
@@ -283,55 +285,56 @@ def simulate(
     vector (Algorithm 3). hops: question → its sub-queries among `queries`, which come one after the other (Algorithm
     4). updates: queries come again until so many steps were made (appendix C.3), in place of exposure and rounds.
     """
-    setup = _setup(
+    setup = _check_setup(
         space, queries, qrels, held_out, resolve_preset(preset, overrides), stream, plan,
         tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),), SET_SIZE.check(k),
-        Deployment.of(reranker, candidates, arrivals, newcomers, hops), updates,
+        Deployment.build(reranker, candidates, arrivals, newcomers, hops), updates,
     )  # fmt: skip
     begun = setup.begun
-    store = SimulationFile(None if file is None else Path(file), setup.settings())
-    done, history, arrays = store.load(len(setup.arrivals))
+    store = SimulationFile(None if file is None else Path(file), setup.list_settings())
+    n_done, history, run_arrays = store.load(len(setup.arrivals))
     run = Run(
-        begun, setup.queries, setup.right, setup.arrivals, whole_truth=plan.learner == "oracle",
-        shadow=plan.regret != "none", sizes=plan.sizes, variant=setup.variant, inventory=setup.inventory, done=done,
-        arrays=arrays,
+        begun, setup.queries, setup.right, setup.arrivals, uses_full_truth=plan.learner == "oracle",
+        shadow=plan.regret != "none", sizes=plan.sizes, variant=setup.variant, inventory=setup.inventory, done=n_done,
+        arrays=run_arrays,
     )  # fmt: skip
     seen = seen or (lambda checkpoint: None)
     for checkpoint in history.checkpoints:
         seen(checkpoint)
-    history = _played(setup, run, store, done, history, progress, stop, seen)
+    history = _play_rounds(setup, run, store, n_done, history, progress, stop, seen)
     best = None
     if plan.regret == "hindsight":
-        best = hindsight(begun.start.exact, setup.rounds(history.trail), progress=progress, stop=stop)
-    given = {each.name: getattr(setup, each.name) for each in fields(setup)} | vars(history)
-    return Simulated(**given, final=run.vectors().copy(), hindsight=best)
+        best = find_hindsight(begun.start.exact, setup.collect_rounds(history.trail), progress=progress, stop=stop)
+    setup_fields = {setup_field.name: getattr(setup, setup_field.name) for setup_field in fields(setup)} | vars(history)
+    return Simulated(**setup_fields, final=run.vectors().copy(), hindsight=best)
 
 
-def _played(
-    setup: _Setup, run: Run, store: SimulationFile, done: int, history: History,
+def _play_rounds(
+    setup: _Setup, run: Run, store: SimulationFile, n_done: int, history: History,
     progress: Progress | None, stop: Stop | None, seen: Callable[[RoundMetrics], None],
 ) -> History:  # fmt: skip
-    """Results after all rounds from number `done` on; stored at every checkpoint, and where it is stopped."""
-    first, length = setup.begun.origin, len(setup.arrivals)
-    steps = set(np.rint(np.linspace(0, length, setup.plan.checkpoints + 1)).astype(int).tolist())
-    for t in range(done, length + 1):
-        if progress is not None and (t % BLOCK == 0 or t == length or len(first) > LARGE):
-            progress(t, length, SIMULATING)
+    """Play all rounds from number `n_done` on; results are stored at every checkpoint, and when stopped."""
+    start, n_rounds = setup.begun.origin, len(setup.arrivals)
+    checkpoint_steps = set(np.rint(np.linspace(0, n_rounds, setup.plan.checkpoints + 1)).astype(int).tolist())
+    for t in range(n_done, n_rounds + 1):
+        is_reported = t % REPORT_INTERVAL == 0 or t == n_rounds or len(start) > LARGE_CORPUS_SIZE
+        if progress is not None and is_reported:
+            progress(t, n_rounds, SIMULATING)
         if stop is not None and stop.is_set():
             store.save(t, history, run.arrays())
-            raise Cancelled(f"the simulation was stopped after {t:,} of {length:,} rounds{store.advice}")
-        if t in steps and t not in history.steps:
-            now = run.vectors().astype(first.dtype)
-            checkpoint = setup.measured(t, now, history.trail)
-            history = history.after(checkpoint, Snapshot.of(t, first, now))
+            raise Cancelled(f"the simulation was stopped after {t:,} of {n_rounds:,} rounds{store.advice}")
+        if t in checkpoint_steps and t not in history.steps:
+            vectors = run.vectors().astype(start.dtype)
+            checkpoint = setup.measure_round(t, vectors, history.trail)
+            history = history.with_checkpoint(checkpoint, Snapshot.of(t, start, vectors))
             store.save(t, history, run.arrays())
             seen(checkpoint)
-        if t < length:
-            run.round(t + 1, history.trail)
+        if t < n_rounds:
+            run.play_round(t + 1, history.trail)
     return history
 
 
-def _setup(
+def _check_setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
     decoders: tuple[Decoder, ...], k: int, variant: Deployment, updates: int | None,
 ) -> _Setup:  # fmt: skip
@@ -339,13 +342,13 @@ def _setup(
         if not isinstance(value, kind):
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")
     batch = query_batch(space, queries)
-    known = Embeddings(batch.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
-    position = {query: row for row, query in enumerate(known.ids)}
-    learned, apart, left_out = divided(
-        known.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=variant.owner
+    embedded = Embeddings(batch.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
+    position = {query: row for row, query in enumerate(embedded.ids)}
+    learned, apart, left_out = divide_queries(
+        embedded.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=variant.owner
     )
-    preset, stream = _lengthened(preset, stream, updates, len(learned))
-    inventory = variant.inventory(len(space), preset.seed)
+    preset, stream = _extend_stream(preset, stream, updates, len(learned))
+    inventory = variant.plan_inventory(len(space), preset.seed)
     if inventory.waves and plan.regret == "hindsight":
         raise ParamError("regret must be 'none' or 'oracle' where documents come later; got 'hindsight'")
     right = tuple(learned.values())
@@ -357,23 +360,23 @@ def _setup(
             ids = sampled(list(right_rows), plan.measured, preset.seed)
             right_of_parts.append(tuple(right_rows[q] for q in ids))
             tail = np.array([rare[rows].all() for rows in right_of_parts[-1]], dtype=bool)
-            parts.append(Part(name, known.take([position[q] for q in ids]), judgements, tail))
+            parts.append(Part(name, embedded.take([position[q] for q in ids]), judgements, tail))
     stream_rows = [position[q] for q in learned]
-    groups = variant.groups(tuple(learned))
+    groups = variant.group_hops(tuple(learned))
     return _Setup(
-        begun=begin(space, preset, queries=known.take(stream_rows)),
+        begun=begin(space, preset, queries=embedded.take(stream_rows)),
         stream=stream,
         plan=plan,
         decoders=decoders,
         k=k,
-        queries=tuple(_query(known, row) for row in stream_rows),
+        queries=tuple(_build_query(embedded, row) for row in stream_rows),
         right=right,
-        arrivals=arrivals(stream, right, len(space), preset.seed, preset.exposure, groups),
+        arrivals=draw_arrivals(stream, right, len(space), preset.seed, preset.exposure, groups),
         parts=tuple(parts),
         right_of_probes=right_of_parts[0],
         left_out=left_out,
         digests={
-            "queries": known.digest,
+            "queries": embedded.digest,
             "qrels": qrels.digest,
             "held_out": "" if held_out is None else held_out.digest,
         },
@@ -383,17 +386,17 @@ def _setup(
     )
 
 
-def _lengthened(preset: Preset, stream: Stream, updates: int | None, queries: int) -> tuple[Preset, Stream]:
-    """Preset and stream with which so many updates are made. Raises ParamError."""
-    if (updates := UPDATES.check(updates)) is None:
+def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_queries: int) -> tuple[Preset, Stream]:
+    """Extend preset and stream to the requested number of updates. Raises ParamError."""
+    if (updates := N_UPDATES.check(updates)) is None:
         return preset, stream
     if stream.rounds is not None:
         raise ParamError(f"updates and rounds both say when a stream ends; leave one out ({updates}, {stream.rounds})")
-    exposure, rounds = exposure_of(updates, preset, queries)
+    exposure, rounds = compute_exposure(updates, preset, n_queries)
     return replace(preset, exposure=exposure), replace(stream, rounds=rounds)
 
 
-def _query(queries: Embeddings, row: int) -> Query:
+def _build_query(queries: Embeddings, row: int) -> Query:
     vector = queries.vectors[row].numpy().copy()
     vector.flags.writeable = False
     return Query(vector, queries.texts[row] if queries.texts else None)
@@ -401,7 +404,7 @@ def _query(queries: Embeddings, row: int) -> Query:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Size of a simulation.
+    """Forecast size of a simulation.
 
     rounds: pieces of feedback.
     learned, held_out: queries.
@@ -417,9 +420,9 @@ class Forecast:
     checkpoints: int
     passes: int
 
-    def seconds(self, taken: float, passes: int) -> float:
-        """How long it takes at the pace of another run, which took so many seconds for so many passes."""
-        return taken / max(1, passes) * self.passes
+    def estimate_seconds(self, other_seconds: float, other_passes: int) -> float:
+        """Estimate the duration at the pace of another run, given its seconds and passes."""
+        return other_seconds / max(1, other_passes) * self.passes
 
 
 def forecast(
@@ -431,22 +434,22 @@ def forecast(
     stream: Stream,
     plan: Plan,
     held_out: Qrels | None = None,
-    decoders: int = 1,
+    n_decoders: int = 1,
     hops: Mapping[str, Sequence[str]] | None = None,
     updates: int | None = None,
 ) -> Forecast:
-    """Size of what `simulate` will do with the same arguments. Raises DataError.
+    """Forecast the size of `simulate` with the same arguments. Raises DataError.
 
-    ids: of the queries; position: the row of a document; decoders: how many are measured.
+    ids: of the queries; position: the row of a document; n_decoders: how many are measured.
     """
-    owner = Deployment.of(hops=hops).owner
-    learned, apart, left_out = divided(
+    owner = Deployment.build(hops=hops).owner
+    learned_rows, held_rows, left_out = divide_queries(
         ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=owner
     )
-    preset, stream = _lengthened(preset, stream, updates, len(learned))
-    rounds = rounds_of(stream, len(learned), preset.exposure)
-    measured = sum(min(len(part), plan.measured or len(part)) for part in (learned, apart))
-    looks = min(plan.checkpoints, rounds) + 1
-    shadow = plan.regret != "none" and plan.learner != "oracle"
-    passes = rounds * (2 if shadow else 1) + looks * measured * decoders
-    return Forecast(rounds, len(learned), len(apart), left_out, looks, passes)
+    preset, stream = _extend_stream(preset, stream, updates, len(learned_rows))
+    n_rounds = count_rounds(stream, len(learned_rows), preset.exposure)
+    n_measured = sum(min(len(part), plan.measured or len(part)) for part in (learned_rows, held_rows))
+    n_checkpoints = min(plan.checkpoints, n_rounds) + 1
+    has_shadow = plan.regret != "none" and plan.learner != "oracle"
+    n_passes = n_rounds * (2 if has_shadow else 1) + n_checkpoints * n_measured * n_decoders
+    return Forecast(n_rounds, len(learned_rows), len(held_rows), left_out, n_checkpoints, n_passes)

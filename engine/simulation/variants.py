@@ -1,7 +1,8 @@
-"""Variants of a simulated deployment: a reranker, documents that come later, questions of several hops.
+"""Variants of a simulated deployment: a reranker, documents that arrive later, questions of several hops.
 
 Online-Optimized RAG, section 3.1 and Algorithms 2, 3 and 4. A reranker picks what is shown among K drawn. Documents
-that have not come are neither drawn nor moved nor found. The hops of a question come one after the other, each a round.
+that have not arrived are neither drawn nor moved nor found. The hops of a question come one after the other, a round
+each.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ RERANKERS = {
     JUDGEMENTS: "a right one where any was drawn: the best reranker there is",
 }
 """Rerankers beside the scorers, and what each picks."""
-CANDIDATES = Whole(
+N_CANDIDATES = Whole(
     10, "K", 2, comfortable=(2, 20), name="candidates", source="Algorithm 2",
     help="So many documents are drawn, and the reranker picks the one that is shown.",
 )  # fmt: skip
-NEWCOMERS = Choice(
+NEWCOMER_START = Choice(
     "neighbours", "InitEmbed", ("neighbours", "printed"), name="newcomers", source="Algorithm 3",
     help=f"Where a newcomer starts: neighbours, at its vector moved as its {DRIFT_NEIGHBOURS} nearest have moved, "
     "which is not the paper's; printed, at its vector.",
 )  # fmt: skip
-UPDATES = Whole(
+N_UPDATES = Whole(
     None, "updates", 1, comfortable=(100, 5000), unset="as exposure says", name="updates", source="appendix C.3",
     help="Queries come again until documents were updated so many times; the paper has about 3,000.",
 )  # fmt: skip
-SHARE = Real(0.5, "share", 0.0, 1.0, name="share", help="Of the documents.")
-AFTER = Whole(0, "round", 0, name="round", help="After so many rounds they come.")
-_COMING = 7
+ARRIVAL_SHARE = Real(0.5, "share", 0.0, 1.0, name="share", help="Of the documents.")
+ARRIVAL_ROUND = Whole(0, "round", 0, name="round", help="After so many rounds they come.")
+_ARRIVAL_STREAM = 7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment:
-    """What is shown, and when documents come.
+    """Deployment: the way that documents are shown, and the rounds in which they arrive.
 
     reranker: "cosine", "judgements" or a Scorer, None for none (Algorithm 1).
     candidates: how many documents are drawn, 1 without a reranker.
@@ -61,19 +62,19 @@ class Deployment:
     reranker: str | Scorer | None = None
     candidates: int = 1
     arrivals: tuple[tuple[float, int], ...] = ()
-    newcomers: str = NEWCOMERS.default
+    newcomers: str = NEWCOMER_START.default
     hops: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def build(
         cls,
         reranker: str | Scorer | None = None,
         candidates: int | None = None,
         arrivals: Sequence[tuple[float, int]] = (),
-        newcomers: str = NEWCOMERS.default,
+        newcomers: str = NEWCOMER_START.default,
         hops: Mapping[str, Sequence[str]] | None = None,
     ) -> Deployment:
-        """A variant, checked. Raises ParamError, DataError."""
+        """Check the arguments and build a variant. Raises ParamError, DataError."""
         if reranker is None and candidates is not None:
             raise ParamError(
                 f"candidates (K) needs a reranker that picks among them: {', '.join(RERANKERS)} or a scorer; got "
@@ -83,17 +84,17 @@ class Deployment:
             reranker = make_scorer(reranker)
         if reranker is not None and not isinstance(reranker, str | Scorer):
             raise ParamError(f"reranker must be {', '.join(RERANKERS)}, a scorer or None; got {reranker!r:.80}")
-        drawn = 1 if reranker is None else CANDIDATES.check(CANDIDATES.default if candidates is None else candidates)
+        n_candidates = N_CANDIDATES.check(N_CANDIDATES.default if candidates is None else candidates)
         return cls(
             reranker=reranker,
-            candidates=drawn,
-            arrivals=_checked_arrivals(arrivals),
-            newcomers=NEWCOMERS.check(newcomers),
+            candidates=1 if reranker is None else n_candidates,
+            arrivals=_check_arrivals(arrivals),
+            newcomers=NEWCOMER_START.check(newcomers),
             hops={question: tuple(ids) for question, ids in (hops or {}).items()},
         )
 
-    def picker(self, right: np.ndarray) -> Reranker | None:
-        """The reranker of a round; right: the rows that are right there."""
+    def make_picker(self, right: np.ndarray) -> Reranker | None:
+        """Make the reranker of a round; right: the rows that are right in it."""
         if self.reranker == JUDGEMENTS:
             rows = set(right.tolist())
             return oracle(lambda query: rows)
@@ -107,102 +108,103 @@ class Deployment:
 
     @cached_property
     def owner(self) -> Mapping[str, str]:
-        """The question of each sub-query. Raises DataError for one of two questions."""
+        """The question of each sub-query. Raises DataError for a sub-query of two questions."""
         owner: dict[str, str] = {}
-        for question, ids in self.hops.items():
-            for query in ids:
+        for question, query_ids in self.hops.items():
+            for query in query_ids:
                 if owner.setdefault(query, question) != question:
                     raise DataError(f"hops must give each sub-query one question; {query!r} has two")
         return owner
 
-    def groups(self, ids: Sequence[str]) -> list[np.ndarray]:
-        """The places of each question's hops, in the plan's order; ids: of the stream's queries.
+    def group_hops(self, ids: Sequence[str]) -> list[np.ndarray]:
+        """Return the positions of each question's hops, in the plan's order; ids: of the stream's queries.
 
         A query without a plan is a question of one hop.
         """
-        place = {query: row for row, query in enumerate(ids)}
+        position = {query: query_index for query_index, query in enumerate(ids)}
         questions = dict.fromkeys(self.owner.get(query, query) for query in ids)
         plans = (self.hops.get(question, (question,)) for question in questions)
-        return [np.array([place[query] for query in plan if query in place], dtype=np.int64) for plan in plans]
+        return [np.array([position[query] for query in plan if query in position], dtype=np.int64) for plan in plans]
 
-    def inventory(self, n: int, seed: int) -> Inventory:
-        """When which of n documents come. Raises ParamError where none is there at the start."""
-        later = [(share, after) for share, after in self.arrivals if after > 0]
-        order = np.random.default_rng([seed, _COMING, n]).permutation(n)
-        ends = np.rint(np.cumsum([share for share, _ in later]) * n).astype(int).tolist()
-        if ends and ends[-1] >= n:
-            raise ParamError(f"arrivals must leave a document to begin with; all {n:,} come later")
-        parts = [np.sort(order[begin:end]) for begin, end in pairwise([0, *ends])]
-        waves = [(after, rows) for (_, after), rows in zip(later, parts, strict=True) if len(rows)]
-        return Inventory(n, tuple(sorted(waves, key=lambda wave: wave[0])))
+    def plan_inventory(self, n_documents: int, seed: int) -> Inventory:
+        """Plan which of the documents arrive when. Raises ParamError if none is available at the start."""
+        later_waves = [(share, n_rounds) for share, n_rounds in self.arrivals if n_rounds > 0]
+        row_order = np.random.default_rng([seed, _ARRIVAL_STREAM, n_documents]).permutation(n_documents)
+        wave_ends = np.rint(np.cumsum([share for share, _after in later_waves]) * n_documents).astype(int).tolist()
+        if wave_ends and wave_ends[-1] >= n_documents:
+            raise ParamError(f"arrivals must leave a document to begin with; all {n_documents:,} come later")
+        wave_rows = [np.sort(row_order[begin:end]) for begin, end in pairwise([0, *wave_ends])]
+        waves = [(n_rounds, rows) for (_after, n_rounds), rows in zip(later_waves, wave_rows, strict=True) if len(rows)]
+        return Inventory(n_documents, tuple(sorted(waves, key=lambda wave: wave[0])))
 
-    def settings(self) -> dict[str, Any]:
-        """What differs from Algorithm 1, as plain JSON values."""
-        shown: dict[str, Any] = {}
+    def list_settings(self) -> dict[str, Any]:
+        """List the differences from Algorithm 1, as plain JSON values."""
+        differences: dict[str, Any] = {}
         if self.reranker is not None:
-            shown |= {"reranker": name_of(self.reranker), "candidates": self.candidates}
-        if any(after for _, after in self.arrivals):
-            shown |= {"arrivals": [list(arrival) for arrival in self.arrivals], "newcomers": self.newcomers}
+            differences |= {"reranker": format_reranker(self.reranker), "candidates": self.candidates}
+        if any(n_rounds for _share, n_rounds in self.arrivals):
+            differences |= {"arrivals": [list(arrival) for arrival in self.arrivals], "newcomers": self.newcomers}
         if self.hops:
-            shown["hops"] = digest_of(part for question, ids in self.hops.items() for part in (question, "\n", *ids))
-        return shown
+            hop_parts = [(question, "\n", *ids) for question, ids in self.hops.items()]
+            differences["hops"] = digest_of(part for parts in hop_parts for part in parts)
+        return differences
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why Theorem 5.1 does not speak of it."""
+        """Reasons why Theorem 5.1 does not apply."""
         reasons = [] if self.reranker is None else [f"{self.candidates} documents are drawn, and one of them is picked"]
-        if any(after for _, after in self.arrivals):
+        if any(n_rounds for _share, n_rounds in self.arrivals):
             reasons.append("documents come later; rounds without a right one there are left out")
         return tuple(reasons)
 
 
 @dataclass(frozen=True, eq=False)
 class Inventory:
-    """When documents come; waves: (rounds before it, rows), rising, those that are there from the start left out."""
+    """Arrival of documents; waves: (rounds before it, rows), rising, without those available from the start."""
 
     n: int
     waves: tuple[tuple[int, np.ndarray], ...] = ()
 
-    def arrived(self, t: int) -> np.ndarray | None:
-        """(n,) bool, the documents that are there after t rounds; None where all have been from the start."""
+    def find_available(self, t: int) -> np.ndarray | None:
+        """Return the mask of documents that are available after t rounds, (n,); None if all are from the start."""
         if not self.waves:
             return None
-        there = np.ones(self.n, dtype=bool)
-        for after, rows in self.waves:
-            there[rows] = after <= t
-        there.flags.writeable = False
-        return there
+        is_available = np.ones(self.n, dtype=bool)
+        for n_rounds, rows in self.waves:
+            is_available[rows] = n_rounds <= t
+        is_available.flags.writeable = False
+        return is_available
 
-    def coming(self, t: int) -> list[int]:
-        """The rows that come after round t."""
-        return [row for after, rows in self.waves if after == t for row in rows.tolist()]
+    def list_arrivals(self, t: int) -> list[int]:
+        """Return the rows that arrive after round t."""
+        return [row for n_rounds, rows in self.waves if n_rounds == t for row in rows.tolist()]
 
 
-def name_of(reranker: str | Scorer) -> str:
-    """A reranker's name, a scorer's with its parameters."""
+def format_reranker(reranker: str | Scorer) -> str:
+    """Format a reranker's name, a scorer's with its parameters."""
     return reranker.label if isinstance(reranker, Scorer) else reranker
 
 
-def exposure_of(updates: int, preset: Preset, queries: int) -> tuple[int, int]:
-    """(exposure, rounds) with which a stream of so many queries makes so many updates of a preset."""
-    rounds = updates * preset.batch
-    return max(preset.exposure, -(-rounds // queries)), rounds
+def compute_exposure(n_updates: int, preset: Preset, n_queries: int) -> tuple[int, int]:
+    """Return the (exposure, rounds) with which a stream makes the requested number of updates of a preset."""
+    n_rounds = n_updates * preset.batch
+    return max(preset.exposure, -(-n_rounds // n_queries)), n_rounds
 
 
-def _checked_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    if not isinstance(arrivals, Sequence) or any(not isinstance(a, Sequence) or len(a) != 2 for a in arrivals):
+def _check_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    if not isinstance(arrivals, Sequence) or any(not isinstance(pair, Sequence) or len(pair) != 2 for pair in arrivals):
         raise ParamError(
             f"arrivals must be pairs of a share in [0, 1] and a round, such as (0.5, 1000); got {arrivals!r:.80}"
         )
-    pairs = tuple((SHARE.check(share), AFTER.check(after)) for share, after in arrivals)
-    if sum(share for share, _ in pairs) > 1 + 1e-9:
+    pairs = tuple((ARRIVAL_SHARE.check(share), ARRIVAL_ROUND.check(n_rounds)) for share, n_rounds in arrivals)
+    if sum(share for share, _round in pairs) > 1 + 1e-9:
         raise ParamError(f"arrivals must be of all documents at most; the shares of {arrivals!r:.80} add up to more")
     return pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Stock:
-    """The documents that are there: a space of them, what their drift is measured against, and their rows.
+    """Available documents: a space of them, the baseline of their drift, and their rows.
 
     rows: None for all of the corpus.
     """
@@ -212,29 +214,29 @@ class Stock:
     rows: np.ndarray | None
 
     @classmethod
-    def of(cls, begun: Session, rows: np.ndarray | None, probes: Embeddings, right: Sequence[np.ndarray]) -> Stock:
-        """probes: queries that are followed; right: the right rows of each."""
+    def build(cls, begun: Session, rows: np.ndarray | None, probes: Embeddings, right: Sequence[np.ndarray]) -> Stock:
+        """Build the stock of some rows; probes: queries whose results are followed; right: the right rows of each."""
         space, vectors = begun.space, begun.origin
         if rows is not None:
-            place = np.full(len(space), -1)
-            place[rows] = np.arange(len(rows))
-            right = [(found := place[of_probe])[found >= 0] for of_probe in right]
-            space, vectors = part_of(space, rows.tolist()), vectors[rows]
-        given: dict[str, Any] = {"temperature": begun.temperature, "seed": begun.preset.seed}
-        return cls(space, origin(vectors, probes, right=right, **given), rows)
+            position = np.full(len(space), -1)
+            position[rows] = np.arange(len(rows))
+            right = [(part_rows := position[of_probe])[part_rows >= 0] for of_probe in right]
+            space, vectors = select_documents(space, rows.tolist()), vectors[rows]
+        options: dict[str, Any] = {"temperature": begun.temperature, "seed": begun.preset.seed}
+        return cls(space, origin(vectors, probes, right=right, **options), rows)
 
-    def whole(self, measured: Drift) -> Drift:
-        """The drift of these documents with the rows of the whole corpus."""
+    def with_corpus_rows(self, stock_drift: Drift) -> Drift:
+        """Return the drift of these documents with the rows of the full corpus."""
         if self.rows is None:
-            return measured
-        movers = tuple(Mover(int(self.rows[row]), distance) for row, distance in measured.movers)
-        return replace(measured, movers=movers)
+            return stock_drift
+        movers = tuple(Mover(int(self.rows[row]), distance) for row, distance in stock_drift.movers)
+        return replace(stock_drift, movers=movers)
 
 
-def part_of(space: Space, rows: Sequence[int]) -> Space:
-    """A space of some of the documents; several vectors a document are not taken along, as where documents move."""
+def select_documents(space: Space, rows: Sequence[int]) -> Space:
+    """Build a space of some of the documents; several vectors per document are not included."""
     corpus = space.corpus
     columns = {name: tuple(values[row] for row in rows) for name, values in corpus.metadata.items()}
     ids, texts, titles = (tuple(column[row] for row in rows) for column in (corpus.ids, corpus.texts, corpus.titles))
-    part = Corpus(ids, texts, titles, corpus.name, columns)
-    return Space(part, space.embeddings.take(list(rows)), space.device, adapt=space.adapt)
+    part_corpus = Corpus(ids, texts, titles, corpus.name, columns)
+    return Space(part_corpus, space.embeddings.take(list(rows)), space.device, adapt=space.adapt)

@@ -20,7 +20,7 @@ from engine.decoder import (
     resolve_search_inputs,
 )
 from engine.errors import DataError, ParamError
-from engine.evaluation.studies.brute_force import WEIGHT, pools
+from engine.evaluation.studies.brute_force import OBJECTIVE_WEIGHT, iterate_pools
 from engine.matrix import blocks, largest_eigenvalue
 from engine.params import Real, Whole
 from engine.space import Space
@@ -84,7 +84,7 @@ class Cone:
 
 @without_autocast
 def relaxation(
-    vectors: Any, query: Any, k: int = 3, *, relevance_weight: float = WEIGHT.default, loading: float = 1.0
+    vectors: Any, query: Any, k: int = 3, *, relevance_weight: float = OBJECTIVE_WEIGHT.default, loading: float = 1.0
 ) -> Relaxation:
     """All stationary points of eq. 4 over x ∈ [0,1]ⁿ, Σx = k, by enumerating the faces of that polytope.
 
@@ -93,7 +93,7 @@ def relaxation(
     rows, n ≤ MOST_ROWS; query: (d,); k ≥ 2, where eq. 2 has pairs. Raises ParamError or DataError.
     """
     k = SIZE.check(k)
-    weight, load = WEIGHT.check(relevance_weight), LOADING.check(loading)
+    weight, load = OBJECTIVE_WEIGHT.check(relevance_weight), LOADING.check(loading)
     matrix, points = resolve_search_inputs(vectors, query)
     check_dimension("query", points, matrix.vectors, "the vectors", "have")
     rows, point = matrix.vectors.double().cpu().numpy(), points[0].double().cpu().numpy()
@@ -127,10 +127,10 @@ def relaxation(
 
 
 def on_pools(
-    space: Space, queries: QueryLike, k: int = 3, pool: int = 8, *, relevance_weight: float = WEIGHT.default
+    space: Space, queries: QueryLike, k: int = 3, pool: int = 8, *, relevance_weight: float = OBJECTIVE_WEIGHT.default
 ) -> Iterator[Relaxation]:
     """The relaxation on each query's pool of the most relevant documents. Raises ParamError or DataError."""
-    for _, rows, point in pools(space, queries, pool):
+    for _, rows, point in iterate_pools(space, queries, pool):
         yield relaxation(rows, point, k, relevance_weight=relevance_weight)
 
 

@@ -10,8 +10,8 @@ from scipy.stats import binomtest
 from engine.candidates import Candidates, select_problem, without_autocast
 from engine.decoder import Decoder, decode_grid, query_batch
 from engine.errors import DataError, ParamError
-from engine.evaluation.sweep.compute import embedded
-from engine.evaluation.sweep.sweep import several
+from engine.evaluation.sweep.compute import embed_for_space
+from engine.evaluation.sweep.sweep import check_list
 from engine.matrix import products
 from engine.progress import Progress, Stop, with_cancellation
 from engine.selection.nnn import PAPER_PENALTIES
@@ -93,10 +93,14 @@ def success_sets(
     neither is what a system reaches. A path is followed down to λ₁ = LOWEST of the best score; a set that holds on less
     than rounding does not count. Raises ParamError, DataError and Cancelled.
     """
-    grid = [(a, b) for b in several(l2, "l2", "a list of numbers") for a in several(l1, "l1", "a list of numbers")]
+    grid = [
+        (a, b) for b in check_list(l2, "l2", "a list of numbers") for a in check_list(l1, "l1", "a list of numbers")
+    ]
     stages = [make_selector("nnn", l1=a, l2=b) for a, b in grid]
-    levels = tuple(make_selector("nnn", l2=b).as_json()["l2"] for b in several(path_l2, "path_l2", "a list of numbers"))
-    asked = embedded(space, queries)
+    levels = tuple(
+        make_selector("nnn", l2=b).as_json()["l2"] for b in check_list(path_l2, "path_l2", "a list of numbers")
+    )
+    asked = embed_for_space(space, queries)
     sets = {name: qrels.relevant(name) for name in asked.ids}
     rows = [row for row, name in enumerate(asked.ids) if sets[name]]
     if not rows:

@@ -9,7 +9,14 @@ from typing import Any
 
 from engine.decoder import QueryLike
 from engine.errors import ParamError
-from engine.evaluation.studies.brute_force import ENUMERATED, MOST_SETS, OptimumGap, optimum, optimum_gap, pools
+from engine.evaluation.studies.brute_force import (
+    ENUMERATED_POOL_SIZE,
+    MAX_SETS,
+    OptimumGap,
+    iterate_pools,
+    optimum,
+    optimum_gap,
+)
 from engine.params import Whole
 from engine.space import Space
 from engine.values import real_tensor
@@ -92,10 +99,10 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
     given = [*numbers, target, k]
     if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in given):
         raise ParamError(f"numbers, target and k must be whole numbers, at least one number; got {given!r}")
-    if not 1 <= k <= len(numbers) or (sets := math.comb(len(numbers), k)) > MOST_SETS:
+    if not 1 <= k <= len(numbers) or (sets := math.comb(len(numbers), k)) > MAX_SETS:
         raise ParamError(
             f"k must be a whole number in [1, {len(numbers)}], how many numbers there are, and make at most "
-            f"{MOST_SETS:,} sets; got {k}" + (f", {sets:,} sets" if 1 <= k <= len(numbers) else "")
+            f"{MAX_SETS:,} sets; got {k}" + (f", {sets:,} sets" if 1 <= k <= len(numbers) else "")
         )
     vectors, query = tuple((n, 1) for n in numbers), (target, k)
     aligned = (rows for rows in combinations(range(len(numbers)), k) if _aligned([vectors[i] for i in rows], query))
@@ -117,13 +124,13 @@ def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] 
     return next((rows for rows in answers if rows is not None), None)
 
 
-def on_pools(space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATED) -> Iterator[OnPool]:
+def on_pools(space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATED_POOL_SIZE) -> Iterator[OnPool]:
     """§3.1 and Algorithm 1 on each query's pool of the most relevant documents, the paper's candidate set.
 
     pool: how many of them, whose sets are enumerated. Raises ParamError or DataError.
     """
     k = SIZE.check(k)
-    for name, rows, point in pools(space, queries, pool):
+    for name, rows, point in iterate_pools(space, queries, pool):
         yield OnPool(name, equivalence(rows, point, k), optimum_gap("vrsd", rows, point, k, fix_first=True))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.decoder import Decoder, QueryLike, query_batch
 from engine.errors import DataError, FrontierError, ParamError
-from engine.evaluation.sweep.cell import as_json, from_json
+from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
 from engine.space import Space
 from engine.training.adapters import Adapted, adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, matches_sketch, read, save_run, space_facts
@@ -68,7 +68,9 @@ class Trained(ByDigest):
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
-        save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), {"decoder": as_json(self.decoder)})
+        save_run(
+            Path(path), self.facts, replace(self.run, last={}, optimizer={}), {"decoder": decoder_to_json(self.decoder)}
+        )
 
     def save_encoder(self, folder: str | Path) -> None:
         """Write the query encoder that query_side='encoder' trained as a SentenceTransformer, for `embed` and others.
@@ -132,7 +134,7 @@ def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
     expected = recipe.dev_decoder()
     if not checkpoint.finished:
         return expected
-    stored = from_json(checkpoint.extra["decoder"])
+    stored = decoder_from_json(checkpoint.extra["decoder"])
     rest = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
     if not rest or type(stored.select) is not type(expected.select):
         raise TypeError(f"{stored.label} is not what {recipe.name} trains for")

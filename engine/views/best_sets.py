@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.evaluation.studies.brute_force import OBJECTIVE, OptimumGap, optimum_gap, pools
+from engine.evaluation.studies.brute_force import SET_OBJECTIVE, OptimumGap, iterate_pools, optimum_gap
 from engine.params import Whole
 from engine.space import Space
 from engine.stages import make_selector
@@ -36,9 +36,9 @@ def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: 
 
     relevance_weight: θ, of those that have one. Raises ParamError or DataError.
     """
-    ((_, rows, point),) = pools(space, query, pool)
+    ((_, rows, point),) = iterate_pools(space, query, pool)
     gaps = []
-    for name in OBJECTIVE.options:
+    for name in SET_OBJECTIVE.options:
         names = {param.name for param in make_selector(name).spec.params}
         swaps = ({"polish": True}, {"polish": False}) if "polish" in names else ({},)
         for own in swaps:

@@ -20,10 +20,10 @@ def headline(checked: CheckUp, texts: tuple[str, ...], asked: int, documents: bo
         kind = ("your " if count == asked else "") + counted(count, "query", "queries")
     whole = "" if count == asked else f" (a random sample of {asked:,})"
     top = f"the top {checked.rows.shape[1]}"
-    if not checked.redundant:
+    if not checked.n_redundant:
         return f"None of {kind}{whole} has near-duplicates in {top}."
     worst = checked.order[0]
     return (
-        f"On {percent(checked.redundant / count)} of {kind}{whole} {top} holds near-duplicates. Worst: "
+        f"On {percent(checked.n_redundant / count)} of {kind}{whole} {top} holds near-duplicates. Worst: "
         f"{shorten(texts[worst], LONGEST)} ({counted(int(checked.pairs[worst]), 'pair')})."
     )

@@ -61,7 +61,7 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
         return (None,) * len(steps)
     said = np.array(
         [
-            arrivals.feedback(index, int(row), bool(right))
+            arrivals.give_feedback(index, int(row), bool(right))
             for index, (row, right) in enumerate(zip(trail.top, simulated.success.top, strict=True))
         ],
         dtype=bool,

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from harness import WHITE_SHEET, Judged, arguments, draw, machine, table, write_page
 
 import engine
-from engine.evaluation.studies.ann import Searched, conclusions
+from engine.evaluation.studies.ann import AnnResult, write_conclusions
 
 SETS = {"cranfield": ("test", (100, 50)), "perspectrum": ("dev", ())}
 """The split, and the lengths that documents are cut at for several vectors each."""
@@ -21,7 +21,7 @@ HEAD = ("set", "vectors", "index", "exact@10", "MRR@10", "nDCG@10", "ms a query"
 
 def main() -> None:
     given = arguments(__doc__, data=True)
-    by_set: dict[str, list[Searched]] = {}
+    by_set: dict[str, list[AnnResult]] = {}
     lines, sentences = [], []
     for name, (split, lengths) in SETS.items():
         judged = Judged(given.data / name)
@@ -32,7 +32,7 @@ def main() -> None:
         )
         lines += [_cells(name, row) for row in rows]
         heading = f"**{name}**, {len(space):,} documents, {len(queries)} queries, at {ENOUGH:.0%} of the exact answer:"
-        sentences += [heading, [f"- {sentence}" for sentence in conclusions(rows, ENOUGH)]]
+        sentences += [heading, [f"- {sentence}" for sentence in write_conclusions(rows, ENOUGH)]]
         print(name, len(rows), flush=True)
     write_page(
         given,
@@ -52,13 +52,13 @@ def main() -> None:
     draw(picture(by_set), given.out / "approximate.png")
 
 
-def _cells(name: str, row: Searched) -> tuple[str, ...]:
+def _cells(name: str, row: AnnResult) -> tuple[str, ...]:
     each = "one each" if row.per_document == 1 else f"{row.scorer.split(',')[0]}), {row.per_document:.2f} each"
     figures = (f"{row.share:.4f}", f"{row.mean['mrr']:.4f}", f"{row.mean['ndcg']:.4f}", f"{row.milliseconds:.3f}")
     return name, f"{row.entries:,}, {each}", row.label, *figures, f"{row.build:.2f}", f"{row.megabytes:.1f}"
 
 
-def picture(by_set: dict[str, list[Searched]]) -> go.Figure:
+def picture(by_set: dict[str, list[AnnResult]]) -> go.Figure:
     """A panel a set: curves over rising effort, the exact search as a star on its dashed quality."""
     rows = pd.DataFrame(
         {

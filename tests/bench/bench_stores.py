@@ -16,7 +16,7 @@ from harness import arguments, machine, table, verdict, write_page
 import engine
 from engine.data.stores.config import open_store
 from engine.data.stores.load import INDEXING_LABEL, HnswIndex, load
-from engine.evaluation.studies.store_recall import sample_queries, store_recall
+from engine.evaluation.studies.store_recall import measure_store_recall, sample_queries
 from support.instances import clustered_rows
 from support.stores import pg_server
 
@@ -41,9 +41,9 @@ def main() -> int:
         one_pass = cpu_of_pass(vectors, points)
         exact = [cpu_of_pool(store, point, exact=True) / one_pass for point in points for _ in range(REPEATS)]
         by_index = [cpu_of_pool(store, point, exact=False) / one_pass for point in points for _ in range(REPEATS)]
-        rows = store_recall(store, points, min(POOL, given.rows), enough=1.0)
+        rows = measure_store_recall(store, points, min(POOL, given.rows), min_recall=1.0)
         forced = [own for own in (store.with_ef(1000, force_index=True),) if own.rows.indexes]
-        rows += [row for own in forced for row in store_recall(own, points, min(POOL, given.rows), efforts=())]
+        rows += [row for own in forced for row in measure_store_recall(own, points, min(POOL, given.rows), efforts=())]
         store.close()
     cost = float(np.median(exact))
     cells = [(row.ef, f"{row.queries:.3f}", f"{row.residuals:.3f}", row.plan) for row in rows]

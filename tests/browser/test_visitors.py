@@ -168,7 +168,7 @@ def started_tuning(page, url, selector, steps):
 
 def measured_cells(home, method):
     """How many settings of a selector are in the stores of tunings."""
-    return sum(cell.method == method for file in home.glob("*/*.db") for cell in Store(file).points())
+    return sum(cell.method == method for file in home.glob("*/*.db") for cell in Store(file).read_cells())
 
 
 @pytest.mark.threat(

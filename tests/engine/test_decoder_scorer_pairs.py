@@ -126,7 +126,7 @@ def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, qrels, 
     assert digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3, workers=2, store=store)) == here
     monkeypatch.setattr("engine.evaluation.sweep.executors.compute_unit", None)
     assert digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3, store=store)) == here
-    assert len(list(Store(store).points())) == len(SCORERS)
+    assert len(list(Store(store).read_cells())) == len(SCORERS)
 
 
 @each_scorer

@@ -107,7 +107,9 @@ def _say_cells(say: Say) -> None:
         lambda task, unit, *_: [_cell_name(task.split, d.label, k) for d in unit.decoders for k in unit.ks],
         say=say,
     )
-    Store.put = acknowledged(Store.put, kept=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say)
+    Store.put_cell = acknowledged(
+        Store.put_cell, kept=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say
+    )
 
 
 def _cell_name(split: str, label: str, k: int) -> str:
@@ -135,7 +137,7 @@ def _tune(folder: Path, say: Say) -> str:
 def _cells_in(file: str) -> Callable[[Path], set[str]]:
     def whole_cells(folder: Path) -> set[str]:
         path = folder / file
-        return {_cell_name(c.split, c.label, c.k) for c in Store(path).points()} if path.exists() else set()
+        return {_cell_name(c.split, c.label, c.k) for c in Store(path).read_cells()} if path.exists() else set()
 
     return whole_cells
 

@@ -82,7 +82,7 @@ def _steps(corpus: Path):
     yield "nnn", lambda: answers("nnn")
     yield "sweep", cells
     yield "sweep of a page", lambda: cells(store=store())
-    yield "cells", lambda: len(list(store().points()))
+    yield "cells", lambda: len(list(store().read_cells()))
     splits = {name: Qrels({query: grades[query]}) for name, query in zip(("dev", "test"), queries.ids, strict=True)}
     yield "tune", lambda: engine.tune("mmr", space, vectors, splits, k=3, points=3).decoder.label
     yield "codes", lambda: _codes(corpus)

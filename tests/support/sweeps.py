@@ -20,7 +20,7 @@ from filelock import lock_descriptor
 
 import engine
 from engine import stages
-from engine.evaluation.sweep.cell import TIMED
+from engine.evaluation.sweep.cell import TIMING_ENTRY
 from engine.params import Whole, declare
 from engine.stages import Selector, register
 from support.instances import problem
@@ -122,12 +122,13 @@ def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
 
 def without_times(store, chosen):
     """Take the times from the cells of a store that are chosen, as those of one query have none; returns how many."""
-    cells = list(store.points())
+    cells = list(store.read_cells())
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("DELETE FROM cells")
     for cell in cells:
-        provenance = {name: value for name, value in cell.provenance.items() if name != TIMED or not chosen(cell)}
-        store.put(replace(cell, provenance=provenance))
+        no_timing = chosen(cell)
+        provenance = {n: value for n, value in cell.provenance.items() if n != TIMING_ENTRY or not no_timing}
+        store.put_cell(replace(cell, provenance=provenance))
     return sum(map(chosen, cells))
 
 

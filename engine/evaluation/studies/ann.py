@@ -14,9 +14,17 @@ from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.metrics import available_metrics, check_metrics, measure
 from engine.evaluation.statistics import SEED
-from engine.evaluation.studies.ann_indexes import INDEXES, STOPPED, Exact, Index, faiss_module, one_thread, usual
-from engine.evaluation.sweep.cell import means, versions
-from engine.evaluation.sweep.compute import digests_of, embedded
+from engine.evaluation.studies.ann_indexes import (
+    INDEXES,
+    SEARCH_STOPPED,
+    Exact,
+    Index,
+    import_faiss,
+    limit_to_one_thread,
+    usual_indexes,
+)  # fmt: skip
+from engine.evaluation.sweep.cell import compute_means, read_versions
+from engine.evaluation.sweep.compute import collect_digests, embed_for_space
 from engine.multi_vector import Parts
 from engine.params import Real, Whole
 from engine.progress import Progress, Stop, report_to
@@ -24,16 +32,16 @@ from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
-JUDGED = ("mrr", "ndcg")
-"""What is measured against judgements where nobody says."""
-CLOSE = 1e-6
-"""Scores that differ by no more, relative to the vectors' lengths, count as equal: float32 sums in another order do."""
-REPEATS = Whole(1, "repeats", 1, 1000, name="repeats", help="How often a query is timed.")
-WORTH = 1.05
-"""Times nearer than this cannot be told apart."""
+JUDGED_METRICS = ("mrr", "ndcg")
+"""Default metrics where there are judgements."""
+SCORE_TOLERANCE = 1e-6
+"""Scores closer than this, relative to the vectors' lengths, are equal: float32 sums in another order differ so."""
+TIMING_REPEATS = Whole(1, "repeats", 1, 1000, name="repeats", help="How often a query is timed.")
+MIN_SPEEDUP = 1.05
+"""Ratios of times below this are not significant."""
 Indexes = Sequence[Index] | Callable[[int], Sequence[Index]]
-"""Settings, or what makes them for a number of vectors."""
-ENOUGH = Real(
+"""Settings, or a function that makes them for a number of vectors."""
+EXACT_SHARE = Real(
     default=0.99,
     low=0.0,
     high=1.0,
@@ -45,8 +53,8 @@ ENOUGH = Real(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Searched:
-    """One index, searched in one way."""
+class AnnResult:
+    """Result of one index at one search effort."""
 
     scorer: str  # whose vectors are searched, as label
     title: str  # the same for people
@@ -69,10 +77,10 @@ class Searched:
 
     @property
     def curve(self) -> str:
-        """What it shares with the searches of the same index, as text."""
-        kind = Exact if self.exact else INDEXES[self.index["kind"]]
-        fixed = ", ".join(f"{n} {v}" for n, v in self.index.items() if n not in ("kind", kind.effort))
-        return f"{kind.title}, {fixed}" if fixed else kind.title
+        """The index without its search effort, as text: the name of its curve."""
+        index_class = Exact if self.exact else INDEXES[self.index["kind"]]
+        fixed = [f"{name} {value}" for name, value in self.index.items() if name not in ("kind", index_class.effort)]
+        return ", ".join([index_class.title, *fixed])
 
     @property
     def share(self) -> float:
@@ -80,12 +88,13 @@ class Searched:
         return float(self.agreement.mean())
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, without those of every query."""
+        """Return plain values, without those of every query."""
         names = ("scorer", "label", "exact", "k", "returned", "milliseconds", "build", "megabytes", "entries")
-        mean = {name: value if value == value else None for name, value in self.mean.items()}
-        rest = {"index": dict(self.index), "recall_of_exact": self.share, "mean": mean, "queries": len(self.queries)}
-        more = {"per_document": self.per_document, "seed": self.seed, "provenance": dict(self.provenance)}
-        return {name: getattr(self, name) for name in names} | rest | more
+        mean_values = {name: value if value == value else None for name, value in self.mean.items()}
+        results = {"index": dict(self.index), "recall_of_exact": self.share, "mean": mean_values}
+        results["queries"] = len(self.queries)
+        context = {"per_document": self.per_document, "seed": self.seed, "provenance": dict(self.provenance)}
+        return {name: getattr(self, name) for name in names} | results | context
 
 
 def approximate(
@@ -94,15 +103,15 @@ def approximate(
     queries: Queries | Embeddings,
     qrels: Qrels | None = None,
     *,
-    indexes: Indexes = usual,
+    indexes: Indexes = usual_indexes,
     k: int = 10,
     metrics: Sequence[str] | None = None,
     seed: int = 0,
     repeats: int = 1,
     progress: Progress | None = None,
     stop: Stop | None = None,
-) -> Iterator[Searched]:
-    """Every scorer's vectors in every index, as Searched; of each scorer the exact search first.
+) -> Iterator[AnnResult]:
+    """Search every scorer's vectors in every index; each scorer's exact search comes first.
 
     scorers: whose scores are largest inner products (`Scorer.document_vectors`); indexes: settings of Hnsw and Ivf, or
     a function that makes them for a number of vectors; metrics: that need no aspects, by default MRR and nDCG where
@@ -111,15 +120,15 @@ def approximate(
     documents. Raises FrontierError without faiss, ParamError or DataError before the first (an index that so many
     vectors do not fit when its scorer's turn comes), and Cancelled when stopped.
     """
-    faiss_module()
-    chosen = [scorers] if isinstance(scorers, Scorer) else list(scorers)
-    for scorer in chosen:
+    import_faiss()
+    scorer_list = [scorers] if isinstance(scorers, Scorer) else list(scorers)
+    for scorer in scorer_list:
         if not isinstance(scorer, Scorer):
             raise ParamError(f"scorers must be made by engine.make; got {scorer!r} among them")
         if type(scorer).document_vectors is Scorer.document_vectors:
-            able = ", ".join(searchable())
+            able = ", ".join(list_searchable())
             raise ParamError(f"scorers must be found by nearest vectors, as {able} are; {scorer.label} is not")
-    if not chosen:
+    if not scorer_list:
         raise ParamError("scorers must hold at least one; got none")
     for index in () if callable(indexes) else indexes:
         if not isinstance(index, tuple(INDEXES.values())):
@@ -127,27 +136,27 @@ def approximate(
                 f"indexes must be of engine.evaluation.studies.ann_indexes, {', '.join(INDEXES)}; got {index!r}"
             )
     k, seed = min(SET_SIZE.check(k), len(space)), SEED.check(seed)
-    names = tuple(metrics) if metrics is not None else (JUDGED if qrels is not None else ())
-    check_metrics(names)
-    vectors = embedded(space, queries)
-    if lacking := [m for m in names if m not in available_metrics(qrels, None, vectors)]:
-        raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
+    metric_names = tuple(metrics) if metrics is not None else (JUDGED_METRICS if qrels is not None else ())
+    check_metrics(metric_names)
+    query_vectors = embed_for_space(space, queries)
+    if missing := [metric for metric in metric_names if metric not in available_metrics(qrels, None, query_vectors)]:
+        raise DataError(f"{', '.join(missing)}: there are no judgements or aspects to measure this with")
     task = _Task(
         space=space,
-        vectors=vectors,
+        vectors=query_vectors,
         qrels=qrels,
-        metrics=names,
+        metrics=metric_names,
         k=k,
         seed=seed,
-        repeats=REPEATS.check(repeats),
+        repeats=TIMING_REPEATS.check(repeats),
         report=progress or (lambda *_: None),
         stop=stop,
     )
-    return _rows(task, chosen, indexes)
+    return _iterate_results(task, scorer_list, indexes)
 
 
-def searchable() -> dict[str, Any]:
-    """The registered scorers whose scores are inner products with nearest vectors, by name."""
+def list_searchable() -> dict[str, Any]:
+    """Return the registered scorers whose scores are inner products with nearest vectors, by name."""
     return {
         name: spec
         for name, spec in methods("scorer").items()
@@ -155,28 +164,36 @@ def searchable() -> dict[str, Any]:
     }
 
 
-def quickest(rows: Iterable[Searched], share: float = ENOUGH.default) -> dict[str, Searched]:
-    """Scorer's label → the quickest approximate search that finds that share of the exact answer; without those
-    that have none. Raises ParamError."""
-    share = ENOUGH.check(share)
-    enough = [row for row in rows if not row.exact and row.share >= share]
-    scorers = dict.fromkeys(row.scorer for row in enough)
-    return {s: min((row for row in enough if row.scorer == s), key=lambda row: row.milliseconds) for s in scorers}
+def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.default) -> dict[str, AnnResult]:
+    """Find the quickest approximate search that returns a share of the exact answer, by scorer's label.
+
+    Scorers without one are left out. Raises ParamError.
+    """
+    share = EXACT_SHARE.check(share)
+    sufficient = [result for result in results if not result.exact and result.share >= share]
+
+    quickest: dict[str, AnnResult] = {}
+    for result in sufficient:
+        if result.milliseconds < quickest.setdefault(result.scorer, result).milliseconds:
+            quickest[result.scorer] = result
+    return quickest
 
 
-def conclusions(rows: Sequence[Searched], share: float = ENOUGH.default) -> tuple[str, ...]:
-    """For each scorer, in words: which search finds that share of the exact answer soonest, and whether it is worth
-    it. Raises ParamError."""
-    fast, sentences = quickest(rows, share), []
-    for exact in (row for row in rows if row.exact):
-        best = fast.get(exact.scorer)
+def write_conclusions(results: Sequence[AnnResult], share: float = EXACT_SHARE.default) -> tuple[str, ...]:
+    """Describe for each scorer the quickest search with that share of the exact answer, and its speed-up.
+
+    Raises ParamError.
+    """
+    quickest_by_scorer, sentences = find_quickest(results, share), []
+    for exact in (result for result in results if result.exact):
+        best = quickest_by_scorer.get(exact.scorer)
         if best is None:
             sentences.append(f"{exact.title}: no index tried finds {share:.1%} of the exact answer.")
             continue
-        times = exact.milliseconds / best.milliseconds
-        worth = f"{times:.1f} times as fast as exact search" if times >= WORTH else "no faster than exact search"
-        where = f"{best.milliseconds:.3f} ms per query"
-        sentences.append(f"{exact.title}: {best.label} finds {best.share:.1%} of the exact answer in {where}, {worth}.")
+        speedup = exact.milliseconds / best.milliseconds
+        verdict = f"{speedup:.1f} times as fast as" if speedup >= MIN_SPEEDUP else "no faster than"
+        share_text = f"{best.share:.1%} of the exact answer in {best.milliseconds:.3f} ms per query"
+        sentences.append(f"{exact.title}: {best.label} finds {share_text}, {verdict} exact search.")
     return tuple(sentences)
 
 
@@ -192,163 +209,169 @@ class _Task:
     report: Progress
     stop: Stop | None
 
-    def measured(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Metrics of the documents returned, (B, k), −1 pads."""
-        index = torch.from_numpy(rows)
-        ranking = Ranking(index, torch.zeros(index.shape, dtype=torch.float64), ())
+    def measure_rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Measure the returned documents, (B, k), −1 pads."""
+        row_index = torch.from_numpy(rows)
+        ranking = Ranking(row_index, torch.zeros(row_index.shape, dtype=torch.float64), ())
         return dict(measure(ranking, self.space, self.vectors, self.qrels, self.k, self.metrics).values)
 
     def check_stop(self) -> None:
         """Raise Cancelled when stopped."""
         if self.stop is not None and self.stop.is_set():
-            raise Cancelled(STOPPED)
+            raise Cancelled(SEARCH_STOPPED)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Scored:
+class _ExactAnswers:
     """The vectors of a scorer, and the exact answers over them."""
 
     scorer: Scorer
     parts: Parts
     title: str
     rows: np.ndarray  # (B, k)
-    least: np.ndarray  # (B,) score that is as good as the last one's
-    scores: Callable[[np.ndarray], np.ndarray]  # those of other rows, (B, k)
+    min_scores: np.ndarray  # (B,) score that is as good as the last one's
+    score_rows: Callable[[np.ndarray], np.ndarray]  # those of other rows, (B, k)
 
-    def agreement(self, rows: np.ndarray) -> np.ndarray:
-        """(B,) the share of k that scores as well as the exact answer's last document."""
-        scores = np.where(rows >= 0, self.scores(np.maximum(rows, 0)), -np.inf)
-        shares: np.ndarray = (scores >= self.least[:, None]).sum(1) / rows.shape[1]
-        return shares
+    def measure_agreement(self, rows: np.ndarray) -> np.ndarray:
+        """Compute the share of k that scores as well as the exact answer's last document, (B,)."""
+        row_scores = np.where(rows >= 0, self.score_rows(np.maximum(rows, 0)), -np.inf)
+        exact_shares: np.ndarray = (row_scores >= self.min_scores[:, None]).sum(1) / rows.shape[1]
+        return exact_shares
 
-    def enough(self, k: int) -> int:
-        """A number of hits that hold k documents for sure."""
-        counts = self.parts.counts.sort(descending=True).values
-        return int(counts[: k - 1].sum()) + 1
+    def count_sufficient_hits(self, k: int) -> int:
+        """Return a number of hits that is certain to contain k documents."""
+        vector_counts = self.parts.counts.sort(descending=True).values
+        return int(vector_counts[: k - 1].sum()) + 1
 
 
-def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[Searched]:
+def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[AnnResult]:
     for scorer in scorers:
         task.check_stop()
         with report_to(task.report, task.stop):
             # Never None: those without were refused.
             parts = cast(Parts, scorer.document_vectors(task.space))
-        chosen = tuple(dict.fromkeys(indexes(len(parts)) if callable(indexes) else indexes))
-        for index in chosen:
+        chosen_indexes = tuple(dict.fromkeys(indexes(len(parts)) if callable(indexes) else indexes))
+        for index in chosen_indexes:
             index.check(len(parts))
-        exact = _scored(task, scorer, parts)
+        exact = _answer_exactly(task, scorer, parts)
         vectors = np.ascontiguousarray(parts.vectors.cpu().numpy(), dtype=np.float32)
-        groups: dict[tuple[Any, ...], list[Index]] = {}
-        for index in (Exact(), *chosen):
-            groups.setdefault(tuple(index.built.items()), []).append(index)
-        done, total = 0, (1 + len(chosen)) * len(task.vectors)
-        for members in groups.values():
-            task.report(done, total, f"{exact.title}: building {members[0].title}")
-            started = time.perf_counter()
-            with one_thread() as faiss:
-                built = members[0].build(faiss, vectors, task.seed, task.stop)
-            seconds = time.perf_counter() - started
-            with one_thread() as faiss:
-                size = faiss.serialize_index(built).nbytes / 1e6
-            for index in members:
-                index.aim(built)
-                rows, times = _search(task, built, exact, done, total)
-                done += len(task.vectors)
-                cost = {"milliseconds": 1000 * float(np.median(times)), "build": seconds, "megabytes": size}
-                yield _searched(task, exact, index, rows, **cost)
+        index_groups: dict[tuple[Any, ...], list[Index]] = {}
+        for index in (Exact(), *chosen_indexes):
+            index_groups.setdefault(tuple(index.build_parameters.items()), []).append(index)
+        n_done, n_total = 0, (1 + len(chosen_indexes)) * len(task.vectors)
+        for group in index_groups.values():
+            task.report(n_done, n_total, f"{exact.title}: building {group[0].title}")
+            start_time = time.perf_counter()
+            with limit_to_one_thread() as faiss:
+                built = group[0].build(faiss, vectors, task.seed, task.stop)
+            build_seconds = time.perf_counter() - start_time
+            with limit_to_one_thread() as faiss:
+                megabytes = faiss.serialize_index(built).nbytes / 1e6
+            for index in group:
+                index.apply_effort(built)
+                rows, query_times = _time_search(task, built, exact, n_done, n_total)
+                n_done += len(task.vectors)
+                costs = {"build": build_seconds, "megabytes": megabytes}
+                yield _make_result(task, exact, index, rows, milliseconds=1000 * float(np.median(query_times)), **costs)
 
 
 @without_autocast
-def _scored(task: _Task, scorer: Scorer, parts: Parts) -> _Scored:
-    """The k best documents by the project's own exact search, and their scores."""
-    first = next(iter(methods("selector").values())).cls()
-    blocks = []
-    for start in range(0, len(task.vectors), 64):
+def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
+    """Find the k best documents by the exact search of this package, and their scores."""
+    top_k_stage = next(iter(methods("selector").values())).cls()
+    row_blocks = []
+    for block_start in range(0, len(task.vectors), 64):
         task.check_stop()
-        task.report(start, len(task.vectors), f"{scorer.spec.title}: the exact answer")
-        block = task.vectors.take(range(start, min(start + 64, len(task.vectors))))
-        blocks.append(decode(Decoder(first, scorer), task.space, block, task.k).index.cpu())
-    rows = torch.cat(blocks).numpy()
+        task.report(block_start, len(task.vectors), f"{scorer.spec.title}: the exact answer")
+        block_queries = task.vectors.take(range(block_start, min(block_start + 64, len(task.vectors))))
+        row_blocks.append(decode(Decoder(top_k_stage, scorer), task.space, block_queries, task.k).index.cpu())
+    rows = torch.cat(row_blocks).numpy()
     points = task.vectors.vectors.to(parts.vectors)
 
-    def scores(rows: np.ndarray) -> np.ndarray:
-        return parts.best(points, torch.from_numpy(rows).to(parts.documents)).double().cpu().numpy()
+    def score_rows(other_rows: np.ndarray) -> np.ndarray:
+        return parts.best(points, torch.from_numpy(other_rows).to(parts.documents)).double().cpu().numpy()
 
     lengths = torch.linalg.vector_norm(points, dim=1) * torch.linalg.vector_norm(parts.vectors, dim=1).max()
-    least = scores(rows)[:, -1] - CLOSE * lengths.double().cpu().numpy()
+    min_scores = score_rows(rows)[:, -1] - SCORE_TOLERANCE * lengths.double().cpu().numpy()
     title = scorer.spec.title if len(parts) == len(task.space) else f"{scorer.spec.title}, {len(parts):,} vectors"
-    return _Scored(scorer=scorer, parts=parts, title=title, rows=rows, least=least, scores=scores)
+    answers = {"rows": rows, "min_scores": min_scores, "score_rows": score_rows}
+    return _ExactAnswers(scorer=scorer, parts=parts, title=title, **answers)
 
 
 @without_autocast
-def _search(task: _Task, built: Any, exact: _Scored, done: int, total: int) -> tuple[np.ndarray, np.ndarray]:
-    """The documents found, (B, k), −1 pads, and the seconds that each query took; done, total: for the report."""
+def _time_search(
+    task: _Task, built: Any, exact: _ExactAnswers, n_done: int, n_total: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the documents found, (B, k), −1 pads, and the seconds of each query; n_done, n_total: for the report."""
     points = np.ascontiguousarray(task.vectors.vectors.numpy(), dtype=np.float32)
     documents = exact.parts.documents.cpu().numpy()
-    enough = exact.enough(task.k)
-    first = min(enough, math.ceil(task.k * exact.parts.per_document))
+    max_hits = exact.count_sufficient_hits(task.k)
+    n_first = min(max_hits, math.ceil(task.k * exact.parts.per_document))
     rows = np.full((len(points), task.k), -1, dtype=np.int64)
-    times = np.full(len(points), np.inf)
-    with one_thread():
-        built.search(points[:1], first)  # a process's first search waits for memory
-        for query in range(len(points)):
+    query_times = np.full(len(points), np.inf)
+    with limit_to_one_thread():
+        built.search(points[:1], n_first)  # a process's first search waits for memory
+        for query_index in range(len(points)):
             task.check_stop()
-            for _ in range(task.repeats):
-                started = time.perf_counter()
-                answer = _documents(built, points[query : query + 1], documents, task.k, first, enough)
-                times[query] = min(times[query], time.perf_counter() - started)
-            rows[query, : len(answer)] = answer
-            if query % 64 == 63:
-                task.report(done + query + 1, total, exact.title)
-    return rows, times
+            for _repeat in range(task.repeats):
+                start_time = time.perf_counter()
+                point = points[query_index : query_index + 1]
+                found_rows = _fetch_documents(built, point, documents, task.k, n_first, max_hits)
+                query_times[query_index] = min(query_times[query_index], time.perf_counter() - start_time)
+            rows[query_index, : len(found_rows)] = found_rows
+            if query_index % 64 == 63:
+                task.report(n_done + query_index + 1, n_total, exact.title)
+    return rows, query_times
 
 
-def _documents(built: Any, point: np.ndarray, documents: np.ndarray, k: int, first: int, enough: int) -> np.ndarray:
-    """The at most k documents that one query finds; `first` hits are fetched, and twice as many until they suffice."""
-    fetched = first
+def _fetch_documents(
+    built: Any, point: np.ndarray, vector_documents: np.ndarray, k: int, n_first: int, max_hits: int
+) -> np.ndarray:
+    """Return at most k documents for one query; fetch `n_first` hits, and twice as many until they suffice."""
+    n_fetched = n_first
     while True:
-        scores, hits = built.search(point, fetched)
-        answer = merged(hits[0], scores[0], documents, k)
-        # An index that ran out of vectors it would look at has no more, however many are asked for.
-        if len(answer) == k or fetched == enough or hits[0, -1] < 0:
-            return answer
-        fetched = min(2 * fetched, enough)
+        hit_scores, hit_rows = built.search(point, n_fetched)
+        found_rows = merge_hits(hit_rows[0], hit_scores[0], vector_documents, k)
+        # Padding among the hits means that the index has visited all that it would: more hits find nothing new.
+        if len(found_rows) == k or n_fetched == max_hits or hit_rows[0, -1] < 0:
+            return found_rows
+        n_fetched = min(2 * n_fetched, max_hits)
 
 
-def merged(hits: np.ndarray, scores: np.ndarray, documents: np.ndarray, k: int) -> np.ndarray:
-    """The at most k documents that hits are of, each once, the best scored first, the lower row first among equals.
+def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: np.ndarray, k: int) -> np.ndarray:
+    """Merge hits into at most k documents, each once, best score first, the lower row first among equals.
 
-    hits: (f,) rows of vectors, −1 pads; scores: (f,); documents: (r,) the document of each vector.
+    hit_rows: (f,) rows of vectors, −1 pads; hit_scores: (f,); vector_documents: (r,) the document of each vector.
     """
-    present = hits >= 0
-    owners: np.ndarray = documents[hits[present]]
-    owners = owners[np.lexsort((owners, -scores[present]))]
-    first = np.sort(np.unique(owners, return_index=True)[1])
-    return owners[first[:k]]
+    is_present = hit_rows >= 0
+    owners: np.ndarray = vector_documents[hit_rows[is_present]]
+    owners = owners[np.lexsort((owners, -hit_scores[is_present]))]
+    first_positions = np.sort(np.unique(owners, return_index=True)[1])
+    return owners[first_positions[:k]]
 
 
-def _searched(task: _Task, exact: _Scored, index: Index, rows: np.ndarray, **cost: float) -> Searched:
-    """cost: milliseconds, build and megabytes."""
-    every = isinstance(index, Exact)
-    # Time is of faiss's own exact search, the answer the engine's, whose close calls are settled in float64.
-    rows = exact.rows if every else rows
-    values = task.measured(rows) if task.metrics else {}
-    data = digests_of(task.space, task.vectors, task.qrels)
-    return Searched(
+def _make_result(task: _Task, exact: _ExactAnswers, index: Index, found_rows: np.ndarray, **costs: float) -> AnnResult:
+    """Measure the found rows; costs: milliseconds, build and megabytes."""
+    is_exact = isinstance(index, Exact)
+    # The time is of faiss's exact search, the answer of this package's, which resolves near ties in float64.
+    found_rows = exact.rows if is_exact else found_rows
+    metric_values = task.measure_rows(found_rows) if task.metrics else {}
+    data_digests = collect_digests(task.space, task.vectors, task.qrels)
+    return AnnResult(
         scorer=exact.scorer.label,
         title=exact.title,
         index=index.as_json(),
         label=index.label,
-        exact=every,
+        exact=is_exact,
         k=task.k,
         queries=task.vectors.ids,
-        agreement=exact.agreement(rows),
-        values=values,
-        mean=means(values),
-        returned=float((rows >= 0).sum(1).mean()),
+        agreement=exact.measure_agreement(found_rows),
+        values=metric_values,
+        mean=compute_means(metric_values),
+        returned=float((found_rows >= 0).sum(1).mean()),
         entries=len(exact.parts),
         per_document=exact.parts.per_document,
         seed=task.seed,
-        provenance={**data, **versions(), "faiss": faiss_module().__version__},
-        **cost,
+        provenance={**data_digests, **read_versions(), "faiss": import_faiss().__version__},
+        **costs,
     )

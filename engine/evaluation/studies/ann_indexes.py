@@ -1,4 +1,4 @@
-"""Indexes that find nearest neighbours approximately, by faiss (extra `ann`): HNSW, Malkov and Yashunin 2018; IVF."""
+"""Approximate nearest-neighbour indexes of faiss (extra `ann`): HNSW, Malkov and Yashunin 2018; IVF."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,13 +13,13 @@ from engine.errors import Cancelled, FrontierError, ParamError
 from engine.params import Declared, Whole, declare, params_of, values_of
 from engine.progress import Stop
 
-ADDED = 1024
-"""How many vectors are added between two looks at whether to stop."""
-STOPPED = "the search was stopped; what was measured is kept by whoever asked for it"
+ADD_BLOCK_SIZE = 1024
+"""Vectors added between two checks for cancellation."""
+SEARCH_STOPPED = "the search was stopped; what was measured is kept by whoever asked for it"
 
 
-def faiss_module() -> Any:
-    """faiss. Raises FrontierError where it is not installed."""
+def import_faiss() -> Any:
+    """Import faiss. Raises FrontierError where it is not installed."""
     try:
         import faiss
     except ImportError:
@@ -30,15 +30,15 @@ def faiss_module() -> Any:
 
 
 @contextmanager
-def one_thread() -> Iterator[Any]:
-    """faiss on one thread, so that times compare and graphs are the same every time; afterwards as many as before."""
-    faiss = faiss_module()
-    before = faiss.omp_get_max_threads()
+def limit_to_one_thread() -> Iterator[Any]:
+    """Limit faiss to one thread, for comparable times and reproducible graphs; restore its threads at the end."""
+    faiss = import_faiss()
+    n_threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
         yield faiss
     finally:
-        faiss.omp_set_num_threads(before)
+        faiss.omp_set_num_threads(n_threads)
 
 
 class Index(Declared, ABC):
@@ -51,47 +51,47 @@ class Index(Declared, ABC):
 
     @property
     def label(self) -> str:
-        """The index and how it is searched, as text."""
+        """The index and its search effort, as text."""
         values = ", ".join(f"{name}={value}" for name, value in values_of(self).items())
         return f"{self.kind}({values})" if values else self.kind
 
     def as_json(self) -> dict[str, Any]:
-        """Kind and parameters as plain values; `index_of` reads them."""
+        """Return kind and parameters as plain values."""
         return {"kind": self.kind, **values_of(self)}
 
     @property
-    def built(self) -> dict[str, Any]:
+    def build_parameters(self) -> dict[str, Any]:
         """Parameters of the index itself: settings with equal ones share it."""
         return {name: value for name, value in self.as_json().items() if name != self.effort}
 
-    def check(self, count: int) -> None:
-        """Raise ParamError where so many vectors cannot be indexed so."""
+    def check(self, n_vectors: int) -> None:
+        """Raise ParamError if that many vectors cannot be indexed so."""
         return
 
     @abstractmethod
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
-        """faiss's index of (r, d) float32 vectors. Raises Cancelled."""
+        """Build faiss's index of (r, d) float32 vectors. Raises Cancelled."""
 
-    def aim(self, index: Any) -> None:
-        """Set what is of the search in a built index."""
+    def apply_effort(self, built_index: Any) -> None:
+        """Set the search effort of a built index."""
         return
 
     @classmethod
-    def usual(cls, count: int, **fixed: Any) -> tuple[Self, ...]:
-        """The settings that are tried on so many vectors, from quick to thorough; fixed: those that do not vary."""
+    def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        """Return the settings to try on that many vectors, from quick to thorough; fixed: parameters that stay."""
         return (cls(**fixed),)
 
 
-def _root(count: int) -> int:
-    return max(1, round(math.sqrt(count)))
+def _default_cells(n_vectors: int) -> int:
+    return max(1, round(math.sqrt(n_vectors)))
 
 
-def _added(index: Any, vectors: np.ndarray, stop: Stop | None) -> Any:
-    for start in range(0, len(vectors), ADDED):
+def _add_vectors(built_index: Any, vectors: np.ndarray, stop: Stop | None) -> Any:
+    for block_start in range(0, len(vectors), ADD_BLOCK_SIZE):
         if stop is not None and stop.is_set():
-            raise Cancelled(STOPPED)
-        index.add(vectors[start : start + ADDED])
-    return index
+            raise Cancelled(SEARCH_STOPPED)
+        built_index.add(vectors[block_start : block_start + ADD_BLOCK_SIZE])
+    return built_index
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Exact(Index):
     title: ClassVar[str] = "Exact"
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
-        return _added(faiss.IndexFlatIP(vectors.shape[1]), vectors, stop)
+        return _add_vectors(faiss.IndexFlatIP(vectors.shape[1]), vectors, stop)
 
 
 @dataclass(frozen=True)
@@ -124,19 +124,19 @@ class Hnsw(Index):
     )
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
-        index = faiss.IndexHNSWFlat(vectors.shape[1], self.links, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = self.construction
-        index.hnsw.rng = faiss.RandomGenerator(seed)
-        return _added(index, vectors, stop)
+        built_index = faiss.IndexHNSWFlat(vectors.shape[1], self.links, faiss.METRIC_INNER_PRODUCT)
+        built_index.hnsw.efConstruction = self.construction
+        built_index.hnsw.rng = faiss.RandomGenerator(seed)
+        return _add_vectors(built_index, vectors, stop)
 
-    def aim(self, index: Any) -> None:
-        index.hnsw.efSearch = self.breadth
+    def apply_effort(self, built_index: Any) -> None:
+        built_index.hnsw.efSearch = self.breadth
 
     @classmethod
-    def usual(cls, count: int, **fixed: Any) -> tuple[Self, ...]:
-        swept = next(p.swept for p in params_of(cls) if p.name == cls.effort) or ()
-        graphs = [fixed] if "links" in fixed else [{**fixed, "links": links} for links in (8, 32)]
-        return tuple(cls(**graph, breadth=breadth) for graph in graphs for breadth in swept)
+    def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        breadths = next(param.swept for param in params_of(cls) if param.name == cls.effort) or ()
+        graph_settings = [fixed] if "links" in fixed else [{**fixed, "links": n_links} for n_links in (8, 32)]
+        return tuple(cls(**graph_params, breadth=breadth) for graph_params in graph_settings for breadth in breadths)
 
 
 @dataclass(frozen=True)
@@ -156,45 +156,47 @@ class Ivf(Index):
         "Cells that are searched; all of them is an exact search.",
     )
 
-    def check(self, count: int) -> None:
-        for name, most, what in (("cells", count, "vectors"), ("probes", self.cells or _root(count), "cells")):
-            if (getattr(self, name) or 0) > most:
+    def check(self, n_vectors: int) -> None:
+        n_cells = self.cells or _default_cells(n_vectors)
+        for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):
+            if (getattr(self, name) or 0) > maximum:
                 param = next(p for p in params_of(self) if isinstance(p, Whole) and p.name == name)
-                refusal = replace(param, high=most).refuse(getattr(self, name))
-                raise ParamError(f"{refusal}: the index has {most:,} {what}")
+                refusal = replace(param, high=maximum).refuse(getattr(self, name))
+                raise ParamError(f"{refusal}: the index has {maximum:,} {unit}")
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
-        dimension, cells = vectors.shape[1], self.cells or _root(len(vectors))
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, cells, faiss.METRIC_INNER_PRODUCT)
-        index.cp.seed = seed
+        dimension, n_cells = vectors.shape[1], self.cells or _default_cells(len(vectors))
+        built_index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, n_cells, faiss.METRIC_INNER_PRODUCT)
+        built_index.cp.seed = seed
         # faiss warns on the terminal about fewer than 39 vectors a cell, which small corpora always have.
-        index.cp.min_points_per_centroid = 1
-        index.train(vectors)
-        return _added(index, vectors, stop)
+        built_index.cp.min_points_per_centroid = 1
+        built_index.train(vectors)
+        return _add_vectors(built_index, vectors, stop)
 
-    def aim(self, index: Any) -> None:
-        index.nprobe = self.probes
+    def apply_effort(self, built_index: Any) -> None:
+        built_index.nprobe = self.probes
 
     @classmethod
-    def usual(cls, count: int, **fixed: Any) -> tuple[Self, ...]:
-        cells = min(fixed.get("cells") or _root(count), count)
-        doubled = (2**step for step in range(cells.bit_length()))
-        return tuple(cls(cells=cells, probes=probes) for probes in dict.fromkeys([*doubled, cells]))
+    def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        n_cells = min(fixed.get("cells") or _default_cells(n_vectors), n_vectors)
+        powers_of_two = (2**exponent for exponent in range(n_cells.bit_length()))
+        return tuple(cls(cells=n_cells, probes=n_probes) for n_probes in dict.fromkeys([*powers_of_two, n_cells]))
 
 
 INDEXES: dict[str, type[Index]] = {cls.kind: cls for cls in (Hnsw, Ivf)}
 """The approximate ones by name."""
 
 
-def usual(
-    count: int, kinds: Sequence[str] = tuple(INDEXES), fixed: Mapping[str, Mapping[str, Any]] | None = None
+def usual_indexes(
+    n_vectors: int, kinds: Sequence[str] = tuple(INDEXES), fixed: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Index, ...]:
-    """What is tried on so many vectors where nobody says; fixed: kind → what of its parameters does not vary.
+    """Return the default settings to try on that many vectors; fixed: kind → its parameters that stay.
 
     Raises ParamError for a kind that does not exist.
     """
-    if unknown := [kind for kind in kinds if kind not in INDEXES]:
-        raise ParamError(f"an index must be one of {', '.join(INDEXES)}; got {unknown[0]!r}")
-    return tuple(
-        index for kind in dict.fromkeys(kinds) for index in INDEXES[kind].usual(count, **(fixed or {}).get(kind, {}))
-    )
+    if unknown_kinds := [kind for kind in kinds if kind not in INDEXES]:
+        raise ParamError(f"an index must be one of {', '.join(INDEXES)}; got {unknown_kinds[0]!r}")
+    settings: list[Index] = []
+    for kind in dict.fromkeys(kinds):
+        settings += INDEXES[kind].usual_settings(n_vectors, **(fixed or {}).get(kind, {}))
+    return tuple(settings)

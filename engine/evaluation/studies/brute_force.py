@@ -1,4 +1,4 @@
-"""The exact optimum of a set objective by enumeration: what the heuristics are measured against."""
+"""Exact optimum of a set objective by enumeration, the reference of the heuristics."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -19,21 +19,21 @@ from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, make_selector
 from engine.values import real_tensor
 
-WEIGHT = replace(RELEVANCE_WEIGHT, symbol="θ")
-MOST_SETS = 5_000_000
-"""How many sets are enumerated at most: minutes."""
-ENUMERATED = 18
-"""Documents of a pool whose sets are enumerated: 8,568 of five."""
-ROUNDING = 1e-9
-"""Objectives closer than this, of the larger one, are the same."""
-OBJECTIVE = Choice(
+OBJECTIVE_WEIGHT = replace(RELEVANCE_WEIGHT, symbol="θ")
+MAX_SETS = 5_000_000
+"""Number of sets that are enumerated at most, which takes minutes."""
+ENUMERATED_POOL_SIZE = 18
+"""Documents of a pool whose sets are enumerated: 8,568 sets of five."""
+ROUNDING_TOLERANCE = 1e-9
+"""Objectives closer than this share of the larger one are equal."""
+SET_OBJECTIVE = Choice(
     default="frank_wolfe",
     options=("vrsd", "frank_wolfe", "max_sum", "dpp"),
     symbol="objective",
     name="objective",
     help="What the set maximises.",
 )
-SIZE = Whole(5, "k", 1, 1_000_000, name="k", help="How many documents the set has.")
+ENUMERATED_SET_SIZE = Whole(5, "k", 1, 1_000_000, name="k", help="How many documents the set has.")
 FIX_FIRST = Flag(
     default=False,
     symbol="d₀",
@@ -41,13 +41,13 @@ FIX_FIRST = Flag(
     help="Only sets that hold the most relevant document count, as the paper's Definition 2 has it.",
 )
 
-Value = Callable[[Tensor, Tensor], Tensor]
+SetValue = Callable[[Tensor, Tensor], Tensor]
 """((m, k) relevances, (m, k, k) inner products) of m sets to their (m,) values."""
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best of all sets."""
+    """Best of all sets."""
 
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
@@ -57,7 +57,7 @@ class Optimum:
 
 @dataclass(frozen=True)
 class OptimumGap:
-    """A selector's set beside the best one."""
+    """A selector's set and the best one."""
 
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
@@ -65,20 +65,22 @@ class OptimumGap:
 
     @property
     def share(self) -> float:
-        """What it lacks of the objective's range, from 0 (an optimum) to 1 (as bad as any set); NaN of an infinite one.
+        """The gap as a share of the objective's range, 0 for an optimum, 1 for the worst set; NaN if infinite.
 
         Two sums of the same numbers in another order differ by their rounding, which is no gap.
         """
         ends = self.best.value, self.best.worst
-        lacking, width = ends[0] - self.value, ends[0] - ends[1]
-        if self.value == ends[0] or lacking <= ROUNDING * max(abs(end) for end in ends if math.isfinite(end)):
+        shortfall, extent = ends[0] - self.value, ends[0] - ends[1]
+        if self.value == ends[0]:
             return 0.0
-        return lacking / width if math.isfinite(width) else math.nan
+        if shortfall <= ROUNDING_TOLERANCE * max(abs(end) for end in ends if math.isfinite(end)):
+            return 0.0
+        return shortfall / extent if math.isfinite(extent) else math.nan
 
 
 @without_autocast
 def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any) -> Optimum:
-    """The best set of k rows for one query, by enumeration in float64; of equal ones the first in row order.
+    """Find the best set of k rows for one query, by enumeration in float64; ties go to the first in row order.
 
     objective: "vrsd", cos(Σ u_i, query), 0 where the sum is zero; "frank_wolfe" or "max_sum", θ/k Σ r_i −
     (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, at k = 1 relevance (the objective those two report); "dpp", θ Σ r_i + (1−θ) log
@@ -86,94 +88,100 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     but vrsd; fix_first: for vrsd alone, only sets count that hold the row with the largest inner product, of equal
     ones the first. The VRSD paper's Definition 2 fixes that document, d₀, and its Algorithm 1 begins with it; without,
     the default, every set counts, which is a wider problem than the paper's. Raises ParamError where there are more
-    than MOST_SETS sets, and ParamError or DataError for bad input.
+    than MAX_SETS sets, and ParamError or DataError for bad input.
     """
-    objective = OBJECTIVE.check(objective)
-    params = check_values((FIX_FIRST,) if objective == "vrsd" else (WEIGHT,), params, objective)
-    rows = Matrix(real_tensor(vectors, "vectors")).vectors.double()
-    point = real_tensor(query, "query").double().to(rows.device)
-    if point.ndim != 1 or point.shape[0] != rows.shape[1]:
-        raise DataError(f"query must be one vector of the vectors' {rows.shape[1]} numbers; got {tuple(point.shape)}")
+    objective = SET_OBJECTIVE.check(objective)
+    params = check_values((FIX_FIRST,) if objective == "vrsd" else (OBJECTIVE_WEIGHT,), params, objective)
+    matrix = Matrix(real_tensor(vectors, "vectors")).vectors.double()
+    point = real_tensor(query, "query").double().to(matrix.device)
+    if point.ndim != 1 or point.shape[0] != matrix.shape[1]:
+        raise DataError(f"query must be one vector of the vectors' {matrix.shape[1]} numbers; got {tuple(point.shape)}")
     point = Matrix(point.unsqueeze(0), "query").vectors[0]
-    k = min(SIZE.check(k), len(rows))
-    relevance = rows @ point
-    fixed = [int(relevance.argmax())] if params.get("fix_first", FIX_FIRST.default) else []
-    free = [row for row in range(len(rows)) if row not in fixed]
-    if (sets := math.comb(len(free), k - len(fixed))) > MOST_SETS:
+    k = min(ENUMERATED_SET_SIZE.check(k), len(matrix))
+    relevance = matrix @ point
+    fixed_rows = [int(relevance.argmax())] if params.get("fix_first", FIX_FIRST.default) else []
+    free_rows = [row_index for row_index in range(len(matrix)) if row_index not in fixed_rows]
+    if (n_sets := math.comb(len(free_rows), k - len(fixed_rows))) > MAX_SETS:
         raise ParamError(
-            f"k and the rows of vectors must make at most {MOST_SETS:,} sets to be enumerated; got k = {k} of "
-            f"{len(rows)} rows, {sets:,} sets; take fewer rows (the most relevant, say) or a smaller k"
+            f"k and the rows of vectors must make at most {MAX_SETS:,} sets to be enumerated; got k = {k} of "
+            f"{len(matrix)} rows, {n_sets:,} sets; take fewer rows (the most relevant, say) or a smaller k"
         )
-    value = _value(objective, params.get("relevance_weight", WEIGHT.default), k, point)
-    return _enumerated(relevance, rows @ rows.T, (fixed, free), k, value)
+    evaluate = _make_set_value(objective, params.get("relevance_weight", OBJECTIVE_WEIGHT.default), k, point)
+    return _enumerate_sets(relevance, matrix @ matrix.T, (fixed_rows, free_rows), k, evaluate)
 
 
 def optimum_gap(
     name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: bool = False, **params: Any
 ) -> OptimumGap:
-    """How far a selector's set is from the best by its own objective: one that `optimum` enumerates.
+    """Compare a selector's set with the best one by its own objective, one that `optimum` enumerates.
 
     name, params: the selector and its parameters; vectors, query, fix_first: as `optimum` takes them. Raises ParamError
     or DataError.
     """
-    stage = make_selector(OBJECTIVE.check(name), **params)
-    own = {key: value for key, value in values_of(stage).items() if key == WEIGHT.name}
+    selector = make_selector(SET_OBJECTIVE.check(name), **params)
+    settings = {name: evaluate for name, evaluate in values_of(selector).items() if name == OBJECTIVE_WEIGHT.name}
     if name == "vrsd" or fix_first:
-        own["fix_first"] = fix_first
-    best = optimum(name, vectors, query, k, **own)
-    index = sorted(select(stage, vectors, query, len(best.index)).index[0].tolist())
-    rows, point = (real_tensor(given, "vectors").double().cpu() for given in (vectors, query))
-    some = rows[index]
-    value = _value(name, own.get(WEIGHT.name, WEIGHT.default), len(index), point)
-    return OptimumGap(tuple(index), float(value((some @ point)[None], (some @ some.T)[None])), best)
+        settings["fix_first"] = fix_first
+    best_set = optimum(name, vectors, query, k, **settings)
+    set_rows = sorted(select(selector, vectors, query, len(best_set.index)).index[0].tolist())
+    matrix, point = (real_tensor(argument, "vectors").double().cpu() for argument in (vectors, query))
+    chosen = matrix[set_rows]
+    weight = settings.get(OBJECTIVE_WEIGHT.name, OBJECTIVE_WEIGHT.default)
+    evaluate = _make_set_value(name, weight, len(set_rows), point)
+    return OptimumGap(tuple(set_rows), float(evaluate((chosen @ point)[None], (chosen @ chosen.T)[None])), best_set)
 
 
-def pools(space: Space, queries: QueryLike, pool: int = ENUMERATED) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Each query's id, its most relevant documents in float64, (pool, d), and its point: what can be enumerated."""
+def iterate_pools(
+    space: Space, queries: QueryLike, pool_size: int = ENUMERATED_POOL_SIZE
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Yield each query's id, its most relevant documents in float64, (pool_size, d), and its point."""
     batch = query_batch(space, queries)
-    depth = min(POOL.check(pool) or ENUMERATED, len(space))
-    index = select("top_k", space.matrix.vectors, batch.vectors, depth).index
-    for name, rows, point in zip(batch.ids, index, batch.vectors, strict=True):
-        yield name, space.vectors[rows].double(), point.double()
+    depth = min(POOL.check(pool_size) or ENUMERATED_POOL_SIZE, len(space))
+    pool_rows = select("top_k", space.matrix.vectors, batch.vectors, depth).index
+    for query_id, document_rows, point in zip(batch.ids, pool_rows, batch.vectors, strict=True):
+        yield query_id, space.vectors[document_rows].double(), point.double()
 
 
-def _enumerated(relevance: Tensor, gram: Tensor, members: tuple[list[int], list[int]], k: int, value: Value) -> Optimum:
-    """The best set; members: rows that are in every set, and rows that the others are of."""
-    fixed, free = members
-    size = k - len(fixed)
-    every, sets = combinations(free, size), math.comb(len(free), size)
-    best, best_value, worst = (), -math.inf, math.inf
-    step = max(1, CHUNK_NUMBERS // (4 * k * k))
-    first = torch.tensor(fixed, dtype=torch.int64)
-    for done in range(0, sets, step):
-        count = min(step, sets - done)
-        flat = np.fromiter(chain.from_iterable(islice(every, count)), np.int64, count * size)
-        block = torch.cat([first.expand(count, -1), torch.from_numpy(flat).view(count, size)], 1).to(relevance.device)
-        values = value(relevance[block], gram[block.unsqueeze(2), block.unsqueeze(1)])
-        top = int(values.argmax())
-        if not best or float(values[top]) > best_value:
-            best, best_value = tuple(sorted(block[top].tolist())), float(values[top])
-        worst = min(worst, float(values.min()))
-    return Optimum(best, best_value, worst, sets)
+def _enumerate_sets(
+    relevance: Tensor, gram: Tensor, row_groups: tuple[list[int], list[int]], k: int, evaluate: SetValue
+) -> Optimum:
+    """Find the best set; row_groups: rows that are in every set, and rows that complete it."""
+    fixed_rows, free_rows = row_groups
+    n_free = k - len(fixed_rows)
+    free_sets, n_sets = combinations(free_rows, n_free), math.comb(len(free_rows), n_free)
+    best_rows, best_value, worst_value = (), -math.inf, math.inf
+    block_size = max(1, CHUNK_NUMBERS // (4 * k * k))
+    fixed_part = torch.tensor(fixed_rows, dtype=torch.int64)
+    for n_done in range(0, n_sets, block_size):
+        count = min(block_size, n_sets - n_done)
+        flat_rows = np.fromiter(chain.from_iterable(islice(free_sets, count)), np.int64, count * n_free)
+        free_part = torch.from_numpy(flat_rows).view(count, n_free)
+        block = torch.cat([fixed_part.expand(count, -1), free_part], 1).to(relevance.device)
+        block_values = evaluate(relevance[block], gram[block.unsqueeze(2), block.unsqueeze(1)])
+        top_row = int(block_values.argmax())
+        if not best_rows or float(block_values[top_row]) > best_value:
+            best_rows, best_value = tuple(sorted(block[top_row].tolist())), float(block_values[top_row])
+        worst_value = min(worst_value, float(block_values.min()))
+    return Optimum(best_rows, best_value, worst_value, n_sets)
 
 
-def _value(objective: str, weight: float, k: int, query: Tensor) -> Value:
-    length = float(query.norm())
+def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> SetValue:
+    query_norm = float(query.norm())
 
-    def cosine(relevance: Tensor, gram: Tensor) -> Tensor:
-        sizes = gram.sum((1, 2)).clamp_min(0).sqrt() * length
-        return torch.where(sizes > 0, relevance.sum(1) / sizes, 0.0)
+    def compute_cosine(relevance: Tensor, gram: Tensor) -> Tensor:
+        lengths = gram.sum((1, 2)).clamp_min(0).sqrt() * query_norm
+        return torch.where(lengths > 0, relevance.sum(1) / lengths, 0.0)
 
-    def mean(relevance: Tensor, gram: Tensor) -> Tensor:
+    def compute_mean(relevance: Tensor, gram: Tensor) -> Tensor:
         if k == 1:
             return relevance[:, 0]
-        pairs = gram.sum((1, 2)) - gram.diagonal(dim1=1, dim2=2).sum(1)
-        return weight / k * relevance.sum(1) - (1 - weight) / (k * (k - 1)) * pairs
+        pair_sums = gram.sum((1, 2)) - gram.diagonal(dim1=1, dim2=2).sum(1)
+        return weight / k * relevance.sum(1) - (1 - weight) / (k * (k - 1)) * pair_sums
 
-    def volume(relevance: Tensor, gram: Tensor) -> Tensor:
+    def compute_volume(relevance: Tensor, gram: Tensor) -> Tensor:
         if weight == 1:
             return relevance.sum(1)
-        sign, log = torch.linalg.slogdet(gram)
-        return weight * relevance.sum(1) + (1 - weight) * torch.where(sign > 0, log, -math.inf)
+        det_sign, log_det = torch.linalg.slogdet(gram)
+        return weight * relevance.sum(1) + (1 - weight) * torch.where(det_sign > 0, log_det, -math.inf)
 
-    return {"vrsd": cosine, "dpp": volume}.get(objective, mean)
+    return {"vrsd": compute_cosine, "dpp": compute_volume}.get(objective, compute_mean)

@@ -1,4 +1,4 @@
-"""What is read within a budget of words, over budgets: Recall, and answers (sparse-dense paper, §6, Fig. 5)."""
+"""Recall and answers within a reading budget of words, over budgets (sparse-dense paper, §6, Fig. 5)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from engine.evaluation.metrics import (
     find_documents_read,
 )
 from engine.evaluation.statistics import bootstrap_intervals
-from engine.evaluation.sweep.compute import embedded
-from engine.evaluation.sweep.sweep import several
+from engine.evaluation.sweep.compute import embed_for_space
+from engine.evaluation.sweep.sweep import check_list
 from engine.params import Whole
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Queries
 
-BUDGETS = (50, 100, 200, READING_BUDGET_WORDS, 800, 1600)
-WORDS = Whole(
+WORD_BUDGETS = (50, 100, 200, READING_BUDGET_WORDS, 800, 1600)
+BUDGET_WORDS = Whole(
     READING_BUDGET_WORDS, "words", 1, name="budgets", help="How many words a reader takes, best document first."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithinBudget:
+class BudgetResult:
     """One decoder and one budget."""
 
     label: str
@@ -46,42 +46,42 @@ class WithinBudget:
 
 
 @without_autocast
-def budget_curve(
+def compute_budget_curve(
     decoders: Sequence[Decoder],
     space: Space,
     queries: Queries | Embeddings,
     qrels: Qrels | None = None,
     answers: Aspects | None = None,
-    budgets: Sequence[int] = BUDGETS,
+    budgets: Sequence[int] = WORD_BUDGETS,
     k: int = 50,
-) -> Iterator[WithinBudget]:
-    """Recall of the relevant documents, and the share of the answers, in the first of the top-k that fit a budget.
+) -> Iterator[BudgetResult]:
+    """Measure Recall, and the share of the answers, in the first of the top-k that fit a reading budget.
 
-    decoders: each ranks k documents once, for all budgets; qrels, answers: what is measured, one of them or both;
-    budgets: in words as spaces part them, where the paper counts 400 word pieces. Read as `budget_recall` has it.
+    decoders: each ranks k documents once, for all budgets; qrels, answers: one of them or both; budgets: in words as
+    separated by spaces, where the paper counts 400 word pieces. Documents are read as in the metric `budget_recall`.
     Raises ParamError or DataError.
     """
-    chosen = several(decoders, "decoders", "a list of engine.Decoder", Decoder)
-    sizes = sorted({WORDS.check(budget) for budget in several(budgets, "budgets", "a list of whole numbers")})
-    k, asked = min(SET_SIZE.check(k), len(space)), embedded(space, queries)
-    compute = {
+    decoder_list = check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)
+    sizes = sorted({BUDGET_WORDS.check(budget) for budget in check_list(budgets, "budgets", "a list of whole numbers")})
+    k, vectors = min(SET_SIZE.check(k), len(space)), embed_for_space(space, queries)
+    measures = {
         **({"budget_recall": compute_budget_recall} if qrels is not None else {}),
         **({"answer_coverage": compute_answer_coverage} if answers is not None else {}),
     }
-    for decoder in chosen:
-        sets = RetrievedSets(
-            rows=decode(decoder, space, asked, k).index, space=space, ids=asked.ids, qrels=qrels, aspects=None,
+    for decoder in decoder_list:
+        retrieved = RetrievedSets(
+            rows=decode(decoder, space, vectors, k).index, space=space, ids=vectors.ids, qrels=qrels, aspects=None,
             query_vectors=torch.empty(0, 0), answers=answers,
         )  # fmt: skip
-        for metric, measure in compute.items():
+        for metric, measure in measures.items():
             for budget in sizes:
-                values = measure(sets, budget)
-                defined = ~np.isnan(values)
-                if not defined.any():
+                values = measure(retrieved, budget)
+                is_defined = ~np.isnan(values)
+                if not is_defined.any():
                     continue
-                ((low, high),) = bootstrap_intervals(values[defined, None], BAND_RESAMPLES, 0)
-                read = find_documents_read(sets, budget).sum(1)[defined]
-                yield WithinBudget(
-                    label=decoder.label, metric=metric, budget=budget, k=k, queries=int(defined.sum()),
-                    mean=float(values[defined].mean()), low=low, high=high, documents=float(read.mean()),
+                ((low_mean, high_mean),) = bootstrap_intervals(values[is_defined, None], BAND_RESAMPLES, 0)
+                n_read = find_documents_read(retrieved, budget).sum(1)[is_defined]
+                yield BudgetResult(
+                    label=decoder.label, metric=metric, budget=budget, k=k, queries=int(is_defined.sum()),
+                    mean=float(values[is_defined].mean()), low=low_mean, high=high_mean, documents=float(n_read.mean()),
                 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A corpus's check-up: near-duplicates in each query's set, and the queries on which a decoder gains most."""
+"""Check-up of a corpus: near-duplicates in each query's set, and the queries on which a decoder gains most."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from engine.params import Real
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
-THRESHOLD = Real(
+DUPLICATE_THRESHOLD = Real(
     REDUNDANT_COSINE, "τ", 0, 1, name="threshold", help="The cosine from which on two documents are duplicates."
 )
 
@@ -44,81 +44,81 @@ class CheckUp:
         return tuple(np.lexsort((self.ilad, -self.pairs)).tolist())
 
     @property
-    def redundant(self) -> int:
+    def n_redundant(self) -> int:
         """The number of queries whose set holds near-duplicates."""
         return int((self.pairs > 0).sum())
 
 
 @without_autocast
 def check_up(
-    decoder: Decoder, space: Space, queries: Embeddings, k: int = 10, *, threshold: float = THRESHOLD.default
+    decoder: Decoder, space: Space, queries: Embeddings, k: int = 10, *, threshold: float = DUPLICATE_THRESHOLD.default
 ) -> CheckUp:
-    """How redundant the sets are that a decoder retrieves for each query, of at least one.
+    """Count the near-duplicates in the sets that a decoder retrieves, for one query or more.
 
     Raises ParamError or DataError.
     """
-    threshold = THRESHOLD.check(threshold)
-    index = decode(decoder, space, queries, k).index
-    # Padding beyond the corpus would only be drawn.
-    index = index[:, : max(1, int((index >= 0).sum(1).max()))]
-    similarity = np.concatenate(list(_cosines(space, index)))
-    close = np.triu(similarity >= threshold, 1)
+    threshold = DUPLICATE_THRESHOLD.check(threshold)
+    rows = decode(decoder, space, queries, k).index
+    # Columns of padding only, where k exceeds the corpus, are cut off.
+    rows = rows[:, : max(1, int((rows >= 0).sum(1).max()))]
+    similarity = np.concatenate(list(_iterate_cosines(space, rows)))
+    is_duplicate = np.triu(similarity >= threshold, 1)
     return CheckUp(
         queries=queries.ids,
-        rows=index.cpu().numpy(),
+        rows=rows.cpu().numpy(),
         similarity=similarity.astype(np.float32),
-        pairs=close.sum((1, 2)),
-        groups=_groups(close),
-        ilad=compute_ilad(space.vectors, index).cpu().numpy(),
+        pairs=is_duplicate.sum((1, 2)),
+        groups=_count_groups(is_duplicate),
+        ilad=compute_ilad(space.vectors, rows).cpu().numpy(),
         threshold=threshold,
     )
 
 
-def _cosines(space: Space, index: torch.Tensor) -> Iterator[np.ndarray]:
-    """Block by block (b, k, k) cosines in float64, NaN beside pads."""
-    k = index.shape[1]
-    for block in index.to(space.device).split(max(1, CHUNK_NUMBERS // (k * max(k, space.vectors.shape[1])))):
-        unit = normalize(space.vectors[block.clamp_min(0)].double(), dim=-1)
-        absent = block < 0
-        cosines = torch.bmm(unit, unit.transpose(1, 2))
-        yield cosines.masked_fill_(absent.unsqueeze(1) | absent.unsqueeze(2), torch.nan).cpu().numpy()
+def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
+    """Yield (b, k, k) cosines in float64 block by block, NaN beside pads."""
+    k = rows.shape[1]
+    for block in rows.to(space.device).split(max(1, CHUNK_NUMBERS // (k * max(k, space.vectors.shape[1])))):
+        unit_vectors = normalize(space.vectors[block.clamp_min(0)].double(), dim=-1)
+        is_padding = block < 0
+        cosines = torch.bmm(unit_vectors, unit_vectors.transpose(1, 2))
+        yield cosines.masked_fill_(is_padding.unsqueeze(1) | is_padding.unsqueeze(2), torch.nan).cpu().numpy()
 
 
-def _groups(close: np.ndarray) -> np.ndarray:
-    """(B,) connected components of two documents or more in graphs whose edges are `close`, (B, k, k)."""
-    count, k, _ = close.shape
-    query, one, other = close.nonzero()
-    nodes = query * k + one, query * k + other
-    edges = coo_array((np.ones(len(query), dtype=bool), nodes), shape=(count * k, count * k))
-    labels = connected_components(edges, directed=False)[1]
-    _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
-    return np.bincount(first[sizes > 1] // k, minlength=count)
+def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
+    """Count the connected components of two documents or more, (B,); the graphs' edges are is_duplicate, (B, k, k)."""
+    n_queries, k, _components = is_duplicate.shape
+    query_index, first_rank, second_rank = is_duplicate.nonzero()
+    edge_nodes = query_index * k + first_rank, query_index * k + second_rank
+    edge_matrix = coo_array((np.ones(len(query_index), dtype=bool), edge_nodes), shape=(n_queries * k, n_queries * k))
+    components = connected_components(edge_matrix, directed=False)[1]
+    _components, first_nodes, component_sizes = np.unique(components, return_index=True, return_counts=True)
+    return np.bincount(first_nodes[component_sizes > 1] // k, minlength=n_queries)
 
 
 @dataclass(frozen=True, eq=False)
 class QueryOrder:
-    """Queries in an order, with the values it goes by."""
+    """Order of the queries, with the values that define it."""
 
     metric: str  # what the values are differences of
     positions: tuple[int, ...]  # of all queries, the largest value first, then those without one
     values: np.ndarray  # (B,) by position, NaN where there is none
 
 
-def largest_gain(
+def rank_by_gain(
     decoder: Decoder, baseline: Decoder, space: Space, queries: Embeddings, qrels: Qrels | None = None, k: int = 10
 ) -> QueryOrder:
-    """The queries, those first on which a decoder gains most over the baseline: Recall, of equals ILAD.
+    """Order the queries by the decoder's gain over the baseline: in Recall, ties by ILAD.
 
     queries: Embeddings, their ids name the judgements; qrels: without any for these queries it is ILAD alone. Raises
     ParamError or DataError.
     """
-    judged = qrels is not None and any(qrels.relevant(query) for query in queries.ids)
-    metrics = ("recall", "ilad") if judged else ("ilad",)
-    own, base = (
-        measure(decode(each, space, queries, k), space, queries, qrels if judged else None, k, metrics).values
-        for each in (decoder, baseline)
+    is_judged = qrels is not None and any(qrels.relevant(query_id) for query_id in queries.ids)
+    metrics = ("recall", "ilad") if is_judged else ("ilad",)
+    decoder_values, baseline_values = (
+        measure(decode(compared, space, queries, k), space, queries, qrels if is_judged else None, k, metrics).values
+        for compared in (decoder, baseline)
     )
-    gains = [own[metric] - base[metric] for metric in metrics]
+    gains = [decoder_values[metric] - baseline_values[metric] for metric in metrics]
     # NaN sorts last, and so stays last when negated; the last key of lexsort counts first.
     positions = np.lexsort([-gain for gain in reversed(gains)])
     return QueryOrder(METRICS[metrics[0]].title, tuple(positions.tolist()), gains[0])

@@ -12,14 +12,14 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import available_metrics, mean_of_defined, measure
 from engine.evaluation.paired import short_names
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, build_comparisons
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
 
-BLOCK = 64
-"""So many queries are decoded between two looks at `stop`."""
-MEASURED = ("recall", "comp", "ndcg", "mrr", "precision", "ilad", "redundancy")
+DECODE_BLOCK_SIZE = 64
+"""Queries decoded between two checks for cancellation."""
+COMPARED_METRICS = ("recall", "comp", "ndcg", "mrr", "precision", "ilad", "redundancy")
 
 
 class Variant(NamedTuple):
@@ -44,18 +44,18 @@ class EncoderComparison:
 
     def mean(self, decoder: str, encoder: str, metric: str) -> float | None:
         """A metric's mean over the queries that have it; None where none has."""
-        return _defined(mean_of_defined(self.values[decoder, encoder][metric]))
+        return _none_if_nan(mean_of_defined(self.values[decoder, encoder][metric]))
 
     def agreement(self, decoder: str, encoder: str) -> float | None:
         """The mean overlap@k of an encoder's sets with the first encoder's; None where neither retrieved anything."""
-        return _defined(mean_of_defined(self.overlap[decoder, encoder]))
+        return _none_if_nan(mean_of_defined(self.overlap[decoder, encoder]))
 
 
-class Apart(NamedTuple):
+class Disagreement(NamedTuple):
     """A query on which two encoders differ."""
 
-    query: int  # its place among the queries
-    overlap: float  # what the two sets share
+    query: int  # its position among the queries
+    overlap: float  # share of common documents
     first: float | None  # the metric of the first's set, None where undefined
     other: float | None
 
@@ -82,71 +82,80 @@ def compare_encoders(
     """
     k, resamples, seed = SET_SIZE.check(k), RESAMPLES.check(resamples), SEED.check(seed)
     decoders = list(dict.fromkeys(decoders))
-    _check(variants, decoders)
-    metrics = tuple(m for m in MEASURED if m in available_metrics(qrels)) if metrics is None else tuple(metrics)
-    encoders, first = tuple(variants), next(iter(variants.values()))
-    called = short_names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
+    _check_variants(variants, decoders)
+    if metrics is None:
+        metrics = [metric for metric in COMPARED_METRICS if metric in available_metrics(qrels)]
+    metrics = tuple(metrics)
+    encoders, baseline = tuple(variants), next(iter(variants.values()))
+    labels = short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders])
     report = with_cancellation(progress, stop, "comparing encoders stopped at {done} of {total} answers")
     values, rankings = {}, {}
-    total, done = len(decoders) * len(variants) * len(first.queries), 0
-    for name, decoder in zip(called, decoders, strict=True):
+    n_total, n_done = len(decoders) * len(variants) * len(baseline.queries), 0
+    for label, decoder in zip(labels, decoders, strict=True):
         for encoder, variant in variants.items():
-            parts = []
-            for start in range(0, len(variant.queries), BLOCK):
-                block = variant.queries.take(range(start, min(start + BLOCK, len(variant.queries))))
-                report(done, total, f"{name} with {encoder}")
-                parts.append(decode(decoder, variant.space, block, k))
-                done += len(block)
-            ranking = Ranking.joined(parts)
-            rankings[name, encoder] = ranking.index.cpu().numpy()
-            ranking = replace(ranking, index=ranking.index.to(first.space.device))
-            values[name, encoder] = measure(ranking, first.space, first.queries, qrels, k, metrics).values
-    report(done, total, "statistics")
+            row_blocks = []
+            for block_start in range(0, len(variant.queries), DECODE_BLOCK_SIZE):
+                block_end = min(block_start + DECODE_BLOCK_SIZE, len(variant.queries))
+                block_queries = variant.queries.take(range(block_start, block_end))
+                report(n_done, n_total, f"{label} with {encoder}")
+                row_blocks.append(decode(decoder, variant.space, block_queries, k))
+                n_done += len(block_queries)
+            ranking = Ranking.joined(row_blocks)
+            rankings[label, encoder] = ranking.index.cpu().numpy()
+            # All sets are measured in the first space: a similarity means something else in every other.
+            ranking = replace(ranking, index=ranking.index.to(baseline.space.device))
+            values[label, encoder] = measure(ranking, baseline.space, baseline.queries, qrels, k, metrics).values
+    report(n_done, n_total, "statistics")
     return EncoderComparison(
         encoders=encoders,
-        decoders=called,
+        decoders=labels,
         k=k,
-        queries=first.queries.ids,
+        queries=baseline.queries.ids,
         metrics=metrics,
-        rows={m: _compared(m, values, called, encoders, k, resamples, seed) for m in metrics},
+        rows={metric: _compare_metric(metric, values, labels, encoders, k, resamples, seed) for metric in metrics},
         values=values,
-        overlap={(name, e): overlap(rankings[name, encoders[0]], rows) for (name, e), rows in rankings.items()},
+        overlap={key: compute_overlap(rankings[key[0], encoders[0]], rows) for key, rows in rankings.items()},
     )
 
 
-def of_documents(spaces: Sequence[Space], most: int = 200, seed: int = 0) -> list[Variant]:
-    """Spaces of one corpus with some of its documents as the queries, the same ones in each, drawn at random.
+def build_document_variants(spaces: Sequence[Space], max_queries: int = 200, seed: int = 0) -> list[Variant]:
+    """Build variants whose queries are some of the corpus's documents, the same ones in each, drawn at random.
 
-    For a corpus without queries, or with vectors that no encoder at hand made: what is compared are neighbourhoods.
+    For a corpus without queries, or with vectors of no available encoder: neighbourhoods are compared.
     """
-    rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:most]).tolist()
+    rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:max_queries]).tolist()
     return [Variant(space, space.embeddings.take(rows)) for space in spaces]
 
 
-def overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(n,) the share of documents that two sets have in common, of the larger set; NaN where both are empty.
+def compute_overlap(first_rows: np.ndarray, second_rows: np.ndarray) -> np.ndarray:
+    """Compute the share of documents that two sets have in common, of the larger set, (n,); NaN if both are empty.
 
-    a, b: (n, k) rows of the corpus, distinct within a query, −1 pads.
+    first_rows, second_rows: (n, k) rows of the corpus, distinct within a query, −1 pads.
     """
-    common = ((a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]).sum((1, 2))
-    larger = np.maximum((a >= 0).sum(1), (b >= 0).sum(1))
-    return np.where(larger > 0, common / np.maximum(larger, 1), np.nan)
+    n_common = ((first_rows[:, :, None] == second_rows[:, None, :]) & (first_rows >= 0)[:, :, None]).sum((1, 2))
+    larger_size = np.maximum((first_rows >= 0).sum(1), (second_rows >= 0).sum(1))
+    return np.where(larger_size > 0, n_common / np.maximum(larger_size, 1), np.nan)
 
 
-def apart(comparison: EncoderComparison, decoder: str, encoder: str, metric: str, most: int = 20) -> list[Apart]:
-    """The queries on which an encoder's sets differ most from the first encoder's: those that share least, and among
-    them those whose metric differs most."""
-    shared = comparison.overlap[decoder, encoder]
-    first, other = (comparison.values[decoder, e][metric] for e in (comparison.encoders[0], encoder))
-    order = np.lexsort((-np.nan_to_num(np.abs(first - other)), shared))
+def find_disagreements(
+    comparison: EncoderComparison, decoder: str, encoder: str, metric: str, max_queries: int = 20
+) -> list[Disagreement]:
+    """Find the queries on which an encoder's sets differ most from the first encoder's.
+
+    Ordered by the smallest overlap, then by the largest difference of the metric.
+    """
+    shares = comparison.overlap[decoder, encoder]
+    first_values = comparison.values[decoder, comparison.encoders[0]][metric]
+    other_values = comparison.values[decoder, encoder][metric]
+    order = np.lexsort((-np.nan_to_num(np.abs(first_values - other_values)), shares))
     return [
-        Apart(i, float(shared[i]), _defined(first[i]), _defined(other[i]))
-        for i in order[:most].tolist()
-        if shared[i] < 1  # alike, or empty, from here on
+        Disagreement(query, float(shares[query]), _none_if_nan(first_values[query]), _none_if_nan(other_values[query]))
+        for query in order[:max_queries].tolist()
+        if shares[query] < 1  # alike, or empty, from here on
     ]
 
 
-def _compared(
+def _compare_metric(
     metric: str,
     values: Mapping[tuple[str, str], Mapping[str, np.ndarray]],
     decoders: Sequence[str],
@@ -155,36 +164,40 @@ def _compared(
     resamples: int,
     seed: int,
 ) -> dict[str, tuple[Comparison, ...]]:
-    """Decoder → every other encoder against the first; nothing where no query has the metric everywhere."""
-    table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
+    """Compare every other encoder with the first, by decoder; nothing if no query has the metric everywhere."""
+    metric_table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
     # A decoder that never has the metric must not take it from the others.
-    measured = [d for d in decoders if all(np.isfinite(table[d, e]).any() for e in encoders)]
-    both = np.all([np.isfinite(table[d, e]) for d in measured for e in encoders], axis=0)
-    if not measured or not both.any():
+    measured_decoders = [d for d in decoders if all(np.isfinite(metric_table[d, e]).any() for e in encoders)]
+    is_common = np.all([np.isfinite(metric_table[d, e]) for d in measured_decoders for e in encoders], axis=0)
+    if not measured_decoders or not is_common.any():
         return {}
-    pairs = [(d, e) for d in measured for e in encoders[1:]]
-    first = np.stack([table[d, encoders[0]][both] for d, _ in pairs], axis=1)
-    other = np.stack([table[pair][both] for pair in pairs], axis=1)
-    labels = [(f"{decoder} with {encoder}", encoder, f"with {encoders[0]}") for decoder, encoder in pairs]
-    rows = build_comparisons(labels, metric, k, other, first, resamples, seed)
-    return {d: tuple(row for row, (name, _) in zip(rows, pairs, strict=True) if name == d) for d in measured}
+    named_pairs = [(d, e) for d in measured_decoders for e in encoders[1:]]
+    first_values = np.stack([metric_table[d, encoders[0]][is_common] for d, _encoder in named_pairs], axis=1)
+    other_values = np.stack([metric_table[pair][is_common] for pair in named_pairs], axis=1)
+    labels = [(f"{decoder} with {encoder}", encoder, f"with {encoders[0]}") for decoder, encoder in named_pairs]
+    comparisons = build_comparisons(labels, metric, k, other_values, first_values, resamples, seed)
+    by_decoder: dict[str, tuple[Comparison, ...]] = dict.fromkeys(measured_decoders, ())
+    for (name, _), row in zip(named_pairs, comparisons, strict=True):
+        by_decoder[name] += (row,)
+    return by_decoder
 
 
-def _check(variants: Mapping[str, Variant], decoders: Sequence[Decoder]) -> None:
+def _check_variants(variants: Mapping[str, Variant], decoders: Sequence[Decoder]) -> None:
     if len(variants) < 2:
         raise DataError(f"comparing encoders takes at least two; got {', '.join(variants) or 'none'}")
     if not decoders or not all(isinstance(decoder, Decoder) for decoder in decoders):
         raise ParamError(f"decoders must be a list of engine.Decoder, at least one; got {decoders!r}")
-    (one, first), *others = variants.items()
-    for name, variant in others:
-        if variant.space.corpus != first.space.corpus:
+    (first_name, first_variant), *remaining = variants.items()
+    for name, variant in remaining:
+        if variant.space.corpus != first_variant.space.corpus:
             raise DataError(
-                f"{one} and {name} are not of one corpus ({len(first.space):,} and {len(variant.space):,} documents, "
-                f"digests {first.space.corpus.digest[:8]} and {variant.space.corpus.digest[:8]})"
+                f"{first_name} and {name} are not of one corpus ({len(first_variant.space):,} and "
+                f"{len(variant.space):,} documents, digests {first_variant.space.corpus.digest[:8]} and "
+                f"{variant.space.corpus.digest[:8]})"
             )
-        if variant.queries.ids != first.queries.ids:
-            raise DataError(f"{one} and {name} must have the same queries in the same order")
+        if variant.queries.ids != first_variant.queries.ids:
+            raise DataError(f"{first_name} and {name} must have the same queries in the same order")
 
 
-def _defined(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What choosing a method's parameters for every query could gain over one setting for all (NNN paper, §5)."""
+"""Headroom of choosing a method's parameters for every query over one setting for all (NNN paper, §5)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_means, perce
 
 @dataclass(frozen=True, kw_only=True)
 class Headroom:
-    """One method's settings, the best for all queries beside the best for each."""
+    """Best setting of a method for all queries, and the best for each query."""
 
     method: str
     metric: str
@@ -27,43 +27,43 @@ class Headroom:
 
     @property
     def difference(self) -> float:
-        """What no choice of settings by query can exceed."""
+        """The largest gain that a choice of settings by query can have."""
         return self.oracle - self.mean
 
 
-def per_query_best(
+def compute_headroom(
     points: Iterable[Any], metric: str, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Headroom, ...]:
-    """Each method's best setting for all queries, and its best for each, in the points' order.
+    """Compare each method's best setting for all queries with its best for each query, in the points' order.
 
-    points: of a sweep, those of other k are passed over. The oracle sees the judgements of the very query that it
-    chooses for, and of many settings one is best by chance: it bounds what a rule could reach, and reaches nothing
-    itself. Intervals draw the queries again and choose the best setting for all anew. Raises ParamError or DataError.
+    points: cells of a sweep, those of other k are ignored. The oracle sees the judgements of the query that it
+    chooses for, and of many settings one is best by chance: it bounds what a rule could reach. Intervals resample the
+    queries and choose the best setting for all again. Raises ParamError or DataError.
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
-    common = align_on_common_queries(points, (metric,), k)
-    values, rows = common.values[metric], []
-    for method in dict.fromkeys(point.method for point in common.cells):
-        own = [at for at, point in enumerate(common.cells) if point.method == method]
-        part = values[:, own]
-        chosen, largest = int(part.mean(0).argmax()), part.max(1)
-        low = high = None
-        if len(part) > 1:
-            drawn = bootstrap_means(np.column_stack([part, largest]), resamples, seed)
-            gaps = drawn[:, -1] - drawn[:, :-1].max(1)
-            low, high = percentile_ends(gaps)
-        rows.append(
+    common_cells = align_on_common_queries(points, (metric,), k)
+    cell_values, headrooms = common_cells.values[metric], []
+    for method in dict.fromkeys(cell.method for cell in common_cells.cells):
+        method_columns = [column for column, cell in enumerate(common_cells.cells) if cell.method == method]
+        method_values = cell_values[:, method_columns]
+        best_column, oracle_values = int(method_values.mean(0).argmax()), method_values.max(1)
+        low_gap = high_gap = None
+        if len(method_values) > 1:
+            drawn_means = bootstrap_means(np.column_stack([method_values, oracle_values]), resamples, seed)
+            gaps = drawn_means[:, -1] - drawn_means[:, :-1].max(1)
+            low_gap, high_gap = percentile_ends(gaps)
+        headrooms.append(
             Headroom(
                 method=method,
                 metric=metric,
-                k=common.cells[0].k,
-                settings=len(own),
-                queries=len(part),
-                best=common.names[own[chosen]],
-                mean=float(part[:, chosen].mean()),
-                oracle=float(largest.mean()),
-                low=low,
-                high=high,
+                k=common_cells.cells[0].k,
+                settings=len(method_columns),
+                queries=len(method_values),
+                best=common_cells.names[method_columns[best_column]],
+                mean=float(method_values[:, best_column].mean()),
+                oracle=float(oracle_values.mean()),
+                low=low_gap,
+                high=high_gap,
             )
         )
-    return tuple(rows)
+    return tuple(headrooms)

@@ -1,19 +1,19 @@
-"""How deep a pool must be for its answers to be those of the whole corpus."""
+"""Smallest pool depth whose answers equal those of the full corpus."""
 
 from dataclasses import dataclass, replace
 
 from engine.decoder import Decoder, decode
-from engine.evaluation.sweep.compute import embedded
+from engine.evaluation.sweep.compute import embed_for_space
 from engine.params import Real
 from engine.space import Space
 from engine.values import Embeddings, Queries
 
-SAME = Real(0.99, "share", 0.0, 1.0, name="share", help="Of the queries, whose answers stay the same.")
+STABLE_SHARE = Real(0.99, "share", 0.0, 1.0, name="share", help="Of the queries, whose answers stay the same.")
 
 
 @dataclass(frozen=True, slots=True)
 class PoolDepth:
-    """A depth, the share of queries whose answers are the same there as from the decoder's own pool, and how many."""
+    """A depth, the share of queries that get the decoder's own answers there, and the number of queries."""
 
     depth: int
     share: float
@@ -23,27 +23,28 @@ class PoolDepth:
 def pool_depth(
     decoder: Decoder, space: Space, queries: Queries | Embeddings, k: int = 10, share: float = 0.99
 ) -> PoolDepth:
-    """The smallest depth at which a share of the queries gets the same documents, in the same order.
+    """Find the smallest depth at which a share of the queries gets the same documents in the same order.
 
-    Compared with the decoder's own depth, else the whole corpus. Deeper pools are taken to be no worse: depths are
-    doubled from k on, then halved between the last two. Raises ParamError or DataError.
+    Compared with the decoder's own depth, else the full corpus. Deeper pools are assumed to be no worse: depths are
+    doubled from k on, then bisected between the last two. Raises ParamError or DataError.
     """
-    least = SAME.check(share)
-    asked = embedded(space, queries)
-    whole = decode(decoder, space, asked, k).index
+    min_share = STABLE_SHARE.check(share)
+    vectors = embed_for_space(space, queries)
+    full_rows = decode(decoder, space, vectors, k).index
 
-    def same(depth: int) -> float:
-        return float((decode(replace(decoder, depth=depth), space, asked, k).index == whole).all(1).double().mean())
+    def measure_share(depth: int) -> float:
+        rows = decode(replace(decoder, depth=depth), space, vectors, k).index
+        return float((rows == full_rows).all(1).double().mean())
 
-    most = min(decoder.depth or len(space), len(space))
-    low, high = 0, min(k, most)
-    while high < most and (reached := same(high)) < least:
-        low, high = high, min(2 * high, most)
-    found = 1.0 if high == most else reached
-    while high - low > 1:
-        middle = (low + high) // 2
-        if (reached := same(middle)) < least:
-            low = middle
+    max_depth = min(decoder.depth or len(space), len(space))
+    low_depth, high_depth = 0, min(k, max_depth)
+    while high_depth < max_depth and (depth_share := measure_share(high_depth)) < min_share:
+        low_depth, high_depth = high_depth, min(2 * high_depth, max_depth)
+    high_share = 1.0 if high_depth == max_depth else depth_share
+    while high_depth - low_depth > 1:
+        mid_depth = (low_depth + high_depth) // 2
+        if (depth_share := measure_share(mid_depth)) < min_share:
+            low_depth = mid_depth
         else:
-            high, found = middle, reached
-    return PoolDepth(high, found, len(asked))
+            high_depth, high_share = mid_depth, depth_share
+    return PoolDepth(high_depth, high_share, len(vectors))

@@ -1,4 +1,4 @@
-"""What a vector engine's index finds of the best documents, for queries and for the questions that prove answers."""
+"""Recall of a vector engine's index, for queries and for the certificate queries that prove answers."""
 
 import datetime
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ from engine.progress import Progress, Stop, with_cancellation
 from engine.solvers.elastic_net.solve import elastic_nets
 from engine.values import Embeddings
 
-N = 500
-ENOUGH = 0.95
-EFFORTS = (40, 100, 200, 500, 1000)
-NETS = ((0.1, 0.1), (0.01, 0.01))
-"""(λ₁, λ₂) of the elastic nets whose residuals are asked."""
-MEASURING = "asking the index"
+RECALL_DEPTH = 500
+MIN_STORE_RECALL = 0.95
+SEARCH_EFFORTS = (40, 100, 200, 500, 1000)
+NET_WEIGHTS = ((0.1, 0.1), (0.01, 0.01))
+"""(λ₁, λ₂) of the elastic nets whose residuals are the certificate queries."""
+MEASURING_LABEL = "asking the index"
 
-Asked = PgVectorStore | MilvusStore
+IndexedStore = PgVectorStore | MilvusStore
 
 
-def store_recall(
+def measure_store_recall(
     store: Any,
     points: Any,
-    n: int = N,
-    efforts: Sequence[int] = EFFORTS,
-    enough: float = ENOUGH,
+    n: int = RECALL_DEPTH,
+    efforts: Sequence[int] = SEARCH_EFFORTS,
+    min_recall: float = MIN_STORE_RECALL,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[MeasuredRecall]:
-    """Recall at n of the index, at the store's own ef and then at rising ones until it is enough for both.
+    """Measure the index's recall at n, at the store's own ef and then at rising ones until both recalls suffice.
 
     points: (B, d) queries. Truth is an exact search, or all vectors read where the engine has none. Raises DataError
     for a store without an index, and ParamError.
@@ -46,79 +46,80 @@ def store_recall(
     queries = np.atleast_2d(np.asarray(points, dtype=np.float64))
     if not len(queries):
         raise ParamError("points must hold one query at least")
-    watch = with_cancellation(progress, stop)
+    progress_step = with_cancellation(progress, stop)
     with store.snapshot():
-        best, vectors = exact_best(store, queries, n)
-        residuals = np.concatenate([_residuals(q, own) for q, own in zip(queries, vectors, strict=True)])
-        truth = best + exact_best(store, residuals, n)[0]
-        ref, rows = store.ref, list[MeasuredRecall]()
-        tried = sorted({store.table.ef, *(effort for effort in efforts if effort > store.table.ef)})
-        for done, ef in enumerate(tried):
-            watch(done, len(tried), MEASURING)
+        best_ids, vectors = find_exact_best(store, queries, n)
+        residuals = np.concatenate(list(map(_compute_residuals, queries, vectors)))
+        true_ids = best_ids + find_exact_best(store, residuals, n)[0]
+        store_ref, recalls = store.ref, list[MeasuredRecall]()
+        tried_efforts = sorted({store.table.ef, *(effort for effort in efforts if effort > store.table.ef)})
+        for n_done, ef in enumerate(tried_efforts):
+            progress_step(n_done, len(tried_efforts), MEASURING_LABEL)
             result = store.with_ef(ef).search(np.concatenate([queries, residuals]), n)
-            shares = [len(own & set(ids)) / len(own) for own, ids in zip(truth, result.ids, strict=True)]
-            row = MeasuredRecall(
-                collection=ref.collection,
+            pairs = zip(true_ids, result.ids, strict=True)
+            recall_shares = [len(top & set(found_ids)) / len(top) for top, found_ids in pairs]
+            recall = MeasuredRecall(
+                collection=store_ref.collection,
                 ef=ef,
                 n=n,
-                queries=float(np.mean(shares[: len(queries)])),
-                residuals=float(np.mean(shares[len(queries) :])),
+                queries=float(np.mean(recall_shares[: len(queries)])),
+                residuals=float(np.mean(recall_shares[len(queries) :])),
                 asked=len(queries),
                 plan=result.plan,
                 sequential=result.exact,
                 date=datetime.date.today().isoformat(),
-                digest=ref.digest,
+                digest=store_ref.digest,
             )
-            rows.append(row)
-            if min(row.queries, row.residuals) >= enough:
+            recalls.append(recall)
+            if min(recall.queries, recall.residuals) >= min_recall:
                 break
-    watch(len(tried), len(tried), MEASURING)
-    return rows
+    progress_step(len(tried_efforts), len(tried_efforts), MEASURING_LABEL)
+    return recalls
 
 
-def exact_best(store: Asked, points: np.ndarray, n: int) -> tuple[list[set[str]], list[np.ndarray]]:
-    """Ids and vectors of the n best documents for each point, all documents compared."""
+def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[list[set[str]], list[np.ndarray]]:
+    """Return ids and vectors of the n best documents for each point, comparing all documents."""
     if isinstance(store, PgVectorStore):
-        found = store.search(points, n, exact=True)
-        return [set(ids) for ids in found.ids], list(found.vectors)
-    ids: list[np.ndarray] = [np.empty(0, dtype=object)] * len(points)
-    scores, vectors = [np.empty(0)] * len(points), [np.empty((0, store.dimension), np.float32)] * len(points)
-    for names, rows in store.scan(4096):
-        own = rows.astype(np.float64) @ points.T
-        for at in range(len(points)):
-            all_scores = np.concatenate([scores[at], own[:, at]])
-            kept = np.argsort(-all_scores, kind="stable")[:n]
-            scores[at] = all_scores[kept]
-            ids[at] = np.concatenate([ids[at], np.array(names, dtype=object)])[kept]
-            vectors[at] = np.concatenate([vectors[at], rows])[kept]
-    return [set(own) for own in ids], vectors
+        search_result = store.search(points, n, exact=True)
+        return [set(top_ids) for top_ids in search_result.ids], list(search_result.vectors)
+    top_ids: list[np.ndarray] = [np.empty(0, dtype=object)] * len(points)
+    top_scores, top = [np.empty(0)] * len(points), [np.empty((0, store.dimension), np.float32)] * len(points)
+    for block_ids, block_vectors in store.scan(4096):
+        block_scores = block_vectors.astype(np.float64) @ points.T
+        for query_index in range(len(points)):
+            all_scores = np.concatenate([top_scores[query_index], block_scores[:, query_index]])
+            top_order = np.argsort(-all_scores, kind="stable")[:n]
+            top_scores[query_index] = all_scores[top_order]
+            top_ids[query_index] = np.concatenate([top_ids[query_index], np.array(block_ids, dtype=object)])[top_order]
+            top[query_index] = np.concatenate([top[query_index], block_vectors])[top_order]
+    return [set(block_scores) for block_scores in top_ids], top
 
 
-def _residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """(nets, d) what elastic nets over the query's best documents leave of it: v − Uᵀw."""
-    rows = torch.from_numpy(np.ascontiguousarray(vectors))
-    point = torch.from_numpy(query).unsqueeze(0).to(rows)
-    matrix = Matrix(rows, cached=True)
-    left = []
-    for l1, l2 in NETS:
-        candidates = Candidates(matrix.vectors, products(matrix.vectors, point), point, matrix)
-        solved = elastic_nets(candidates, np.array([[l1]]), np.array([l2]))
-        weighted = solved.weights[:, None] * vectors[solved.members].astype(np.float64)
-        left.append(query - weighted.sum(0))
-    return np.stack(left)
+def _compute_residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Compute the residuals v − Uᵀw of elastic nets over the query's best documents, (nets, d)."""
+    document_vectors = torch.from_numpy(np.ascontiguousarray(vectors))
+    query_point = torch.from_numpy(query).unsqueeze(0).to(document_vectors)
+    matrix = Matrix(document_vectors, cached=True)
+    residuals = []
+    for l1, l2 in NET_WEIGHTS:
+        candidates = Candidates(matrix.vectors, products(matrix.vectors, query_point), query_point, matrix)
+        solution = elastic_nets(candidates, np.array([[l1]]), np.array([l2]))
+        weighted = solution.weights[:, None] * vectors[solution.members].astype(np.float64)
+        residuals.append(query - weighted.sum(0))
+    return np.stack(residuals)
 
 
-def sample_queries(store: Any, count: int, seed: int = 0) -> np.ndarray:
-    """(count, d) points between two documents each, drawn at random, for want of queries."""
-    _, rows = store.sample(2 * count, seed)
-    pairs = rows[: len(rows) // 2 * 2].astype(np.float64).reshape(-1, 2, rows.shape[1]).sum(1)
-    lengths = np.linalg.norm(pairs, axis=1, keepdims=True)
-    between: np.ndarray = pairs / np.where(lengths > 0, lengths, 1)
+def sample_queries(store: Any, n_queries: int, seed: int = 0) -> np.ndarray:
+    """Sample (n_queries, d) points, each between two random documents, for a store without queries."""
+    _ids, sampled = store.sample(2 * n_queries, seed)
+    pair_sums = sampled[: len(sampled) // 2 * 2].astype(np.float64).reshape(-1, 2, sampled.shape[1]).sum(1)
+    lengths = np.linalg.norm(pair_sums, axis=1, keepdims=True)
+    between: np.ndarray = pair_sums / np.where(lengths > 0, lengths, 1)
     return between
 
 
-def query_vectors(store: Any, queries: Any, **report: Any) -> np.ndarray:
-    """(B, d) queries embedded by the encoder that the store names. Raises DataError where it names none."""
+def embed_for_store(store: Any, queries: Any, **report: Any) -> np.ndarray:
+    """Embed queries by the encoder that the store names, (B, d). Raises DataError if it names none."""
     from engine.data.encoders import embed
 
     if store.encoder is None:
@@ -126,10 +127,10 @@ def query_vectors(store: Any, queries: Any, **report: Any) -> np.ndarray:
             f'nobody says what {store.ref.collection} was embedded with: write encoder = "…" in stores.toml, or check '
             "with --queries"
         )
-    found: Embeddings = embed(queries, store.encoder.name, dtype=store.encoder.dtype, **report)
-    if found.dimension != store.dimension:
+    embedded: Embeddings = embed(queries, store.encoder.name, dtype=store.encoder.dtype, **report)
+    if embedded.dimension != store.dimension:
         raise DataError(
-            f"{store.encoder.name} makes vectors of {found.dimension} numbers; {store.ref.collection} has "
+            f"{store.encoder.name} makes vectors of {embedded.dimension} numbers; {store.ref.collection} has "
             f"{store.dimension}"
         )
-    return found.vectors.double().numpy()
+    return embedded.vectors.double().numpy()

@@ -17,9 +17,9 @@ from engine.stages import make
 from engine.values import digest_of
 
 PACKAGE = "frontier-retrieval"
-DECIMALS = 12
-"""Values count as equal up to so many: the last bits of a mean depend on the number of threads."""
-TIMED = "timed"
+RESULT_DECIMALS = 12
+"""Decimals up to which values count as equal: the last bits of a mean depend on the number of threads."""
+TIMING_ENTRY = "timed"
 """The entry of a cell's provenance that says how its time was measured; one of a single query has none."""
 
 
@@ -45,25 +45,25 @@ class Cell:
     @property
     def latency(self) -> float | None:
         """Median milliseconds of single calls; None of a sweep of one query, and of another system's run."""
-        return self.milliseconds if TIMED in self.provenance else None
+        return self.milliseconds if TIMING_ENTRY in self.provenance else None
 
 
-def as_json(decoder: Decoder) -> dict[str, Any]:
-    """A decoder as plain JSON values; `from_json` reads them back."""
-    stages = {name: getattr(decoder, name) for name in ("select", "retrieve", "rerank")}
-    return {**{name: stage and stage.as_json() for name, stage in stages.items()}, "depth": decoder.depth}
+def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
+    """Return a decoder as plain JSON values; `decoder_from_json` reads them back."""
+    stages = {stage_name: getattr(decoder, stage_name) for stage_name in ("select", "retrieve", "rerank")}
+    return {**{stage_name: stage and stage.as_json() for stage_name, stage in stages.items()}, "depth": decoder.depth}
 
 
-def from_json(values: Mapping[str, Any]) -> Decoder:
-    """The decoder again; raises ParamError for stages or parameters that do not exist."""
-    stages = {name: stage and make(**stage) for name, stage in values.items() if name != "depth"}
-    return Decoder(**stages, depth=values["depth"])
+def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
+    """Rebuild a decoder; raises ParamError for stages or parameters that do not exist."""
+    stages = {stage_name: stage and make(**stage) for stage_name, stage in json_values.items() if stage_name != "depth"}
+    return Decoder(**stages, depth=json_values["depth"])
 
 
-def key_of(decoder: Decoder, k: int, split: str, metrics: Sequence[str], data: Mapping[str, str]) -> str:
-    """What names a cell: decoder, k, split, metrics, the digests of what it is computed from, Frontier's version."""
-    parts = [as_json(decoder), k, split, sorted(metrics), sorted(data.items()), versions()[PACKAGE]]
-    return digest_of([json.dumps(parts, sort_keys=True)])
+def compute_cell_key(decoder: Decoder, k: int, split: str, metrics: Sequence[str], digests: Mapping[str, str]) -> str:
+    """Digest what identifies a cell: decoder, k, split, metrics, the digests of its data, Frontier's version."""
+    key_parts = [decoder_to_json(decoder), k, split, sorted(metrics), sorted(digests.items()), read_versions()[PACKAGE]]
+    return digest_of([json.dumps(key_parts, sort_keys=True)])
 
 
 def make_cell(
@@ -76,56 +76,57 @@ def make_cell(
     left_out: int,
     returned: float,
     milliseconds: float,
-    data: Mapping[str, str],
+    digests: Mapping[str, str],
     device: str,
-    calls: int = 0,
-    facts: Mapping[str, str] | None = None,
+    n_calls: int = 0,
+    extra_facts: Mapping[str, str] | None = None,
 ) -> Cell:
-    """A Cell from what was measured.
+    """Build a Cell from its measurements.
 
-    data: digests by name; calls: how many single ones the time is the median of; facts: what else to keep of it
+    digests: by name; n_calls: number of single calls whose median is the time; extra_facts: further provenance
     """
-    timed = {TIMED: f"median of {counted(calls, 'single call')}"} if calls else {}
-    key = key_of(decoder, k, split, list(values), data)
+    timing = {TIMING_ENTRY: f"median of {counted(n_calls, 'single call')}"} if n_calls else {}
+    cell_key = compute_cell_key(decoder, k, split, list(values), digests)
     return Cell(
-        decoder=as_json(decoder),
+        decoder=decoder_to_json(decoder),
         label=decoder.label,
         method=decoder.select.spec.name,
         k=k,
         split=split,
         queries=queries,
         values=values,
-        mean=means(values),
+        mean=compute_means(values),
         left_out=left_out,
         returned=returned,
         milliseconds=milliseconds,
-        provenance={**data, **versions(), "device": device, **timed, **(facts or {})},
-        key=key,
-        digest=result_digest(key, values),
+        provenance={**digests, **read_versions(), "device": device, **timing, **(extra_facts or {})},
+        key=cell_key,
+        digest=compute_result_digest(cell_key, values),
     )
 
 
-def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The mean of each metric where it exists, NaN where it does nowhere."""
-    return {name: mean_of_defined(column) for name, column in values.items()}
+def compute_means(metric_values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Compute each metric's mean over the queries that have it, NaN if none has."""
+    return {metric: mean_of_defined(metric_column) for metric, metric_column in metric_values.items()}
 
 
-def result_digest(key: str, values: Mapping[str, np.ndarray]) -> str:
-    """Equal for equal results."""
-    parts: list[Any] = [key]
-    for name in sorted(values):
-        rounded = np.round(np.asarray(values[name], dtype=np.float64), DECIMALS) + 0.0
-        parts += [name, np.where(np.isnan(rounded), np.nan, rounded).tobytes()]
-    return digest_of(parts)
+def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]) -> str:
+    """Digest the rounded values, so that equal results have equal digests."""
+    digest_parts: list[Any] = [cell_key]
+    for metric in sorted(metric_values):
+        # Adding 0.0 turns −0.0 into 0.0, and one NaN stands for all, so that equal values have equal bytes.
+        rounded_column = np.round(np.asarray(metric_values[metric], dtype=np.float64), RESULT_DECIMALS) + 0.0
+        digest_parts += [metric, np.where(np.isnan(rounded_column), np.nan, rounded_column).tobytes()]
+    return digest_of(digest_parts)
 
 
 @cache
-def versions() -> Mapping[str, str]:
-    """Versions of Python, Frontier, torch and NumPy."""
-    numbers = {"python": platform.python_version()}
-    for name in (PACKAGE, "torch", "numpy"):
+def read_versions() -> Mapping[str, str]:
+    """Look up the versions of Python, Frontier, torch and NumPy."""
+    version_numbers = {"python": platform.python_version()}
+    for package in (PACKAGE, "torch", "numpy"):
         try:
-            numbers[name] = metadata.version(name)
+            version_numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            numbers[name] = "unknown"
-    return numbers
+            version_numbers[package] = "unknown"
+    return version_numbers

@@ -15,24 +15,24 @@ from engine.decoder import Decoder, decode, decode_grid, query_batch
 from engine.errors import Cancelled
 from engine.evaluation.aspects import Aspects, digest_of_aspects
 from engine.evaluation.metrics import measure
-from engine.evaluation.sweep.cell import Cell, as_json, from_json, make_cell
+from engine.evaluation.sweep.cell import Cell, decoder_from_json, decoder_to_json, make_cell
 from engine.progress import Stop, current_reporter, report_to
 from engine.space import Elsewhere, Space, probe_of
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
-STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
-BLOCK = 64
-"""Most queries between two looks at whether to stop."""
-FIRST_SCORES = 100_000
-"""Most scores (documents × settings × queries) of the first block."""
-PAUSE = 0.4
-"""Seconds that a later block is to take."""
-CALLS = 5
-"""Queries that a decoder is asked one at a time, to time it; some of them again where there are fewer."""
-CORPUS, ENCODER, DATE = "corpus name", "encoder", "date"
-"""Entries of a cell's provenance, of cells measured since they are kept."""
-SHARE, LEAST = 0.02, 0.01
-"""How much of the time of all queries together those may take, and how many seconds in any case."""
+SWEEP_STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
+MAX_BLOCK_QUERIES = 64
+"""Queries decoded at most between two checks for cancellation."""
+FIRST_BLOCK_SCORES = 100_000
+"""Scores (documents × settings × queries) of the first block at most."""
+BLOCK_SECONDS = 0.4
+"""Duration that later blocks aim at."""
+N_TIMED_CALLS = 5
+"""Single queries that time a decoder; some are repeated where there are fewer."""
+CORPUS_ENTRY, ENCODER_ENTRY, DATE_ENTRY = "corpus name", "encoder", "date"
+"""Entries of a cell's provenance; cells of earlier versions lack them."""
+TIMING_FRACTION, MIN_TIMING_SECONDS = 0.02, 0.01
+"""Share of the decoding time that timing by single calls may take, and its seconds in any case."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,61 +45,61 @@ class Task:
     aspects: Aspects | None
     metrics: tuple[str, ...]
     split: str
-    data: Mapping[str, str]  # digest by name of what every cell is computed from
-    texts: str  # digest of the queries' texts
+    data_digests: Mapping[str, str]  # digest by name of what every cell is computed from
+    texts_digest: str  # digest of the queries' texts
     answers: Aspects | None = None
 
-    def data_of(self, decoder: Decoder) -> dict[str, str]:
-        """Digests of all that a cell is computed from: the queries' texts too where a scorer reads them."""
-        digests = dict(self.data)
+    def collect_dependencies(self, decoder: Decoder) -> dict[str, str]:
+        """Collect the digests of all that a cell depends on; the queries' texts where a scorer reads them."""
+        digests = dict(self.data_digests)
         for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
             if scorer.words:
-                digests["texts"] = self.texts
+                digests["texts"] = self.texts_digest
             digests.update(scorer.cache_dependencies(probe_of(self.space)))
         return digests
 
-    def cells(self, unit: Mapping[str, Any]) -> list[Cell]:
-        """The cells of a unit that was `packed`, computed to the end."""
-        return compute_unit(self, unpacked(unit), lambda: False)
+    def cells(self, packed_unit: Mapping[str, Any]) -> list[Cell]:
+        """Compute the cells of a unit that `pack_unit` made plain; no cancellation."""
+        return compute_unit(self, unpack_unit(packed_unit), lambda: False)
 
-    def measure(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
-        """The metrics at k of a ranking, query by query, and how many queries have no relevant document."""
+    def measure_ranking(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
+        """Measure a ranking at k; return each metric's values by query and the number of unjudged queries."""
         measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects, self.answers)
         return dict(measures.values), measures.left_out
 
 
-def facts_of(space: Space | Elsewhere) -> dict[str, str]:
-    """What a report says of a measurement beside digests: the names of corpus and encoder, and today's date."""
-    encoder, name = space.encoder, "own vectors"
+def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
+    """Return a measurement's provenance besides digests: names of corpus and encoder, and today's date."""
+    encoder, encoder_name = space.encoder, "own vectors"
     if encoder is not None:
-        path = Path(encoder.name)
-        name = f"{path.name if path.is_absolute() else encoder.name}, {encoder.dtype}"
-    trained = ", trained" if probe_of(space).adapt is not None else ""
+        model_path = Path(encoder.name)
+        encoder_name = f"{model_path.name if model_path.is_absolute() else encoder.name}, {encoder.dtype}"
+    trained_suffix = ", trained" if probe_of(space).adapt is not None else ""
     return {
-        CORPUS: space.name if isinstance(space, Elsewhere) else space.corpus.name,
-        ENCODER: f"{name}{trained}",
-        DATE: date.today().isoformat(),
+        CORPUS_ENTRY: space.name if isinstance(space, Elsewhere) else space.corpus.name,
+        ENCODER_ENTRY: f"{encoder_name}{trained_suffix}",
+        DATE_ENTRY: date.today().isoformat(),
     }
 
 
-def embedded(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
-    """The queries as the space searches for them, on the CPU."""
-    batch = query_batch(space, queries)
-    vectors = batch.vectors.cpu()
-    if vectors.untyped_storage().nbytes() > vectors.nbytes:
+def embed_for_space(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
+    """Embed queries as the space searches for them; the vectors are on the CPU."""
+    embedded_batch = query_batch(space, queries)
+    query_vectors = embedded_batch.vectors.cpu()
+    if query_vectors.untyped_storage().nbytes() > query_vectors.nbytes:
         # A part of a larger matrix would take all of it along to other processes.
-        vectors = vectors.clone()
-    return Embeddings(queries.ids, vectors, probe_of(space).embeddings.encoder, batch.texts)
+        query_vectors = query_vectors.clone()
+    return Embeddings(queries.ids, query_vectors, probe_of(space).embeddings.encoder, embedded_batch.texts)
 
 
-def digests_of(
+def collect_digests(
     space: Space | Elsewhere,
     queries: Embeddings,
     qrels: Qrels | None,
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
 ) -> dict[str, str]:
-    """Digests, by name, of what is measured and against what."""
+    """Digest, by name, the data that is measured and its judgements."""
     digests = {"queries": queries.digest}
     if isinstance(space, Elsewhere):
         digests["store"] = space.digest
@@ -122,105 +122,109 @@ class Unit:
     ks: tuple[int, ...]
 
 
-def packed(unit: Unit) -> dict[str, Any]:
-    """A unit as plain values, for another process; `unpacked` reads it."""
-    return {"decoders": [as_json(d) for d in unit.decoders], "ks": list(unit.ks)}
+def pack_unit(unit: Unit) -> dict[str, Any]:
+    """Return a unit as plain values, for another process; `unpack_unit` reads it."""
+    return {"decoders": [decoder_to_json(decoder) for decoder in unit.decoders], "ks": list(unit.ks)}
 
 
-def unpacked(values: Mapping[str, Any]) -> Unit:
-    """The unit that `packed` made plain values of."""
-    return Unit(tuple(from_json(d) for d in values["decoders"]), tuple(values["ks"]))
+def unpack_unit(unit_values: Mapping[str, Any]) -> Unit:
+    """Rebuild the unit that `pack_unit` made plain values of."""
+    return Unit(tuple(decoder_from_json(stages) for stages in unit_values["decoders"]), tuple(unit_values["ks"]))
 
 
-def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Cell]:
-    """The cells of a unit; raises Cancelled when stopped, between two blocks of queries or inside a slow stage."""
-    with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=stopped))):
-        rankings, seconds = _decode(task, unit, stopped)
-        most = max(LEAST, SHARE * seconds / (len(unit.decoders) * len(unit.ks)))
-        # Who asks one query waits for its answer, and not several times as long for a time that says little of others.
-        timed = len(task.vectors) > 1
-        for k in unit.ks if timed else ():
-            # What the first call at a k makes ready is no part of the time of the next.
-            latency(unit.decoders[0], task.space, task.vectors, k, 0, stopped)
-        milliseconds, calls = 1000 * seconds / len(unit.decoders), 0
+def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list[Cell]:
+    """Compute a unit's cells; raises Cancelled when stopped, between blocks of queries or inside a slow stage."""
+    with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=is_stopped))):
+        rankings, decode_seconds = _decode_in_blocks(task, unit, is_stopped)
+        budget = max(MIN_TIMING_SECONDS, TIMING_FRACTION * decode_seconds / (len(unit.decoders) * len(unit.ks)))
+        # A single query is not timed: repeating it multiplies the wait, and its time says little of other queries.
+        is_timed = len(task.vectors) > 1
+        for k in unit.ks if is_timed else ():
+            # A warm-up call per k: what the first call prepares must not count as latency.
+            measure_latency(unit.decoders[0], task.space, task.vectors, k, 0, is_stopped)
+        milliseconds, n_calls = 1000 * decode_seconds / len(unit.decoders), 0
         cells = []
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):
-            if stopped():
-                raise Cancelled(STOPPED)
-            data = task.data_of(decoder)
+            if is_stopped():
+                raise Cancelled(SWEEP_STOPPED)
+            digests = task.collect_dependencies(decoder)
             for k in unit.ks:
-                values, left_out = task.measure(ranking, k)
-                if timed:
-                    milliseconds, calls = latency(decoder, task.space, task.vectors, k, most, stopped)
+                metric_values, left_out = task.measure_ranking(ranking, k)
+                if is_timed:
+                    milliseconds, n_calls = measure_latency(decoder, task.space, task.vectors, k, budget, is_stopped)
                 cell = make_cell(
                     decoder,
                     k,
                     task.split,
                     task.vectors.ids,
-                    values,
+                    metric_values,
                     left_out=left_out,
                     returned=float((ranking.index[:, :k] >= 0).sum(1).double().mean()),
                     milliseconds=milliseconds,
-                    data=data,
+                    digests=digests,
                     device=probe_of(task.space).device.type,
-                    calls=calls,
-                    facts=facts_of(task.space),
+                    n_calls=n_calls,
+                    extra_facts=describe_provenance(task.space),
                 )
                 cells.append(cell)
         return cells
 
 
-def make_ready(decoder: Decoder, space: Space | Elsewhere) -> None:
-    """Compile and index what a process's first call would: that is no part of the time that a query takes."""
+def prepare_decoder(decoder: Decoder, space: Space | Elsewhere) -> None:
+    """Compile and index in advance what a process's first call would, so that it is not timed."""
     type(decoder.select).warm()
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
         if isinstance(space, Space):
             scorer.prepare(space)
 
 
-def latency(
+def measure_latency(
     decoder: Decoder,
     space: Space | Elsewhere,
     queries: Queries | Embeddings,
     k: int,
-    most: float,
-    stopped: Callable[[], bool] = lambda: False,
+    max_seconds: float,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[float, int]:
-    """The median milliseconds of single calls, for queries from all over the list, and how many calls those were.
+    """Time single calls on queries spread over the list; return the median milliseconds and the number of calls.
 
-    most: seconds after which no further call begins. Raises Cancelled when stopped.
+    max_seconds: no further call begins after them. Raises Cancelled when stopped.
     """
-    seconds: list[float] = []
-    for row in np.linspace(0, len(queries) - 1, CALLS, dtype=int).tolist():
-        if stopped():
-            raise Cancelled(STOPPED)
-        query = queries.take([row]) if isinstance(queries, Embeddings) else queries.only([queries.ids[row]])
-        started = time.perf_counter()
-        decode(decoder, space, query, k).index.cpu()  # where it was computed elsewhere, that is waited for
-        seconds.append(time.perf_counter() - started)
-        if sum(seconds) >= most:
+    call_seconds: list[float] = []
+    # Queries from all over the list, as its order may go by topic or length.
+    for query_row in np.linspace(0, len(queries) - 1, N_TIMED_CALLS, dtype=int).tolist():
+        if is_stopped():
+            raise Cancelled(SWEEP_STOPPED)
+        query = queries.take([query_row]) if isinstance(queries, Embeddings) else queries.only([queries.ids[query_row]])
+        start_time = time.perf_counter()
+        decode(decoder, space, query, k).index.cpu()  # waits for the device
+        call_seconds.append(time.perf_counter() - start_time)
+        if sum(call_seconds) >= max_seconds:
             break
-    return 1000 * statistics.median(seconds), len(seconds)
+    return 1000 * statistics.median(call_seconds), len(call_seconds)
 
 
-def _decode(task: Task, unit: Unit, stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
-    """A ranking a decoder, on the CPU, at the largest k; and the seconds that it took."""
-    count, largest = len(task.vectors), max(unit.ks)
-    blocks: list[list[Ranking]] = []
-    make_ready(unit.decoders[0], task.space)
-    started = time.perf_counter()
-    start, size = 0, max(1, min(BLOCK, FIRST_SCORES // (len(task.space) * len(unit.decoders))))
-    while start < count:
-        if stopped():
-            raise Cancelled(STOPPED)
-        began, end = time.perf_counter(), start + size
-        block = task.vectors.take(range(start, min(end, count)))
-        blocks.append(decode_grid(unit.decoders, task.space, block, largest))
-        start = end
-        size = min(BLOCK, max(1, int(size * PAUSE / max(time.perf_counter() - began, 1e-6))))
-    seconds = time.perf_counter() - started
+def _decode_in_blocks(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
+    """Return each decoder's ranking at the largest k, on the CPU, and the seconds of all."""
+    n_queries, max_k = len(task.vectors), max(unit.ks)
+    decoded_blocks: list[list[Ranking]] = []
+    prepare_decoder(unit.decoders[0], task.space)
+    start_time = time.perf_counter()
+    block_start, scores_per_query = 0, len(task.space) * len(unit.decoders)
+    block_size = max(1, min(MAX_BLOCK_QUERIES, FIRST_BLOCK_SCORES // scores_per_query))
+    while block_start < n_queries:
+        if is_stopped():
+            raise Cancelled(SWEEP_STOPPED)
+        block_time, block_end = time.perf_counter(), block_start + block_size
+        block_queries = task.vectors.take(range(block_start, min(block_end, n_queries)))
+        decoded_blocks.append(decode_grid(unit.decoders, task.space, block_queries, max_k))
+        block_start = block_end
+        # The next block is as large as fits BLOCK_SECONDS at this block's speed.
+        block_size = int(block_size * BLOCK_SECONDS / max(time.perf_counter() - block_time, 1e-6))
+        block_size = min(MAX_BLOCK_QUERIES, max(1, block_size))
+    decode_seconds = time.perf_counter() - start_time
     rankings = [
-        Ranking.joined([Ranking(part.index.cpu(), part.gain.cpu(), part.info) for part in parts])
-        for parts in zip(*blocks, strict=True)
+        Ranking.joined([Ranking(ranking.index.cpu(), ranking.gain.cpu(), ranking.info) for ranking in decoder_parts])
+        for decoder_parts in zip(*decoded_blocks, strict=True)
     ]
-    return rankings, seconds
+    return rankings, decode_seconds

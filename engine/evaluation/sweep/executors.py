@@ -24,193 +24,196 @@ from threadpoolctl import threadpool_limits
 
 from engine.errors import Cancelled, FrontierError
 from engine.evaluation.sweep.cell import Cell
-from engine.evaluation.sweep.compute import STOPPED, Task, Unit, compute_unit, packed, unpacked
+from engine.evaluation.sweep.compute import SWEEP_STOPPED, Task, Unit, compute_unit, pack_unit, unpack_unit
 from engine.progress import Stop
 
-LOOK = 0.2
-"""Seconds between two looks at whether to stop."""
-ATTEMPTS = 3
-"""Workers that die so often in a row, with nothing finished between, are given up; so is a unit on a cluster."""
-ANSWER = 10
-"""Seconds that a scheduler, and the first of its workers, has to answer."""
-AGAIN = 1
-"""Seconds that a scheduler has which has answered before."""
+STOP_POLL_SECONDS = 0.2
+"""Seconds between two checks for cancellation."""
+MAX_WORKER_DEATHS = 3
+"""Give up after so many deaths of workers in a row with nothing finished between; so for a unit on a cluster."""
+SCHEDULER_TIMEOUT_SECONDS = 10
+"""Time for a scheduler, and the first of its workers, to answer."""
+SCHEDULER_PING_SECONDS = 1
+"""Time for a scheduler that has answered before."""
 
 
 def run_serial(task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell]:
-    """One unit after the other in this process."""
+    """Compute one unit after the other in this process."""
     for unit in units:
         yield from compute_unit(task, unit, stop.is_set if stop else lambda: False)
 
 
-def on_processes(task: Task, units: Sequence[Unit], workers: int, stop: Stop | None) -> Generator[Cell]:
-    """In `workers` processes of one thread each.
+def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: Stop | None) -> Generator[Cell]:
+    """Compute the units in `n_workers` processes of one thread each.
 
     When a worker dies, every unit in flight is lost. Lost units are retried one at a time at the end; if nothing has
     finished yet, as where there is memory for one worker only, everything is retried with one worker. Raises
-    FrontierError after ATTEMPTS deaths in a row.
+    FrontierError after MAX_WORKER_DEATHS deaths in a row.
     """
-    waiting, deaths = deque(units), 0
-    lost: deque[Unit] = deque()
-    while waiting or lost:
-        if not waiting or deaths:
-            waiting, lost, workers = waiting + lost, deque(), 1
-        finished, in_flight = yield from _pooled(task, waiting, workers, stop)
-        lost.extend(in_flight)
-        deaths = 0 if finished or not in_flight else deaths + 1
-        if deaths == ATTEMPTS:
+    waiting_units, n_deaths = deque(units), 0
+    lost_units: deque[Unit] = deque()
+    while waiting_units or lost_units:
+        if not waiting_units or n_deaths:
+            waiting_units, lost_units, n_workers = waiting_units + lost_units, deque(), 1
+        n_finished, in_flight = yield from _run_pool(task, waiting_units, n_workers, stop)
+        lost_units.extend(in_flight)
+        n_deaths = 0 if n_finished or not in_flight else n_deaths + 1
+        if n_deaths == MAX_WORKER_DEATHS:
             raise FrontierError(
                 f"workers keep dying, the last one at {in_flight[0].decoders[0].label}: perhaps for want of memory, or "
                 "the script that sweeps lacks its if __name__ == '__main__'"
             )
 
 
-def _pooled(
-    task: Task, waiting: deque[Unit], workers: int, stop: Stop | None
+def _run_pool(
+    task: Task, waiting_units: deque[Unit], n_workers: int, stop: Stop | None
 ) -> Generator[Cell, None, tuple[int, list[Unit]]]:
-    """The points of the units, until all are taken from `waiting` or a worker dies and the others with it.
+    """Yield the units' cells until none is waiting, or a worker dies and the pool with it.
 
-    Returns how many units were finished, and those that were lost.
+    Returns the number of finished units, and the lost units.
     """
-    context = multiprocessing.get_context("spawn")
-    # Shared without a lock, which a worker that is killed could take with it.
-    halt = context.RawValue("b", 0)
-    pool = ProcessPoolExecutor(min(workers, len(waiting)), context, _ready, (task, halt, os.getpid()))
-    running: dict[Future[list[Cell]], Unit] = {}
-    finished, lost, whole = 0, [], True
+    spawn = multiprocessing.get_context("spawn")
+    # Shared without a lock: a killed worker would never release it.
+    halt_flag = spawn.RawValue("b", 0)
+    pool = ProcessPoolExecutor(min(n_workers, len(waiting_units)), spawn, _init_worker, (task, halt_flag, os.getpid()))
+    running_units: dict[Future[list[Cell]], Unit] = {}
+    n_finished, lost_units, is_pool_alive = 0, [], True
     try:
-        while running or (waiting and whole):
+        while running_units or (waiting_units and is_pool_alive):
             if stop is not None and stop.is_set():
-                raise Cancelled(STOPPED)
-            with _interrupts_held():
-                # One worker gets one unit, so that it is known what it died at; several find the next one waiting.
-                while waiting and whole and len(running) < (2 * workers if workers > 1 else 1):
+                raise Cancelled(SWEEP_STOPPED)
+            with _defer_interrupts():
+                # A single worker gets one unit, which identifies the unit it died at; several have the next one queued.
+                while waiting_units and is_pool_alive and len(running_units) < (2 * n_workers if n_workers > 1 else 1):
                     try:
-                        running[pool.submit(_compute, packed(waiting[0]))] = waiting[0]
-                        waiting.popleft()
+                        running_units[pool.submit(_compute_in_worker, pack_unit(waiting_units[0]))] = waiting_units[0]
+                        waiting_units.popleft()
                     except BrokenProcessPool:
-                        whole = False
-                done = wait(running, LOOK, FIRST_COMPLETED).done
-            for future in done:
-                unit = running.pop(future)
+                        is_pool_alive = False
+                done_futures = wait(running_units, STOP_POLL_SECONDS, FIRST_COMPLETED).done
+            for future in done_futures:
+                unit = running_units.pop(future)
                 try:
-                    points = future.result()
+                    unit_cells = future.result()
                 except BrokenProcessPool:
-                    lost.append(unit)
-                    whole = False
+                    lost_units.append(unit)
+                    is_pool_alive = False
                     continue
-                yield from points
-                finished += 1
+                yield from unit_cells
+                n_finished += 1
     finally:
-        halt.value = 1
+        halt_flag.value = 1
         pool.shutdown(wait=not (stop is not None and stop.is_set()), cancel_futures=True)
-    return finished, lost
+    return n_finished, lost_units
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end: inside, a worker that is half started would hold it up."""
+def _defer_interrupts() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block: a half-started worker would block its handling."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
         return
-    held: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *call: held.append(call))
+    deferred_calls: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *signal_call: deferred_calls.append(signal_call))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-    for call in held:
-        handler(*call)
+    for signal_call in deferred_calls:
+        handler(*signal_call)
 
 
-_TASK: Any = None
-_HALT: Any = None
+_WORKER_TASK: Any = None
+_WORKER_HALT: Any = None
 
 
-def _ready(task: Task, halt: Any, parent: int) -> None:
-    """Make a worker ready: it keeps the data, computes with one thread, and ends with its parent."""
-    global _TASK, _HALT
+def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
+    """Initialize a worker: it keeps the data, computes with one thread, and ends with its parent."""
+    global _WORKER_TASK, _WORKER_HALT
     import torch
 
     torch.set_num_threads(1)
     threadpool_limits(1, user_api="blas")
     # Ctrl-C goes to the parent, which tells its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _TASK, _HALT = task, halt
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _WORKER_TASK, _WORKER_HALT = task, halt_flag
+    threading.Thread(target=_exit_with_parent, args=(parent_pid,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(LOOK)
+def _exit_with_parent(parent_pid: int) -> None:
+    while os.getppid() == parent_pid:
+        time.sleep(STOP_POLL_SECONDS)
     os._exit(1)
 
 
-def _compute(unit: Mapping[str, Any]) -> list[Cell]:
-    return compute_unit(_TASK, unpacked(unit), lambda: bool(_HALT.value))
+def _compute_in_worker(packed_unit: Mapping[str, Any]) -> list[Cell]:
+    return compute_unit(_WORKER_TASK, unpack_unit(packed_unit), lambda: bool(_WORKER_HALT.value))
 
 
-def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:
-    """On the workers of a Dask scheduler, which tries a unit again where its worker was lost.
+def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:
+    """Compute the units on the workers of a Dask scheduler, which retries a unit whose worker was lost.
 
     A space travels with its vectors, a corpus elsewhere as its name, which every worker opens by its own stores.toml.
-    Where the data were lost with a worker, the units that are left are sent again. What a worker is at when the sweep
-    is stopped it finishes, for nothing. Raises FrontierError after ATTEMPTS losses in a row, and at once where the
-    scheduler is gone.
+    Where the data were lost with a worker, the remaining units are sent again. A worker finishes its present unit when
+    the sweep is stopped, and the result is dropped. Raises FrontierError after MAX_WORKER_DEATHS losses in a row, and
+    at once where the scheduler is gone.
     """
     try:
         from dask.distributed import Client
     except ImportError:
         raise FrontierError("cluster needs Dask: pip install 'frontier-retrieval[cluster]'") from None
     try:
-        _reach(address, ANSWER / 2)
-        client = Client(address, timeout=ANSWER, set_as_default=False)
+        _check_scheduler(address, SCHEDULER_TIMEOUT_SECONDS / 2)
+        client = Client(address, timeout=SCHEDULER_TIMEOUT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise FrontierError(f"no Dask scheduler answers at {address!r}: {str(error) or 'time is up'}") from None
-    lost = FrontierError(
+    lost_error = FrontierError(
         f"the cluster at {address!r} lost the sweep; sweep again: what is finished is kept in the store"
     )
-    left, losses = list(units), 0
+    remaining_units, n_losses = list(units), 0
     with client:
-        while left:
+        while remaining_units:
             try:
-                client.wait_for_workers(1, timeout=ANSWER)
+                client.wait_for_workers(1, timeout=SCHEDULER_TIMEOUT_SECONDS)
             except (TimeoutError, OSError):
-                raise (lost if losses else FrontierError(f"the Dask scheduler at {address!r} has no workers")) from None
-            if losses == ATTEMPTS:
-                raise lost
-            before = len(left)
-            left = yield from _scattered(client, address, task, left, stop)
-            losses = losses + 1 if len(left) == before else 1
-            if left and not _answers(address):
-                raise lost
+                no_workers = FrontierError(f"the Dask scheduler at {address!r} has no workers")
+                raise (lost_error if n_losses else no_workers) from None
+            if n_losses == MAX_WORKER_DEATHS:
+                raise lost_error
+            n_before = len(remaining_units)
+            remaining_units = yield from _run_scattered(client, address, task, remaining_units, stop)
+            n_losses = n_losses + 1 if len(remaining_units) == n_before else 1
+            if remaining_units and not _is_reachable(address):
+                raise lost_error
 
 
-def _scattered(
+def _run_scattered(
     client: Any, address: str, task: Task, units: Sequence[Unit], stop: Stop | None
 ) -> Generator[Cell, None, list[Unit]]:
-    """The cells of the units on the workers of a Dask client at an address.
+    """Yield the units' cells, computed on the workers of a Dask client.
 
-    Returns the units that are left where the cluster lost the data: Dask keeps scattered data on few workers (its
-    memory manager drops copies), cannot make them again when those die, and then cancels all that needs them.
+    Returns the remaining units where the cluster lost the data: Dask keeps scattered data on few workers (its
+    memory manager drops copies), cannot rebuild them when those die, and then cancels all that needs them.
     """
     from dask.distributed import KilledWorker
 
-    data = client.scatter(task, broadcast=True, hash=False)
-    # The scheduler reads what is called: a function of this package would have it import torch.
-    calls = ((methodcaller("cells", packed(unit)), unit) for unit in units)
-    futures = {client.submit(call, data, pure=False, retries=ATTEMPTS): unit for call, unit in calls}
-    done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    scattered_task = client.scatter(task, broadcast=True, hash=False)
+    # The scheduler unpickles the callable: a function of this package would make it import torch.
+    futures = {}
+    for unit in units:
+        unit_call = methodcaller("cells", pack_unit(unit))
+        futures[client.submit(unit_call, scattered_task, pure=False, retries=MAX_WORKER_DEATHS)] = unit
+    done_queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for future in futures:
-        future.add_done_callback(done.put)
+        future.add_done_callback(done_queue.put)
     try:
         while futures:
             if stop is not None and stop.is_set():
-                raise Cancelled(STOPPED)
+                raise Cancelled(SWEEP_STOPPED)
             try:
-                future = done.get(timeout=LOOK)
-                points = future.result()
+                future = done_queue.get(timeout=STOP_POLL_SECONDS)
+                unit_cells = future.result()
             except queue.Empty:
                 continue
             except KilledWorker as error:
@@ -219,35 +222,35 @@ def _scattered(
             except CancelledError:
                 break
             except OSError:
-                if _answers(address):
-                    raise  # it is the unit's own
+                if _is_reachable(address):
+                    raise  # the unit raised it
                 break
-            # The cluster keeps what a future holds.
+            # The cluster stores a result as long as its future exists.
             futures.pop(future)
             future.release()
-            yield from points
+            yield from unit_cells
         return list(futures.values())
     finally:
         with suppress(Exception):
             client.cancel(list(futures), force=True)
 
 
-def _reach(address: str, seconds: float) -> None:
-    """Raise OSError or ValueError where no Dask answers: a Client that fails holds up the end of its process."""
+def _check_scheduler(address: str, timeout_s: float) -> None:
+    """Raise OSError or ValueError where no Dask answers; a failing Client would delay the end of its process."""
     from distributed.comm.core import connect
 
     async def greet() -> None:
-        await (await connect(address, timeout=seconds)).close()
+        await (await connect(address, timeout=timeout_s)).close()
 
-    # In a thread of its own, as a notebook's has a loop already.
+    # In a separate thread, as a notebook's thread has a running event loop already.
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, asyncio.wait_for(greet(), 2 * seconds)).result()
+        thread.submit(asyncio.run, asyncio.wait_for(greet(), 2 * timeout_s)).result()
 
 
-def _answers(address: str) -> bool:
-    """Whether a scheduler is still there: a client would try for a while to find it again."""
+def _is_reachable(address: str) -> bool:
+    """Return True if a scheduler still answers; a client would retry for a while before it fails."""
     try:
-        _reach(address, AGAIN)
+        _check_scheduler(address, SCHEDULER_PING_SECONDS)
     except (OSError, ValueError):
         return False
     return True

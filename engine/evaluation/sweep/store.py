@@ -1,4 +1,4 @@
-"""Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice."""
+"""Store of finished sweep cells in one SQLite file: a transaction each, many writers, no duplicates."""
 
 import json
 import sqlite3
@@ -16,22 +16,22 @@ from engine.data.files import MAX_GROWTH_RATIO
 from engine.data.sqlite import connect_database, make_tables, primary_code, write_ahead
 from engine.errors import DataError
 from engine.evaluation.curve import N_BANDS, Curve
-from engine.evaluation.sweep.cell import Cell, means, result_digest
+from engine.evaluation.sweep.cell import Cell, compute_means, compute_result_digest
 from engine.progress import counted
 from engine.values import digest_of
 
-PLAIN = ("key", "label", "method", "k", "split", "left_out", "returned", "milliseconds", "digest")
-"""The columns that hold a field of a Cell as it is."""
-COLUMNS = (*PLAIN, "decoder", "queries", "metrics", "values", "provenance")
-CURVE = (
+PLAIN_FIELDS = ("key", "label", "method", "k", "split", "left_out", "returned", "milliseconds", "digest")
+"""Columns that hold a field of a Cell unchanged."""
+CELL_COLUMNS = (*PLAIN_FIELDS, "decoder", "queries", "metrics", "values", "provenance")
+CURVE_FIELDS = (
     "selector", "label", "method", "parameter", "interval", "k", "split", "queries", "left_out", "tolerance",
     "resamples", "seed",
 )  # fmt: skip
-"""The fields of a Curve that are kept as they are."""
-LISTED = ", ".join(f'"{name}"' for name in COLUMNS)
-AMONG = "WHERE key IN (SELECT value FROM json_each(?))"
-"""The rows whose keys a JSON list names: one parameter, however many they are."""
-TABLES = {
+"""Fields of a Curve that are stored unchanged."""
+CELL_FIELDS = ", ".join(f'"{name}"' for name in CELL_COLUMNS)
+KEY_FILTER = "WHERE key IN (SELECT value FROM json_each(?))"
+"""Selects the rows whose keys are in a JSON list: one SQL parameter for any number of keys."""
+STORE_TABLES = {
     "queries": "CREATE TABLE queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID",
     "cells": """
 CREATE TABLE cells (
@@ -44,14 +44,14 @@ CREATE TABLE cells (
     "studies": "CREATE TABLE studies (key TEXT PRIMARY KEY, facts TEXT NOT NULL)",
     "seals": "CREATE TABLE seals (key TEXT PRIMARY KEY, seal TEXT NOT NULL) WITHOUT ROWID",
 }
-ALL_KEYS = "SELECT key FROM cells UNION SELECT key FROM curves UNION SELECT key FROM studies"
-"""The keys of all rows that have a seal, the digest of the row."""
+SEALED_KEYS = "SELECT key FROM cells UNION SELECT key FROM curves UNION SELECT key FROM studies"
+"""Selects the keys of all rows that have a seal, the digest of the row."""
 
 
 class Store:
-    """A file of finished cells; made where there is none.
+    """A file of finished cells; created where there is none.
 
-    path: of the file. Raises DataError for a file that is something else.
+    path: of the file. Raises DataError for a file of another kind.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -60,196 +60,202 @@ class Store:
             raise DataError(f"store must lie in a folder that exists; there is no {str(self.path.parent)!r}")
         with self._open() as db:
             if not self._has_tables(db):
-                make_tables(db, lambda: self._has_tables(db), TABLES)
+                make_tables(db, lambda: self._has_tables(db), STORE_TABLES)
             write_ahead(db)
 
     @classmethod
-    def of(cls, store: "Store | str | Path | None") -> "Store | None":
-        """The store, or the one at a path; None for none."""
+    def open_store(cls, store: "Store | str | Path | None") -> "Store | None":
+        """Return the store itself, or open the one at a path; None for None."""
         return cls(store) if isinstance(store, str | Path) else store
 
-    def put(self, cell: Cell) -> bool:
-        """Keep a cell; False where it was there already."""
-        ids = json.dumps(cell.queries)
-        names = sorted(cell.values)
-        table = np.stack([np.asarray(cell.values[name], dtype="<f8") for name in names])
+    def put_cell(self, cell: Cell) -> bool:
+        """Store a cell; return False if it was stored already."""
+        ids_json = json.dumps(cell.queries)
+        metrics = sorted(cell.values)
+        value_table = np.stack([np.asarray(cell.values[metric], dtype="<f8") for metric in metrics])
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            digest = digest_of([ids])
-            db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (digest, ids))
-            decoder, provenance = json.dumps(cell.decoder), json.dumps(dict(cell.provenance))
-            row = [*attrgetter(*PLAIN)(cell), decoder, digest, json.dumps(names), table.tobytes(), provenance]
-            new = db.execute(f"INSERT OR IGNORE INTO cells ({LISTED}) VALUES ({', '.join('?' * len(row))})", row)
-            if new.rowcount:
-                # Of what stands there, as SQLite has made some whole numbers real.
-                _seal(
-                    db,
-                    cell.key,
-                    (*db.execute(f"SELECT {LISTED} FROM cells WHERE key = ?", (cell.key,)).fetchone(), ids),
-                )
-            return bool(new.rowcount)
+            query_digest = digest_of([ids_json])
+            db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (query_digest, ids_json))
+            decoder_json, provenance_json = json.dumps(cell.decoder), json.dumps(dict(cell.provenance))
+            json_fields = [decoder_json, query_digest, json.dumps(metrics), value_table.tobytes(), provenance_json]
+            cell_row, marks = [*attrgetter(*PLAIN_FIELDS)(cell), *json_fields], ", ".join("?" * len(CELL_COLUMNS))
+            inserted = db.execute(f"INSERT OR IGNORE INTO cells ({CELL_FIELDS}) VALUES ({marks})", cell_row)
+            if inserted.rowcount:
+                # The seal is of the row as read back, since SQLite turns some integers into reals.
+                stored_row = db.execute(f"SELECT {CELL_FIELDS} FROM cells WHERE key = ?", (cell.key,)).fetchone()
+                _write_seal(db, cell.key, (*stored_row, ids_json))
+            return bool(inserted.rowcount)
 
-    def known(self, keys: Collection[str]) -> set[str]:
-        """Which of the keys are there."""
+    def find_stored_keys(self, keys: Collection[str]) -> set[str]:
+        """Return those of the keys that have a stored cell."""
         with self._open() as db:
-            return {key for (key,) in db.execute(f"SELECT key FROM cells {AMONG}", (json.dumps(list(keys)),))}
+            key_rows = db.execute(f"SELECT key FROM cells {KEY_FILTER}", (json.dumps(list(keys)),))
+            return {key for (key,) in key_rows}
 
-    def points(self, keys: Collection[str] | None = None) -> Iterator[Cell]:
-        """The cells, in the order in which they were kept; of these keys only, where given.
+    def read_cells(self, keys: Collection[str] | None = None) -> Iterator[Cell]:
+        """Yield the cells in the order in which they were stored; only those with these keys, if given.
 
-        What others write meanwhile is not among them. Raises DataError for a cell whose values are not those that were
-        written.
+        Cells that are written meanwhile are not included. Raises DataError for a cell whose values have changed since
+        it was written.
         """
-        among, given = ("", ()) if keys is None else (AMONG, (json.dumps(list(keys)),))
+        key_filter, sql_keys = ("", ()) if keys is None else (KEY_FILTER, (json.dumps(list(keys)),))
         with self._open() as db:
-            # One view of the file for both.
+            # One transaction, so that both queries read the same state of the file.
             db.execute("BEGIN")
-            lists = dict(db.execute("SELECT digest, ids FROM queries"))
-            seals = _seals(db)
-            for values in db.execute(f"SELECT {LISTED} FROM cells {among} ORDER BY rowid", given):
-                row = dict(zip(COLUMNS, values, strict=True))
+            query_lists = dict(db.execute("SELECT digest, ids FROM queries"))
+            row_seals = _read_seals(db)
+            for values in db.execute(f"SELECT {CELL_FIELDS} FROM cells {key_filter} ORDER BY rowid", sql_keys):
+                cell_row = dict(zip(CELL_COLUMNS, values, strict=True))
                 try:
-                    _check(seals, row["key"], (*values, lists[row["queries"]]))
-                    cell = _cell(row, lists)
+                    _check_seal(row_seals, cell_row["key"], (*values, query_lists[cell_row["queries"]]))
+                    cell = _cell_from_row(cell_row, query_lists)
                 except (ValueError, KeyError, TypeError):
-                    what = f"the cell {row['label']} at k = {row['k']}"
-                    raise DataError(f"{self.path}: {what} is damaged; delete the file, sweep again") from None
+                    cell_name = f"the cell {cell_row['label']} at k = {cell_row['k']}"
+                    raise DataError(f"{self.path}: {cell_name} is damaged; delete the file, sweep again") from None
                 yield cell
-            if keys is None and (lost := len(seals.keys() - {key for (key,) in db.execute(ALL_KEYS)})):
-                raise DataError(f"{self.path}: {counted(lost, 'row')} missing; delete the file, sweep again")
+            if keys is None and (n_lost := len(row_seals.keys() - {sealed for (sealed,) in db.execute(SEALED_KEYS)})):
+                raise DataError(f"{self.path}: {counted(n_lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
-        """Keep an exact frontier's curve."""
-        names, plain = sorted(curve.means), {name: getattr(curve, name) for name in CURVE}
-        arrays = [curve.breakpoints, *(curve.means[n] for n in names), *(curve.bands[n].ravel() for n in names)]
-        table = zlib.compress(np.concatenate(arrays, dtype="<f8").tobytes())
+        """Store an exact frontier's curve."""
+        # All numbers in one compressed array, in an order that `_curve_from_row` undoes.
+        metrics, plain_fields = sorted(curve.means), {field: getattr(curve, field) for field in CURVE_FIELDS}
+        flat_bands = [curve.bands[metric].ravel() for metric in metrics]
+        curve_arrays = [curve.breakpoints, *(curve.means[metric] for metric in metrics), *flat_bands]
+        packed = zlib.compress(np.concatenate(curve_arrays, dtype="<f8").tobytes())
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            row = curve.key, json.dumps({**plain, "metrics": names, "provenance": dict(curve.provenance)}), table
-            if db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", row).rowcount:
-                _seal(db, curve.key, row)
+            curve_facts = {**plain_fields, "metrics": metrics, "provenance": dict(curve.provenance)}
+            curve_row = curve.key, json.dumps(curve_facts), packed
+            if db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", curve_row).rowcount:
+                _write_seal(db, curve.key, curve_row)
 
-    def curves(self, keys: Collection[str] | None = None) -> Iterator[Curve]:
-        """The curves, or those with these keys, in the order in which they were kept. Raises DataError as `points`."""
-        among, given = ("", ()) if keys is None else (AMONG, (json.dumps(list(keys)),))
+    def read_curves(self, keys: Collection[str] | None = None) -> Iterator[Curve]:
+        """Yield the curves, or those with these keys, as stored in order. Raises DataError as `read_cells`."""
+        key_filter, sql_keys = ("", ()) if keys is None else (KEY_FILTER, (json.dumps(list(keys)),))
         with self._open() as db:
-            rows = db.execute(f"SELECT key, facts, arrays FROM curves {among} ORDER BY rowid", given).fetchall()
-            seals = _seals(db)
-        for key, facts, arrays in rows:
+            rows = db.execute(f"SELECT key, facts, arrays FROM curves {key_filter} ORDER BY rowid", sql_keys).fetchall()
+            row_seals = _read_seals(db)
+        for key, facts, packed in rows:
             try:
-                _check(seals, key, (key, facts, arrays))
-                yield _curve(key, json.loads(facts), np.frombuffer(_unpacked(arrays), dtype="<f8"))
+                _check_seal(row_seals, key, (key, facts, packed))
+                numbers = np.frombuffer(_decompress_numbers(packed), dtype="<f8")
+                yield _curve_from_row(key, json.loads(facts), numbers)
             except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
-    def put_study(self, facts: Mapping[str, Any]) -> None:
-        """Keep a study, plain values with its question under "asked", in place of an earlier one of that question."""
-        row = digest_of([json.dumps(facts["asked"], sort_keys=True)]), json.dumps(facts)
+    def put_study(self, study_facts: Mapping[str, Any]) -> None:
+        """Store a study, plain values with its question under "asked"; it replaces an earlier one of that question."""
+        study_row = digest_of([json.dumps(study_facts["asked"], sort_keys=True)]), json.dumps(study_facts)
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", row)
-            _seal(db, row[0], row)
+            db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", study_row)
+            _write_seal(db, study_row[0], study_row)
 
-    def studies(self) -> list[dict[str, Any]]:
-        """The studies, the one kept last first. Raises DataError for one that is damaged."""
+    def read_studies(self) -> list[dict[str, Any]]:
+        """Read the studies, the last stored first. Raises DataError for a damaged one."""
         with self._open() as db:
-            rows = db.execute("SELECT key, facts FROM studies ORDER BY rowid DESC").fetchall()
-            seals = _seals(db)
+            study_rows = db.execute("SELECT key, facts FROM studies ORDER BY rowid DESC").fetchall()
+            row_seals = _read_seals(db)
         try:
-            for row in rows:
-                _check(seals, row[0], row)
-            return [json.loads(facts) for _, facts in rows]
+            for study_row in study_rows:
+                _check_seal(row_seals, study_row[0], study_row)
+            return [json.loads(facts) for _, facts in study_rows]
         except (ValueError, KeyError):
             raise DataError(f"{self.path}: a study is damaged; delete the file, tune again") from None
 
     def _has_tables(self, db: sqlite3.Connection) -> bool:
-        """Whether the tables are there; a DataError where others are."""
-        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and not tables >= TABLES.keys():
+        """Return True if the store's tables exist; raise DataError if the file has only other tables."""
+        table_names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if table_names and not table_names >= STORE_TABLES.keys():
             raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
-        return bool(tables)
+        return bool(table_names)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection of this thread's own."""
+        """Open a connection for this thread; SQLite's errors become DataError."""
         try:
             with closing(connect_database(self.path)) as db:
-                # Bytes that are no text are damage, and found out as such.
-                db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+                # Bytes that are not text are damage; the seals reveal it.
+                db.text_factory = lambda raw_bytes: raw_bytes.decode("utf-8", "replace")
                 yield db
         except UnicodeDecodeError:  # of SQLite's message about damage
             raise DataError(f"{self.path} cannot be used as a store of sweeps: it is damaged") from None
         except sqlite3.DatabaseError as error:
-            full = primary_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-            fix = "; free some room, or keep the store in another folder" if full else ""
-            raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix}") from None
+            is_disk_full = primary_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+            fix_hint = "; free some room, or keep the store in another folder" if is_disk_full else ""
+            raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix_hint}") from None
 
 
-def _unpacked(packed: bytes) -> bytes:
-    """A curve's numbers; ValueError where they are far more than so many bytes ever were."""
+def _decompress_numbers(packed_numbers: bytes) -> bytes:
+    """Decompress a curve's numbers; ValueError beyond the largest credible ratio of compression."""
     unpacker = zlib.decompressobj()
-    numbers = unpacker.decompress(packed, max(1 << 20, MAX_GROWTH_RATIO * len(packed)))
+    numbers = unpacker.decompress(packed_numbers, max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)))
     if not unpacker.eof:
         raise ValueError
     return numbers
 
 
-def _digest(values: Any) -> str:
+def _digest_row(values: Any) -> str:
     return digest_of([json.dumps(values, sort_keys=True, default=bytes.hex)])
 
 
-def _seal(db: sqlite3.Connection, key: str, row: Sequence[Any]) -> None:
-    """Keep the seal of a row that is written in this transaction."""
-    db.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (key, _digest(row)))
+def _write_seal(db: sqlite3.Connection, row_key: str, values: Sequence[Any]) -> None:
+    """Store the seal of a row that is written in this transaction."""
+    db.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (row_key, _digest_row(values)))
 
 
-def _seals(db: sqlite3.Connection) -> dict[str, str]:
-    """The seals of rows by their keys."""
+def _read_seals(db: sqlite3.Connection) -> dict[str, str]:
+    """Read the seals of all rows, by key."""
     return dict(db.execute("SELECT key, seal FROM seals"))
 
 
-def _check(seals: Mapping[str, str], key: str, row: Sequence[Any]) -> None:
-    """Raise ValueError or KeyError for a row that is not as it was written."""
-    if seals[key] != _digest(row):
+def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any]) -> None:
+    """Raise ValueError or KeyError for a row that has changed since it was written."""
+    if row_seals[row_key] != _digest_row(values):
         raise ValueError
 
 
 def cached_file(section: str, name: str) -> Path:
-    """The file of a store in the cache; a copy that ends with the process where nothing can be written there."""
-    kept, path = cache.entry_path(section, name), cache.open_section(section) / name
-    if kept != path and not path.exists():
-        # Without what cannot be read there: it is computed again.
+    """Return the path of a store in the cache; a temporary copy where the cache is not writable."""
+    cache_path, store_path = cache.entry_path(section, name), cache.open_section(section) / name
+    if cache_path != store_path and not store_path.exists():
+        # What cannot be read there is left out of the copy and computed again.
         with (
             suppress(DataError, sqlite3.Error),
-            closing(connect_database(kept)) as db,
-            closing(connect_database(path)) as copy,
+            closing(connect_database(cache_path)) as db,
+            closing(connect_database(store_path)) as copy_database,
         ):
-            db.backup(copy)
-    return path
+            db.backup(copy_database)
+    return store_path
 
 
-def _cell(row: Mapping[str, Any], lists: Mapping[str, str]) -> Cell:
-    """A row as a Cell; ValueError, KeyError or TypeError where it is not as it was written."""
-    names, queries = json.loads(row["metrics"]), tuple(json.loads(lists[row["queries"]]))
-    table = np.frombuffer(row["values"], dtype="<f8").reshape(len(names), len(queries))
-    values = dict(zip(names, table, strict=True))
-    if result_digest(row["key"], values) != row["digest"]:
+def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) -> Cell:
+    """Parse a row as a Cell; ValueError, KeyError or TypeError where it is damaged."""
+    metrics, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
+    value_table = np.frombuffer(cell_row["values"], dtype="<f8").reshape(len(metrics), len(queries))
+    columns = dict(zip(metrics, value_table, strict=True))
+    if compute_result_digest(cell_row["key"], columns) != cell_row["digest"]:
         raise ValueError
-    decoder, provenance = json.loads(row["decoder"]), json.loads(row["provenance"])
-    made = {"decoder": decoder, "queries": queries, "values": values, "mean": means(values), "provenance": provenance}
-    return Cell(**{name: row[name] for name in PLAIN}, **made)
+    decoder, provenance = json.loads(cell_row["decoder"]), json.loads(cell_row["provenance"])
+    plain_fields = {column: cell_row[column] for column in PLAIN_FIELDS}
+    parsed_fields = {"values": columns, "mean": compute_means(columns), "provenance": provenance}
+    return Cell(decoder=decoder, queries=queries, **plain_fields, **parsed_fields)
 
 
-def _curve(key: str, facts: dict[str, Any], numbers: np.ndarray) -> Curve:
-    """A row as a Curve; ValueError, KeyError or TypeError where it is not as it was written."""
-    names = facts.pop("metrics")
-    size, rest = divmod(len(numbers) + 1 - 2 * N_BANDS * len(names), 1 + len(names))
-    if rest or size < 1:
+def _curve_from_row(curve_key: str, curve_facts: dict[str, Any], packed_numbers: np.ndarray) -> Curve:
+    """Parse a row as a Curve; ValueError, KeyError or TypeError where it is damaged."""
+    metrics = curve_facts.pop("metrics")
+    n_intervals, remainder = divmod(len(packed_numbers) + 1 - 2 * N_BANDS * len(metrics), 1 + len(metrics))
+    if remainder or n_intervals < 1:
         raise ValueError
-    parts = np.split(numbers, np.cumsum([size - 1] + [size] * len(names) + [2 * N_BANDS] * (len(names) - 1)))
-    low, high = facts["interval"] = tuple(facts["interval"])
-    facts["queries"] = tuple(facts["queries"])
-    means = dict(zip(names, parts[1 : len(names) + 1], strict=True))
-    bands = {n: part.reshape(-1, 2) for n, part in zip(names, parts[len(names) + 1 :], strict=True)}
-    places = np.linspace(low, high, N_BANDS)
-    return Curve(key=key, breakpoints=parts[0], means=means, bands=bands, band_positions=places, **facts)
+    # The order of `put_curve`: the inner breakpoints, then means, then bands, metric by metric.
+    lengths = [n_intervals - 1] + [n_intervals] * len(metrics) + [2 * N_BANDS] * (len(metrics) - 1)
+    curve_parts = np.split(packed_numbers, np.cumsum(lengths))
+    min_value, max_value = curve_facts["interval"] = tuple(curve_facts["interval"])
+    curve_facts["queries"] = tuple(curve_facts["queries"])
+    means = dict(zip(metrics, curve_parts[1 : len(metrics) + 1], strict=True))
+    bands = {metric: band.reshape(-1, 2) for metric, band in zip(metrics, curve_parts[len(metrics) + 1 :], strict=True)}
+    curve_facts["band_positions"] = np.linspace(min_value, max_value, N_BANDS)
+    return Curve(key=curve_key, breakpoints=curve_parts[0], means=means, bands=bands, **curve_facts)

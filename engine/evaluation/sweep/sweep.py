@@ -1,4 +1,4 @@
-"""Many decoders, many k, one set of judged queries: every cell measured once, kept when it is done."""
+"""Sweep of decoders and k over a set of judged queries: every cell is measured once and stored when done."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,9 +14,9 @@ from engine.decoder import SET_SIZE, Decoder, decoder_family
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import METRICS, check_metrics
-from engine.evaluation.sweep.cell import Cell, key_of
-from engine.evaluation.sweep.compute import Task, Unit, digests_of, embedded
-from engine.evaluation.sweep.executors import on_cluster, on_processes, run_serial
+from engine.evaluation.sweep.cell import Cell, compute_cell_key
+from engine.evaluation.sweep.compute import Task, Unit, collect_digests, embed_for_space
+from engine.evaluation.sweep.executors import run_on_cluster, run_on_processes, run_serial
 from engine.evaluation.sweep.store import Store
 from engine.params import check_values, form_of, sweep_values
 from engine.progress import Progress, Stop
@@ -24,43 +24,51 @@ from engine.space import Elsewhere, Space
 from engine.stages import Selector, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
-TOGETHER = 12
-"""Settings decoded together: more share more, and lose more where a sweep is killed."""
+DECODER_GROUP_SIZE = 12
+"""Settings decoded together: larger groups share more work, and lose more where a sweep is killed."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Request:
-    """What `sweep` is asked for, checked."""
+class _SweepRequest:
+    """The checked arguments of `sweep`."""
 
     task: Task
     decoders: tuple[Decoder, ...]
     ks: tuple[int, ...]
     store: Store | None
 
-    def keys(self) -> dict[tuple[Decoder, int], str]:
-        """(decoder, k) → the key of its cell."""
-        task, data = self.task, {d: self.task.data_of(d) for d in self.decoders}
-        return {(d, k): key_of(d, k, task.split, task.metrics, data[d]) for d in self.decoders for k in self.ks}
+    def compute_keys(self) -> dict[tuple[Decoder, int], str]:
+        """Compute the key of every cell, by (decoder, k)."""
+        task, cell_keys = self.task, {}
+        for decoder in self.decoders:
+            digests = task.collect_dependencies(decoder)
+            for k in self.ks:
+                cell_keys[decoder, k] = compute_cell_key(decoder, k, task.split, task.metrics, digests)
+        return cell_keys
 
 
 def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
-    """Decoders over the declared parameters of a selector, or of a scorer before top-k: `points` values each, or those
-    that its paper names.
+    """Build decoders over a grid of the declared parameters of a selector, or of a scorer before top-k.
+
+    points: number of values a parameter, unless its paper names them
 
     fixed: parameters that stay as given, or take several values: grid("nnn", fill=("strict", "fill")) has the paper's
     decoder, whose sets may be shorter than k, beside the one whose sets a sweep fills up. Raises ParamError.
     """
     spec = spec_of(name)
-    given = {n: tuple(v) if isinstance(v, list | tuple) else (v,) for n, v in fixed.items()}
-    listed = {
-        n: [check_values(spec.params, {n: v}, name)[n] for v in several(vs, n, "values")] for n, vs in given.items()
-    }
+    checked_values = {}
+    for option, value in fixed.items():
+        values = check_list(value if isinstance(value, list | tuple) else (value,), option, "values")
+        checked_values[option] = [check_values(spec.params, {option: value}, name)[option] for value in values]
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise ParamError(f"points must be a whole number in [1, ∞); got {points!r}")
-    single = {n: vs[0] for n, vs in listed.items() if len(vs) == 1}
-    forms = [form if (form := form_of(p, single)[1]).swept is not None else p for p in spec.params]
-    choices = [listed.get(p.name) or sweep_values(p, points) for p in forms]
-    stages = [make(name, **dict(zip([p.name for p in spec.params], c, strict=True))) for c in product(*choices)]
+    single_values = {option: values[0] for option, values in checked_values.items() if len(values) == 1}
+    # A parameter may have another form beside fixed values of others; the form that is active is swept.
+    param_forms = [(param, form_of(param, single_values)[1]) for param in spec.params]
+    active_forms = [param if param_form.swept is None else param_form for param, param_form in param_forms]
+    value_choices = [checked_values.get(param.name) or sweep_values(param, points) for param in active_forms]
+    param_names = [param.name for param in spec.params]
+    stages = [make(name, **dict(zip(param_names, chosen, strict=True))) for chosen in product(*value_choices)]
     if spec.kind == "selector":
         return [Decoder(stage) for stage in stages]
     return [Decoder(make(next(iter(methods("selector")))), stage) for stage in stages]
@@ -83,13 +91,13 @@ def sweep(
     stop: Stop | None = None,
     answers: Aspects | None = None,
 ) -> Iterator[Cell]:
-    """Every decoder at every k, as Points, as they are finished; those that the store has come first.
+    """Yield the cell of every decoder at every k as it is finished; stored cells come first.
 
-    queries: those to decode, in their order, whose ids name the judgements; split: what the points call them; aspects,
-    answers: for metrics that need them; store: a file of finished cells, made where there is none: what it holds is not
-    computed again; workers: processes of this machine, none for this one; cluster: address of a Dask scheduler, which
-    runs what its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises ParamError
-    or DataError before the first cell, and Cancelled when stopped: what is finished is in the store.
+    queries: those to decode, in their order, whose ids name the judgements; split: their name in the cells; aspects,
+    answers: for metrics that need them; store: a file of finished cells, created where there is none, whose cells are
+    not computed again; workers: processes of this machine, none for this one; cluster: address of a Dask scheduler,
+    which runs what its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises
+    ParamError or DataError before the first cell, and Cancelled when stopped: finished cells are in the store.
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ParamError(f"workers must be a whole number in [1, ∞) or None; got {workers!r}")
@@ -101,8 +109,8 @@ def sweep(
         ("progress", progress, progress is None or callable(progress), "callable or None"),
         ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
     )
-    request = _request(decoders, space, queries, qrels, k, metrics, split, aspects, store, answers)
-    return _cells(request, workers, cluster, progress or (lambda *_: None), stop)
+    request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store, answers)
+    return _iterate_cells(request, workers, cluster, progress or (lambda *_: None), stop)
 
 
 def stored_cells(
@@ -117,23 +125,23 @@ def stored_cells(
     aspects: Aspects | None = None,
     store: Store | str | Path,
 ) -> tuple[list[Cell], int]:
-    """The cells of a sweep that a store has, and how many it has not; nothing is computed. Raises as `sweep`."""
-    request = _request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
-    keys = set(request.keys().values())
-    cells = list(request.store.points(keys)) if request.store else []
-    return cells, len(keys) - len(cells)
+    """Return a sweep's stored cells and the number of missing ones; nothing is computed. Raises as `sweep`."""
+    request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
+    cell_keys = set(request.compute_keys().values())
+    stored = list(request.store.read_cells(cell_keys)) if request.store else []
+    return stored, len(cell_keys) - len(stored)
 
 
-def _request(
+def _check_request(
     decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any,
     answers: Any = None,
-) -> _Request:  # fmt: skip
-    """The arguments of `sweep`, checked."""
-    chosen = tuple(dict.fromkeys(several(decoders, "decoders", "a list of engine.Decoder", Decoder)))
-    sizes: list[int] = [cast(int, k)] if isinstance(k, Number) else several(k, "k", "a whole number or a list of them")
-    ks = tuple(sorted({SET_SIZE.check(size) for size in sizes}))
-    named = [metrics] if isinstance(metrics, str) else several(metrics, "metrics", "a list of names", str)
-    names = tuple(dict.fromkeys(named))
+) -> _SweepRequest:  # fmt: skip
+    """Check the arguments of `sweep` and embed its queries."""
+    unique = tuple(dict.fromkeys(check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)))
+    set_sizes = [cast(int, k)] if isinstance(k, Number) else check_list(k, "k", "a whole number or a list of them")
+    ks = tuple(sorted({SET_SIZE.check(set_size) for set_size in set_sizes}))
+    metric_list = [metrics] if isinstance(metrics, str) else check_list(metrics, "metrics", "a list of names", str)
+    names = tuple(dict.fromkeys(metric_list))
     check_metrics(names)
     _check_types(
         ("space", space, isinstance(space, Space | Elsewhere), "an engine.Space"),
@@ -146,91 +154,90 @@ def _request(
     )
     if not len(queries):
         raise DataError("queries must hold at least one query; got none")
-    vectors = embedded(space, queries)
-    aspects, answers = (
-        given if any(METRICS[m].needs == need for m in names) else None
-        for need, given in (("aspects", aspects), ("answers", answers))
-    )
+    query_vectors = embed_for_space(space, queries)
+    # Data that no metric needs must not change the key of a cell.
+    needs = {METRICS[metric].needs for metric in names}
+    aspects, answers = aspects if "aspects" in needs else None, answers if "answers" in needs else None
     task = Task(
         space=space,
-        vectors=vectors,
+        vectors=query_vectors,
         qrels=qrels,
         aspects=aspects,
         metrics=names,
         split=split,
-        data={},
-        texts=digest_of(vectors.texts or ()),
+        data_digests={},
+        texts_digest=digest_of(query_vectors.texts or ()),
         answers=answers,
     )
-    # Whatever cannot be measured says so now, before anything is made of the aspects.
-    index = torch.full((len(queries), ks[0]), -1)
-    task.measure(Ranking(index, index.double(), ()), ks[0])
-    return _Request(
-        replace(task, data=digests_of(space, vectors, qrels, aspects, answers)), chosen, ks, Store.of(store)
-    )
+    # Measuring an empty ranking raises now for metrics that cannot be measured, before the aspects are digested.
+    empty_rows = torch.full((len(queries), ks[0]), -1)
+    task.measure_ranking(Ranking(empty_rows, empty_rows.double(), ()), ks[0])
+    task = replace(task, data_digests=collect_digests(space, query_vectors, qrels, aspects, answers))
+    return _SweepRequest(task, unique, ks, Store.open_store(store))
 
 
 def _check_types(*arguments: tuple[str, Any, bool, str]) -> None:
-    """Raise a DataError that names the first argument that is not right; each: name, value, right, what it must be."""
-    for name, value, right, what in arguments:
-        if not right:
-            raise DataError(f"{name} must be {what}; got {type(value).__name__}")
+    """Raise DataError for the first wrong argument; each is (name, value, is_right, what it must be)."""
+    for argument, value, is_right, expected in arguments:
+        if not is_right:
+            raise DataError(f"{argument} must be {expected}; got {type(value).__name__}")
 
 
-def several(values: Any, name: str, what: str, kind: type = object) -> list[Any]:
-    """The values as a list, or a ParamError that names the argument."""
+def check_list(values: Any, argument: str, expected: str, item_type: type = object) -> list[Any]:
+    """Return the values as a non-empty list of one type, or raise a ParamError that names the argument."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ParamError(f"{name} must be {what}; got {values!r}")
-    listed = list(values)
-    if not listed:
-        raise ParamError(f"{name} must be {what}, at least one; got none")
-    if wrong := [value for value in listed if not isinstance(value, kind)]:
-        raise ParamError(f"{name} must be {what}; got {wrong[0]!r} among them")
-    return listed
+        raise ParamError(f"{argument} must be {expected}; got {values!r}")
+    value_list = list(values)
+    if not value_list:
+        raise ParamError(f"{argument} must be {expected}, at least one; got none")
+    if wrong_values := [value for value in value_list if not isinstance(value, item_type)]:
+        raise ParamError(f"{argument} must be {expected}; got {wrong_values[0]!r} among them")
+    return value_list
 
 
-def _cells(
-    request: _Request, workers: int | None, cluster: str | None, report: Progress, stop: Stop | None
+def _iterate_cells(
+    request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
 ) -> Iterator[Cell]:
-    """The cells of a request: those of the store first, then the others as they are finished."""
-    task, store, keys = request.task, request.store, request.keys()
-    known = store.known(keys.values()) if store else set()
-    total, done = len(keys), 0
-    report(0, total, "sweeping")
-    if store and known:
-        for done, cell in enumerate(store.points(known), 1):
-            report(done, total, "sweeping")
+    """Yield the cells of a request: stored ones first, then the others as they are finished."""
+    task, store, cell_keys = request.task, request.store, request.compute_keys()
+    stored_keys = store.find_stored_keys(cell_keys.values()) if store else set()
+    n_cells, n_done = len(cell_keys), 0
+    progress(0, n_cells, "sweeping")
+    if store and stored_keys:
+        for n_done, cell in enumerate(store.read_cells(stored_keys), 1):
+            progress(n_done, n_cells, "sweeping")
             yield cell
-    missing = {cell for cell, key in keys.items() if key not in known}
-    units = list(_units(request.decoders, request.ks, missing))
+    missing = {cell for cell, cell_key in cell_keys.items() if cell_key not in stored_keys}
+    units = list(_iterate_units(request.decoders, request.ks, missing))
     if workers:
-        computed = on_processes(task, units, workers, stop)
+        computed_cells = run_on_processes(task, units, workers, stop)
     elif cluster:
-        computed = on_cluster(task, units, cluster, stop)
+        computed_cells = run_on_cluster(task, units, cluster, stop)
     else:
-        computed = run_serial(task, units, stop)
-    # Whatever happens here, workers are told to end.
-    with closing(computed):
-        for cell in computed:
+        computed_cells = run_serial(task, units, stop)
+    # Closing the generator ends its workers, whatever happens here.
+    with closing(computed_cells):
+        for cell in computed_cells:
             if store:
-                store.put(cell)
-            done += 1
-            report(done, total, "sweeping")
+                store.put_cell(cell)
+            n_done += 1
+            progress(n_done, n_cells, "sweeping")
             yield cell
 
 
-def _units(decoders: Sequence[Decoder], ks: tuple[int, ...], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
-    """The missing cells, in pieces that share work; the order of the decoders is kept."""
+def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
+    """Yield the missing cells as units that share work, in the order of the decoders."""
     pending = [(d, tuple(k for k in ks if (d, k) in missing)) for d in decoders]
-    for (_, sizes), group in groupby((p for p in pending if p[1]), key=lambda p: (decoder_family(p[0]), p[1])):
+    pending = [pair for pair in pending if pair[1]]
+    for (_, missing_ks), group in groupby(pending, key=lambda pair: (decoder_family(pair[0]), pair[1])):
         members = [decoder for decoder, _ in group]
-        kind = type(members[0].select)
+        selector_type = type(members[0].select)
         # A bound classmethod has the function of the class that defines it.
-        own_grid: Any = kind.select_grid
-        size = TOGETHER if own_grid.__func__ is not vars(Selector)["select_grid"].__func__ else 1
-        # From 2 on: at k = 1 some methods just take the most relevant.
-        shared = [k for k in sizes if kind.nested and k > 1]
-        parts = ([tuple(shared)] if shared else []) + [(k,) for k in sizes if k not in shared]
-        for start in range(0, len(members), size):
-            for part in parts:
-                yield Unit(tuple(members[start : start + size]), part)
+        grid_method: Any = selector_type.select_grid
+        group_size = DECODER_GROUP_SIZE if grid_method.__func__ is not vars(Selector)["select_grid"].__func__ else 1
+        # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
+        nested_ks = [k for k in missing_ks if selector_type.nested and k > 1]
+        k_groups = ([tuple(nested_ks)] if nested_ks else []) + [(k,) for k in missing_ks if k not in nested_ks]
+        for group_start in range(0, len(members), group_size):
+            for k_group in k_groups:
+                yield Unit(tuple(members[group_start : group_start + group_size]), k_group)

@@ -1,4 +1,4 @@
-"""Studies in a store: what was asked for, what was chosen, and what the other split said of it, newest first."""
+"""Past studies in a store, newest first: the question, the choice, and its result on the test split."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,18 +8,18 @@ from typing import Any
 from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import format_decoder
-from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tuning.objectives import RELEVANT, relative
-from engine.evaluation.tuning.tuned import Tuned, reached_means
+from engine.evaluation.tuning.objectives import RELEVANT, format_change
+from engine.evaluation.tuning.tuned import Tuned, average_outcome
 from engine.wording import percent
 
-HEAD = ("Finished (UTC)", "Tuned", "Objective", "Chosen", "Kept", "Won", "Verdict")
+HISTORY_HEADER = ("Finished (UTC)", "Tuned", "Objective", "Chosen", "Kept", "Won", "Verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PastStudy:
-    """A tuning that has ended."""
+    """A finished tuning as one row of the history."""
 
     finished: str  # UTC, "2026-01-31 09:30"
     tuned: str  # a selector or a scorer, or "every decoder", in words
@@ -29,24 +29,25 @@ class PastStudy:
     kept: str  # of the baseline's Recall, on the split that reports or else the one that chose; "" for another goal
     won: str  # of what was asked for
     status: str  # whether test confirms it
-    asked: Mapping[str, Any]  # what takes it up again, as who asked wrote it
+    asked: Mapping[str, Any]  # what starts it again, as the caller wrote it
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Texts for HEAD."""
+        """The texts below HISTORY_HEADER."""
         return self.finished, self.tuned, self.objective, self.chosen, self.kept, self.won, self.status
 
 
-def remember(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
-    """Keep a result in a store; the same question asked again takes the place of the former.
+def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
+    """Store a result; a later result of the same question replaces it.
 
-    tuned: what was tuned, in words; asked: plain values that name the question
+    tuned: what was tuned, in words; asked: plain values that identify the question
     """
-    own, base = reached_means(result)
+    own_means, base_means = average_outcome(result)
     objective = result.objective
-    last = objective.metrics[-1]
-    kept = RELEVANT in own and len(own) > 1 and base[RELEVANT]
-    decoder = as_json(result.decoder)
+    goal_metric = objective.metrics[-1]
+    # The share of the baseline's Recall says nothing where Recall is the only goal, or the baseline has none.
+    has_recall = RELEVANT in own_means and len(own_means) > 1 and base_means[RELEVANT]
+    decoder = decoder_to_json(result.decoder)
     study = PastStudy(
         finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         tuned=tuned,
@@ -55,8 +56,8 @@ def remember(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) 
             decoder, with_scorers=result.decoder != Decoder(result.decoder.select, depth=result.decoder.depth)
         ),
         decoder=decoder,
-        kept=percent(own[RELEVANT] / base[RELEVANT], 1) if kept else "",
-        won=f"{METRICS[last].title} {relative(own[last], base[last])}",
+        kept=percent(own_means[RELEVANT] / base_means[RELEVANT], 1) if has_recall else "",
+        won=f"{METRICS[goal_metric].title} {format_change(own_means[goal_metric], base_means[goal_metric])}",
         status=result.status,
         asked=asked,
     )
@@ -64,6 +65,6 @@ def remember(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) 
     return study
 
 
-def history(store: Store) -> list[PastStudy]:
-    """The studies that a store has, newest first. Raises DataError as `Store.points`."""
-    return [PastStudy(**facts) for facts in store.studies()]
+def read_history(store: Store) -> list[PastStudy]:
+    """Read the studies of a store, newest first. Raises DataError as `Store.read_studies`."""
+    return [PastStudy(**study_facts) for study_facts in store.read_studies()]

@@ -1,4 +1,4 @@
-"""What a setting is tuned for, as data, and which of the measured settings that makes the best."""
+"""Objectives of tuning as data, and the choice of the best measured setting for each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,19 @@ from engine.wording import decimal, percent, signed
 
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
-SURE = 0.95
-"""The level of the one-sided interval whose lower end must keep the share: what keeps it just so, in the mean over the
-queries that choose, keeps less on every second set of others."""
-BENDS = 0.02
-"""A frontier that is nowhere further than this beyond its chord is as good as straight: its knee is noise."""
+CONSTRAINT_CONFIDENCE = 0.95
+"""Level of the one-sided interval whose lower end must keep the share. A setting whose mean just keeps it would keep
+less on every second set of other queries."""
+MIN_KNEE_DISTANCE = 0.02
+"""A frontier that is nowhere further than this beyond its chord is nearly straight, and its knee is noise."""
 
 
 @dataclass(frozen=True)
 class Objective(Declared):
-    """aim: what for; metric: what "maximise" maximises; share: of the baseline's Recall, what "diverse" has to keep.
+    """Goal of tuning: a metric, diversity at a share of the baseline's Recall, or the frontier's knee.
 
-    The baseline is the first of the registered selectors, at the same k.
+    aim: which of these; metric: for "maximise"; share: of the baseline's Recall that "diverse" must keep. The
+    baseline is the first of the registered selectors, at the same k.
     """
 
     aim: str = declare(
@@ -45,12 +46,12 @@ class Objective(Declared):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What has to be measured."""
+        """The metrics that must be measured."""
         return (self.metric,) if self.aim == "maximise" else (RELEVANT, DIVERSE)
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The objective in words."""
         relevant, diverse = METRICS[RELEVANT].title, METRICS[DIVERSE].title
         match self.aim:
             case "maximise":
@@ -61,58 +62,59 @@ class Objective(Declared):
 
     @property
     def constrained(self) -> bool:
-        """Whether settings have to keep to something."""
+        """True if settings must satisfy a constraint."""
         return self.aim == "diverse"
 
     def kept(self, means: Mapping[str, Any], baseline: Mapping[str, float], margin: Any = 0.0) -> Any:
-        """Whether a setting, or each of many, keeps to the constraint; always where there is none.
+        """Return True where a setting, or each of many, satisfies the constraint; always without one.
 
-        margin: as `margin` has it, where it must be kept for certain
+        margin: of `compute_margin`, where the constraint must hold with confidence
         """
-        values = np.asarray(means[self.metrics[0]])
+        goal_values = np.asarray(means[self.metrics[0]])
         if not self.constrained:
-            return np.ones(values.shape, dtype=bool)
-        return values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
+            return np.ones(goal_values.shape, dtype=bool)
+        return goal_values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
-    def slack(self, values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
-        """By how much each query has more than must be kept; baseline: its Recall, in the shape of the values' own."""
-        return values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
+    def compute_slack(self, metric_values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
+        """Compute each query's excess over the required share; baseline: its Recall, in the values' shape."""
+        return metric_values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
 
-    def margin(self, mean: Any, square: Any, count: int) -> Any:
-        """How far below a mean slack, or each of many, the lower end of its one-sided interval lies: Student's.
+    def compute_margin(self, mean_slack: Any, mean_square: Any, n_queries: int) -> Any:
+        """Return the distance of a mean slack, or of each of many, to the lower end of Student's one-sided interval.
 
-        mean, square: of the slack and of its square over `count` queries; 0 where nothing has to be kept
+        mean_slack, mean_square: over `n_queries` queries; 0 without a constraint
         """
         if not self.constrained:
-            return np.zeros(np.shape(mean))
-        if count < 2:
-            return np.full(np.shape(mean), np.inf)
-        spread = np.asarray(square) - np.square(mean)
-        error = np.sqrt(np.where(spread > TIE_TOLERANCE, spread, 0.0) / (count - 1))
-        return float(stdtrit(count - 1, SURE)) * error
+            return np.zeros(np.shape(mean_slack))
+        if n_queries < 2:
+            return np.full(np.shape(mean_slack), np.inf)
+        # E[x²] − E[x]² rounds to about 1e-16 for equal slacks; what is below the tolerance counts as no spread.
+        variance = np.asarray(mean_square) - np.square(mean_slack)
+        std_error = np.sqrt(np.where(variance > TIE_TOLERANCE, variance, 0.0) / (n_queries - 1))
+        return float(stdtrit(n_queries - 1, CONSTRAINT_CONFIDENCE)) * std_error
 
-    def reached(self, means: Mapping[str, float], baseline: Mapping[str, float], against: str) -> str:
-        """What a setting reaches, in words, first of all of the constraint. against: the baseline's name."""
+    def describe_outcome(self, means: Mapping[str, float], baseline: Mapping[str, float], rival: str) -> str:
+        """Describe what a setting reaches, the constraint first. rival: the baseline's name."""
         if self.aim == "maximise":
-            title = METRICS[self.metric].title
-            return f"{title} is {decimal(means[self.metric])}; {against}'s is {decimal(baseline[self.metric])}."
-        recall, gain = METRICS[RELEVANT].title, relative(means[DIVERSE], baseline[DIVERSE])
-        diverse = f"{METRICS[DIVERSE].title} {gain}."
+            value_text = f"{METRICS[self.metric].title} is {decimal(means[self.metric])}"
+            return f"{value_text}; {rival}'s is {decimal(baseline[self.metric])}."
+        recall, ilad_change = METRICS[RELEVANT].title, format_change(means[DIVERSE], baseline[DIVERSE])
+        ilad_text = f"{METRICS[DIVERSE].title} {ilad_change}."
         if not baseline[RELEVANT]:
-            return f"{recall} is {decimal(means[RELEVANT])}; {against}'s is 0. {diverse}"
-        kept, digits = means[RELEVANT] / baseline[RELEVANT], 1
-        # As many digits as show on which side of the share it lies.
-        while kept < self.share <= round(kept, digits + 2) and digits < 9:
-            digits += 1
-        asked = f"; you asked for {100 * self.share:g}%" if self.constrained else ""
-        return f"{recall} is {percent(kept, digits)} of {against}'s{asked}. {diverse}"
+            return f"{recall} is {decimal(means[RELEVANT])}; {rival}'s is 0. {ilad_text}"
+        kept_share, n_digits = means[RELEVANT] / baseline[RELEVANT], 1
+        # Enough digits to show on which side of the required share it lies.
+        while kept_share < self.share <= round(kept_share, n_digits + 2) and n_digits < 9:
+            n_digits += 1
+        request = f"; you asked for {100 * self.share:g}%" if self.constrained else ""
+        return f"{recall} is {percent(kept_share, n_digits)} of {rival}'s{request}. {ilad_text}"
 
     def guide(
         self, means: Mapping[str, float], baseline: Mapping[str, float], margin: float = 0.0
     ) -> tuple[float, ...]:
-        """What a search has to make large, for one setting: two numbers where the aim is a place on a frontier.
+        """Return the numbers that a search maximises for one setting, two where the aim is a point of a frontier.
 
-        Where a constraint is not kept, a number below 0, and the lower the more is lacking; margin: as in `kept`.
+        Where the constraint is violated, the violation as a number below 0; margin: as in `kept`.
         """
         match self.aim:
             case "maximise":
@@ -129,107 +131,115 @@ class Objective(Declared):
         baseline: Mapping[str, float],
         order: Sequence[Any],
         k: int,
-        against: str,
+        rival: str,
         margin: Any = 0.0,
     ) -> "TunedChoice":
-        """The best of m settings.
+        """Choose the best of m settings.
 
         means: metric → (m,) over the queries that all of them and the baseline share; baseline: its means over those;
-        order: (m,) what settles ties, the least first; k, against: the metrics' k and the baseline's name, for words;
-        margin: (m,) as in `kept`.
+        order: (m,) keys that break ties, the smallest first; k, rival: the metrics' k and the baseline's name, for the
+        words; margin: (m,) as in `kept`.
         """
-        return _CHOICES[self.aim](self, means, baseline, order, k, against, margin)
+        return _CHOOSERS[self.aim](self, means, baseline, order, k, rival, margin)
 
 
 @dataclass(frozen=True)
 class TunedChoice:
-    """Which setting was chosen."""
+    """Setting that an objective chose, and its reason."""
 
     best: int  # its position
-    satisfied: bool  # whether it is what was asked for, or only the nearest
-    said: str  # why it was chosen, one sentence
-    surest: float | None = None  # the largest share that a setting keeps for certain, None without a constraint
+    satisfied: bool  # False if it is only the nearest to what was asked for
+    reason: str  # why it was chosen, one sentence
+    surest: float | None = None  # the largest share that a setting keeps with confidence, None without a constraint
 
 
-def relative(value: float, baseline: float) -> str:
-    """A change as a share of the baseline, "+20%"; where that is 0, as a difference."""
-    return f"{signed(100 * (value / baseline - 1), 0)}%" if baseline else signed(value)
+def format_change(new_value: float, baseline: float) -> str:
+    """Format a change as a share of the baseline, "+20%"; as a difference where that is 0."""
+    return f"{signed(100 * (new_value / baseline - 1), 0)}%" if baseline else signed(new_value)
 
 
-def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -> int:
-    """The position with the largest first key; among equals the largest second …; then the least in order."""
-    alive = np.flatnonzero(among)
-    for key in keys:
-        alive = alive[key[alive] >= key[alive].max() - TIE_TOLERANCE]
-    return int(min(alive.tolist(), key=lambda i: order[i]))
+def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candidate: np.ndarray) -> int:
+    """Return the position with the largest first key; ties go to the next key, and last to the smallest order."""
+    remaining = np.flatnonzero(is_candidate)
+    for sort_key in sort_keys:
+        remaining = remaining[sort_key[remaining] >= sort_key[remaining].max() - TIE_TOLERANCE]
+    return int(min(remaining.tolist(), key=lambda position: order[position]))
 
 
-def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, _: Any) -> TunedChoice:
-    values = means[o.metric]
-    best = _most([values], order, np.ones(len(values), dtype=bool))
-    equal = int((values >= values[best] - TIE_TOLERANCE).sum())
-    tie = f"; {equal} settings tie, and this one is closest to the default" if equal > 1 else ""
-    most = f"Highest {METRICS[o.metric].title}@{k}: {decimal(values[best])}"
-    return TunedChoice(best, True, f"{most} ({against}: {decimal(baseline[o.metric])}){tie}.")
+def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: int, rival: str, *_: Any) -> TunedChoice:
+    goal_values = means[goal.metric]
+    best = _pick_best([goal_values], order, np.ones(len(goal_values), dtype=bool))
+    n_equal = int((goal_values >= goal_values[best] - TIE_TOLERANCE).sum())
+    tie_text = f"; {n_equal} settings tie, and this one is closest to the default" if n_equal > 1 else ""
+    summary = f"Highest {METRICS[goal.metric].title}@{k}: {decimal(goal_values[best])}"
+    return TunedChoice(best, True, f"{summary} ({rival}: {decimal(baseline[goal.metric])}){tie_text}.")
 
 
-def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, margin: Any) -> TunedChoice:
+def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, rival: str, gap: Any) -> TunedChoice:
     recall, ilad = means[RELEVANT], means[DIVERSE]
-    keeps, least, sure = o.kept(means, baseline, margin), o.share * baseline[RELEVANT], recall - margin
-    what, spread = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
-    bound = f"{100 * o.share:g}% of {against}'s {what} ({decimal(least)} of {decimal(baseline[RELEVANT])})"
-    bound += f" with {percent(SURE)} confidence" if np.any(margin) else ""
-    if keeps.any():
-        best = _most([ilad], order, keeps)
-        said = f"Highest {spread}: {decimal(ilad[best])} ({against}: {decimal(baseline[DIVERSE])}), of the "
-        said += f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}. Its {what}: {decimal(recall[best])}."
+    # The mean less its gap is what a setting keeps with confidence.
+    is_kept, sure_recall = goal.kept(means, base, gap), recall - gap
+    recall_title, ilad_title = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
+    min_recall, base_recall = decimal(goal.share * base[RELEVANT]), decimal(base[RELEVANT])
+    constraint = f"{100 * goal.share:g}% of {rival}'s {recall_title} ({min_recall} of {base_recall})"
+    constraint += f" with {percent(CONSTRAINT_CONFIDENCE)} confidence" if np.any(gap) else ""
+    if is_kept.any():
+        best = _pick_best([ilad], order, is_kept)
+        reason = f"Highest {ilad_title}: {decimal(ilad[best])} ({rival}: {decimal(base[DIVERSE])}), of the "
+        reason += f"{int(is_kept.sum())} of {len(is_kept)} settings that keep {constraint}. "
+        reason += f"Its {recall_title}: {decimal(recall[best])}."
     else:
-        best = _most([sure, ilad], order, ~keeps)
-        said = f"No setting keeps {bound}. The nearest: {what} {decimal(recall[best])}, {spread} "
-        said += f"{decimal(ilad[best])}."
-    surest = float(sure.max() / baseline[RELEVANT]) if baseline[RELEVANT] else None
-    return TunedChoice(best, bool(keeps.any()), said, surest)
+        best = _pick_best([sure_recall, ilad], order, ~is_kept)
+        reason = f"No setting keeps {constraint}. The nearest: {recall_title} {decimal(recall[best])}, {ilad_title} "
+        reason += f"{decimal(ilad[best])}."
+    surest = float(sure_recall.max() / base[RELEVANT]) if base[RELEVANT] else None
+    return TunedChoice(best, bool(is_kept.any()), reason, surest)
 
 
-def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(m,) how far each of m points lies beyond the chord between the ends of their frontier, both scaled to [0, 1].
+def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.ndarray:
+    """Return each of m points' distance beyond the chord of their frontier, (m,), with axes scaled to [0, 1].
 
     The ends are the non-dominated points with most x and with most y; the chord goes from (0, 1) to (1, 0). Dominated
     points get −∞; below the chord it is negative; 0 for all of a frontier that is one point.
     """
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    front = ~find_dominated(np.stack([x, y], axis=1))
-    scaled = []
-    for axis in (x, y):
-        low, high = axis[front].min(), axis[front].max()
-        scaled.append((axis - low) / (high - low) if high - low > TIE_TOLERANCE else np.full(len(axis), 0.5))
-    return np.where(front, (scaled[0] + scaled[1] - 1) / np.sqrt(2), -np.inf)
+    x_values, y_values = np.asarray(x_values, dtype=np.float64), np.asarray(y_values, dtype=np.float64)
+    is_on_front = ~find_dominated(np.stack([x_values, y_values], axis=1))
+    scaled_axes = []
+    for axis_values in (x_values, y_values):
+        minimum, extent = axis_values[is_on_front].min(), np.ptp(axis_values[is_on_front])
+        scaled = (axis_values - minimum) / extent if extent > TIE_TOLERANCE else np.full(len(axis_values), 0.5)
+        scaled_axes.append(scaled)
+    return np.where(is_on_front, (scaled_axes[0] + scaled_axes[1] - 1) / np.sqrt(2), -np.inf)
 
 
-def knee_of(measured: Frontier) -> FrontierPoint | None:
-    """The point where a frontier bends most; None where it is as good as straight, or two points."""
-    points = measured.points
-    away = chord_distances(*(np.array(v) for v in ([measured.direction * p.x for p in points], [p.y for p in points])))
-    best = _most([away], [p.point.label for p in points], np.isfinite(away))
-    return points[best] if len(measured.front) > 2 and away[best] > BENDS else None
+def find_knee(frontier: Frontier) -> FrontierPoint | None:
+    """Return the point where a frontier bends most; None where it is nearly straight, or two points."""
+    points = frontier.points
+    x_values = np.array([frontier.direction * point.x for point in points])
+    distances = compute_chord_distances(x_values, np.array([point.y for point in points]))
+    best_index = _pick_best([distances], [point.point.label for point in points], np.isfinite(distances))
+    return points[best_index] if len(frontier.front) > 2 and distances[best_index] > MIN_KNEE_DISTANCE else None
 
 
-def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, _: Any) -> TunedChoice:
-    away = chord_distances(means[DIVERSE], means[RELEVANT])
-    best = _most([away], order, np.isfinite(away))
-    front = int(np.isfinite(away).sum())
-    place = f"{METRICS[DIVERSE].title}@{k} {decimal(means[DIVERSE][best])}, {METRICS[RELEVANT].title}@{k} "
-    place += decimal(means[RELEVANT][best])
-    scaled = f"the line between its ends, with both axes scaled to 0–1 ({place})."
-    if away[best] > BENDS:
-        said = f"Of the {front} settings on the frontier it lies furthest, {decimal(away[best])}, beyond {scaled}"
+def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int, *_: Any) -> TunedChoice:
+    distances = compute_chord_distances(means[DIVERSE], means[RELEVANT])
+    best = _pick_best([distances], order, np.isfinite(distances))
+    n_front = int(np.isfinite(distances).sum())
+    position = f"{METRICS[DIVERSE].title}@{k} {decimal(means[DIVERSE][best])}, {METRICS[RELEVANT].title}@{k} "
+    position += decimal(means[RELEVANT][best])
+    chord_text = f"the line between its ends, with both axes scaled to 0–1 ({position})."
+    if distances[best] > MIN_KNEE_DISTANCE:
+        bend = decimal(distances[best])
+        said = f"Of the {n_front} settings on the frontier it lies furthest, {bend}, beyond {chord_text}"
         return TunedChoice(best, True, said)
-    if front >= 3 and away[best] > TIE_TOLERANCE:
-        said = f"The frontier is almost straight: this setting lies only {decimal(away[best])} beyond {scaled}"
+    if n_front >= 3 and distances[best] > TIE_TOLERANCE:
+        said = f"The frontier is almost straight: this setting lies only {decimal(distances[best])} beyond {chord_text}"
         return TunedChoice(best, False, said)
-    why = {1: "is one point", 2: "is two points"}.get(front, "does not bend outwards")
-    reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
+    shape = {1: "is one point", 2: "is two points"}.get(n_front, "does not bend outwards")
+    reason = f"The frontier {shape}, so it has no knee; this end of it is closest to the default ({position})."
     return TunedChoice(best, False, reason)
 
 
-_CHOICES: dict[str, Callable[..., TunedChoice]] = {"maximise": _maximise, "diverse": _diverse, "knee": _knee}
+_CHOOSERS: Mapping[str, Callable[..., TunedChoice]] = {
+    "maximise": _choose_maximum, "diverse": _choose_diverse, "knee": _choose_knee,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The settings of a stage that tuning tries: all of a grid, or those that a seeded search suggests."""
+"""Search spaces of tuning: a stage's settings on a grid, or those that a seeded search suggests."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,158 +14,165 @@ from engine.params import Choice, Flag, Param, Real, Text, Whole, check_values, 
 from engine.progress import Stop
 from engine.stages import Spec, Stage, make
 
-EXHAUSTIVE = 2
-"""Up to so many parameters every setting of a grid is tried."""
-ROUND = 8
-"""Settings that a search tries before it looks at how they did: more share more work, fewer learn sooner."""
-DIGITS = 4
+MAX_GRID_DIMS = 2
+"""Up to this many parameters every setting of a grid is tried; beyond, a search."""
+TRIALS_PER_ROUND = 8
+"""Settings that a search tries before it reads their results: more share work, fewer learn sooner."""
+SEARCH_DIGITS = 4
 """Searched numbers are rounded as a person would write them."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A grid over some of a stage's parameters, those that others hang on first."""
+    """A grid over some of a stage's parameters, those that others depend on first."""
 
     spec: Spec
-    free: Mapping[Param, tuple[Any, ...]]  # in the form that people set it in beside the others → its values
-    rest: Mapping[str, Any]  # the values of the others
+    free: Mapping[Param, tuple[Any, ...]]  # in the form that counts beside the fixed values → its values
+    fixed_values: Mapping[str, Any]  # the values of the others
 
     @classmethod
-    def of(cls, spec: Spec, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any]) -> "Settings":
-        """free: names, by default of what sweeps vary; the others are as `fixed` says, or as sweeps have them.
+    def build(cls, spec: Spec, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any]) -> "Settings":
+        """Build the grid over the `free` parameters; the others are as in `fixed`, or as sweeps have them.
 
-        Raises ParamError.
+        free: names, by default of the parameters that sweeps vary. Raises ParamError.
         """
         fixed = check_values(spec.params, fixed, spec.name)
-        grid(spec.name, points, **fixed)  # says what is wrong with points
+        grid(spec.name, points, **fixed)  # raises for wrong points
         declared = {p.name: p for p in spec.params}
-        usual = {p.name: sweep_values(p, points) for p in spec.params}
+        swept_values = {p.name: sweep_values(p, points) for p in spec.params}
         if free is None:
-            free = [n for n, values in usual.items() if len(values) > 1 and n not in fixed]
-        free = (free,) if isinstance(free, str) else tuple(dict.fromkeys(free))
-        if unknown := [n for n in free if n not in declared or n in fixed]:
+            free = [name for name, values in swept_values.items() if len(values) > 1 and name not in fixed]
+        free_names = (free,) if isinstance(free, str) else tuple(dict.fromkeys(free))
+        if unknown := [name for name in free_names if name not in declared or name in fixed]:
             raise ParamError(
                 f"free must be parameters of {spec.name} that are not fixed; got {', '.join(map(str, unknown))}, it "
                 f"has {', '.join(declared) or 'none'}"
             )
-        if not free:
+        if not free_names:
             raise ParamError(f"{spec.name} has no parameter to tune" + (" that is not fixed" if fixed else ""))
-        chosen = sorted((declared[n] for n in free), key=lambda p: p.requires is not None)
-        single = {n: values[0] for n, values in usual.items() if len(values) == 1}
-        rest = {n: fixed.get(n, single.get(n, p.default)) for n, p in declared.items() if n not in free}
-        forms = [form_of(p, rest)[1] for p in chosen]
-        return cls(spec, {p: p.swept if p.swept and len(p.swept) > 1 else p.grid(points) for p in forms}, rest)
+        free_params = sorted((declared[name] for name in free_names), key=lambda p: p.requires is not None)
+        single_values = {name: values[0] for name, values in swept_values.items() if len(values) == 1}
+        defaults = {name: p.default for name, p in declared.items() if name not in free_names}
+        fixed_values = {name: fixed.get(name, single_values.get(name, value)) for name, value in defaults.items()}
+        free_values = {}
+        for param in free_params:
+            # The parameter's form that is active beside the fixed values.
+            form = form_of(param, fixed_values)[1]
+            free_values[form] = form.swept if form.swept and len(form.swept) > 1 else form.grid(points)
+        return cls(spec, free_values, fixed_values)
 
     @classmethod
-    def every(cls, spec: Spec, points: int) -> "Settings":
-        """All settings of a grid; the only one where a stage has no parameter to vary. Raises ParamError."""
+    def build_grid(cls, spec: Spec, points: int) -> "Settings":
+        """Build the full grid; its only setting where a stage has no parameter to vary. Raises ParamError."""
         decoders = grid(spec.name, points)
-        return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.of(spec, points, None, {})
+        return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.build(spec, points, None, {})
 
     @property
-    def exhaustive(self) -> bool:
-        """Whether they are few enough to try them all."""
-        return len(self.free) <= EXHAUSTIVE
+    def is_exhaustive(self) -> bool:
+        """True if every setting of the grid is tried."""
+        return len(self.free) <= MAX_GRID_DIMS
 
-    def count(self, trials: int) -> int:
-        """How many settings are measured, at most."""
-        return sum(1 for _ in self) if self.exhaustive else trials
+    def count_trials(self, n_trials: int) -> int:
+        """Return the number of settings that are measured at most."""
+        return sum(1 for _stage in self) if self.is_exhaustive else n_trials
 
     def __iter__(self) -> Iterator[Stage]:
-        """Every setting of the grid, once."""
+        """Iterate over every setting of the grid, once."""
         settings = (dict(zip(self.free, values, strict=True)) for values in product(*self.free.values()))
-        return iter(dict.fromkeys(self.stage(setting.__getitem__) for setting in settings))
+        return iter(dict.fromkeys(self.make_stage(setting.__getitem__) for setting in settings))
 
-    def stage(self, value: Callable[[Param], Any]) -> Stage:
-        """The stage with these values of the free parameters; one that does not count there stays at its default."""
-        params = dict(self.rest)
-        for p in self.free:
-            counts = p.requires is None or params.get(p.requires[0]) == p.requires[1]
-            params[p.name] = value(p) if counts else p.default
-        stage: Stage = make(self.spec.name, **params)
+    def make_stage(self, get_value: Callable[[Param], Any]) -> Stage:
+        """Make the stage with these values of the free parameters; an inactive one stays at its default."""
+        param_values = dict(self.fixed_values)
+        for param in self.free:
+            is_active = param.requires is None or param_values.get(param.requires[0]) == param.requires[1]
+            param_values[param.name] = get_value(param) if is_active else param.default
+        stage: Stage = make(self.spec.name, **param_values)
         return stage
 
 
 def search(
     settings: Settings,
-    goals: Callable[[Iterable[Stage]], Mapping[Stage, tuple[float, ...] | None]],
-    count: int,
-    trials: int,
+    measure_goals: Callable[[Iterable[Stage]], Mapping[Stage, tuple[float, ...] | None]],
+    n_goals: int,
+    n_trials: int,
     seed: int,
     progress: Callable[[int, int], None],
     stop: Stop | None = None,
 ) -> None:
-    """Let Optuna's TPE suggest `trials` settings, the default first; `goals` measures them.
+    """Let Optuna's TPE suggest `n_trials` settings, the default first, and measure them.
 
-    goals: settings → `count` numbers each to make large, None where a setting is no candidate. Numbers come from the
-    comfortable range, without the 0 of a logarithmic scale. Same seed, same settings. Raises FrontierError without
-    Optuna (extra `tune`), Cancelled.
+    measure_goals: settings → `n_goals` numbers each to maximise, None where a setting is no candidate. Numbers come
+    from the comfortable range, without the 0 of a logarithmic scale. Same seed, same settings. Raises FrontierError
+    without Optuna (extra `tune`), Cancelled.
     """
     try:
         import optuna
     except ImportError:
-        names = ", ".join(p.name for p in settings.free)
+        param_names = ", ".join(param.name for param in settings.free)
         raise FrontierError(
-            f"{len(settings.free)} parameters ({names}) are too many for a grid, and a search needs Optuna: "
-            f"pip install 'frontier-retrieval[tune]', or free at most {EXHAUSTIVE} of them"
+            f"{len(settings.free)} parameters ({param_names}) are too many for a grid, and a search needs Optuna: "
+            f"pip install 'frontier-retrieval[tune]', or free at most {MAX_GRID_DIMS} of them"
         ) from None
-    with ExitStack() as stack:
-        # Without Optuna's line a trial; how much it says elsewhere is the caller's.
-        stack.callback(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
+    with ExitStack() as exit_stack:
+        # Silence Optuna's line per trial; the caller's level is restored at the end.
+        exit_stack.callback(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        study = optuna.create_study(directions=["maximize"] * count, sampler=optuna.samplers.TPESampler(seed=seed))
-        study.enqueue_trial({p.name: p.default for p, values in settings.free.items() if _starts(p, values)})
-        done = 0
-        progress(0, trials)
-        while done < trials:
+        study = optuna.create_study(directions=["maximize"] * n_goals, sampler=optuna.samplers.TPESampler(seed=seed))
+        startable = [param for param, values in settings.free.items() if _can_start_at_default(param, values)]
+        study.enqueue_trial({param.name: param.default for param in startable})
+        n_done = 0
+        progress(0, n_trials)
+        while n_done < n_trials:
             if stop is not None and stop.is_set():
                 raise Cancelled("tuning was stopped; what is finished is kept where there is a store")
-            batch = [study.ask() for _ in range(min(ROUND, trials - done))]
-            stages = [settings.stage(partial(_suggested, settings, trial)) for trial in batch]
-            numbers = goals(dict.fromkeys(stages))
-            for trial, stage in zip(batch, stages, strict=True):
-                if numbers[stage] is None:
+            trial_batch = [study.ask() for _trial in range(min(TRIALS_PER_ROUND, n_trials - n_done))]
+            stages = [settings.make_stage(partial(_suggest_value, settings, trial)) for trial in trial_batch]
+            goal_values = measure_goals(dict.fromkeys(stages))
+            for trial, stage in zip(trial_batch, stages, strict=True):
+                if goal_values[stage] is None:
                     study.tell(trial, state=optuna.trial.TrialState.FAIL)
                 else:
-                    study.tell(trial, numbers[stage])
-            done += len(batch)
-            progress(done, trials)
+                    study.tell(trial, goal_values[stage])
+            n_done += len(trial_batch)
+            progress(n_done, n_trials)
 
 
-def _suggested(settings: Settings, trial: Any, param: Param) -> Any:
-    """A trial's value of a parameter: of its comfortable range, or one of its grid where it is not just a number."""
+def _suggest_value(settings: Settings, trial: Any, param: Param) -> Any:
+    """Suggest a parameter's value: of its comfortable range, or of its grid where it is not just a number."""
     match param:
         case Real():
             value = trial.suggest_float(param.name, *param.comfortable_range, log=param.scale == "log")
-            return param.check(float(f"{value:.{DIGITS}g}"))
+            return param.check(float(f"{value:.{SEARCH_DIGITS}g}"))
         case Whole(unset=None):
             return param.check(trial.suggest_int(param.name, *param.comfortable_range))
     return trial.suggest_categorical(param.name, list(settings.free[param]))
 
 
-def _starts(param: Param, values: Sequence[Any]) -> bool:
-    """Whether a search over the parameter can start at its default."""
+def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
+    """Return True if a search over the parameter can start at its default."""
     if isinstance(param, Choice | Flag | Text) or (isinstance(param, Whole) and param.unset):
-        return param.default in values
-    low, high = param.comfortable_range
-    return bool(low <= param.default <= high)
+        return param.default in grid_values
+    minimum, maximum = param.comfortable_range
+    return bool(minimum <= param.default <= maximum)
 
 
-def far(stage: Stage) -> float:
-    """How far a setting is from the default, in comfortable ranges: what settles ties.
+def measure_distance_from_default(stage: Stage) -> float:
+    """Measure a setting's distance from the default, in comfortable ranges, which breaks ties.
 
-    Summed over the parameters: a number by its place on its scale, whatever else 1 where it differs.
+    Summed over the parameters: numbers by their difference on their scale, anything else 1 where it differs.
     """
-    values = values_of(stage)
-    return sum(_apart(form_of(p, values)[1], values[p.name]) for p in stage.spec.params)
+    param_values = values_of(stage)
+    forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]
+    return sum(_measure_param_distance(form, value) for form, value in forms)
 
 
-def _apart(param: Param, value: Any) -> float:
+def _measure_param_distance(param: Param, value: Any) -> float:
     if value == param.default:
         return 0.0
     if not isinstance(param, Real | Whole) or None in (value, param.default):
         return 1.0
-    low, high = param.comfortable_range
+    minimum, maximum = param.comfortable_range
     if isinstance(param, Real) and param.scale == "log":
-        return abs(math.log(value / param.default) / math.log(high / low)) if value and param.default else 1.0
-    return float(abs(value - param.default) / (high - low))
+        return abs(math.log(value / param.default) / math.log(maximum / minimum)) if value and param.default else 1.0
+    return float(abs(value - param.default) / (maximum - minimum))

@@ -1,4 +1,4 @@
-"""Tuning: a setting, or a decoder, is chosen on one split and reported on another beside the baseline."""
+"""Tuning: choice of a setting, or of a decoder, on one split, and its report on another beside the baseline."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,22 +23,22 @@ from engine.evaluation.splits import select_judged_queries
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, bootstrap_means
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.sweep.sweep import TOGETHER, sweep
+from engine.evaluation.sweep.sweep import DECODER_GROUP_SIZE, sweep
 from engine.evaluation.tuning.objectives import Objective, TunedChoice
-from engine.evaluation.tuning.search_space import Settings, far, search
-from engine.evaluation.tuning.tuned import DRAWS, NEAR, Candidate, Gap, Tuned, compare_cells
+from engine.evaluation.tuning.search_space import Settings, measure_distance_from_default, search
+from engine.evaluation.tuning.tuned import N_DRAWS, NEAR_SHARE, Candidate, Gap, Tuned, compare_cells
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
 
-REPORTED = ("recall", "comp", "ndcg", "ilad")
-ENOUGH = 0.5
-"""A setting that has the metrics on a smaller share of the queries on which the baseline has them is no candidate: all
-would be compared on those few that it answers."""
-ROUNDS = 12
-"""Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
+REPORTED_METRICS = ("recall", "comp", "ndcg", "ilad")
+MIN_ANSWERED_SHARE = 0.5
+"""A setting with metrics on a smaller share of the baseline's queries is no candidate: all settings would be compared
+on the few queries that it answers."""
+N_MEASURING_ROUNDS = 12
+"""Number of rounds of measuring where a caller watches: fewer share more work, more show results sooner."""
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
@@ -56,7 +56,7 @@ def tune(
     free: str | Sequence[str] | None = None,
     fixed: Mapping[str, Any] | None = None,
     like: Decoder | None = None,
-    metrics: Sequence[str] = REPORTED,
+    metrics: Sequence[str] = REPORTED_METRICS,
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
     values: str = "all",
     trials: int = TRIALS.default,
@@ -69,10 +69,9 @@ def tune(
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
 ) -> Tuned:
-    """The best setting of a selector, or of a scorer, for an objective: chosen on dev, reported on test beside the
-    baseline.
+    """Tune a selector, or a scorer, for an objective: choose on dev, report on test beside the baseline.
 
-    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first;
+    name: of a selector, compared with the first one, or of a scorer, as the retriever, compared with the first;
     queries: at least those that the two splits judge; qrels: by split, as a Dataset has them (`split_in_half` makes two
     of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in `grid`;
     free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder whose other
@@ -86,16 +85,16 @@ def tune(
     if values not in ("all", "grid"):
         raise ParamError(f'values must be "all" or "grid"; got {values!r}')
     trials, spec = TRIALS.check(trials), spec_of(name)
-    first = next(iter(methods(spec.kind)))
-    if name == first:
+    baseline_name = next(iter(methods(spec.kind)))
+    if name == baseline_name:
         raise ParamError(f"{name} is what the others are compared with; tune another one")
-    family = Family(Settings.of(spec, points, free, fixed or {}), like or baseline())
+    family = Family(Settings.build(spec, points, free, fixed or {}), like or make_baseline())
     reported = (metrics,) if isinstance(metrics, str) else metrics
-    study = _Study.of(
+    study = _Study.build(
         objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), reported,
-        {"store": Store.of(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
+        {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
     )  # fmt: skip
-    return study.run([family], family.decoder(make(first)), trials=trials, every_value=values == "all")
+    return study.run([family], family.make_decoder(make(baseline_name)), n_trials=trials, every_value=values == "all")
 
 
 def choose(
@@ -120,54 +119,55 @@ def choose(
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
 ) -> Tuned:
-    """The best decoder for an objective: every one at its best on dev, the best of these by dev, all tested on test.
+    """Choose the best decoder for an objective on dev, each at its best setting, and test all of them on test.
 
     queries: at least those that the splits judge; qrels: by split; selectors: names, by default all; scorers: names of
     those to retrieve with, by default the first alone; points: values a parameter, as in `grid`. A selector with a path
     behind the first scorer is given the best of all its values. On test every candidate is compared with the baseline,
     the first selector behind the first scorer, and Holm's correction is over all of them; the choice is dev's. What is
-    measured is kept in the store, so the same call goes on where it was stopped. seen: told every cell of dev as it is
-    finished. Raises ParamError, DataError, FrontierError, Cancelled.
+    measured is kept in the store, so the same call goes on where it was stopped. seen: called with
+    every cell of dev as it is finished. Raises ParamError, DataError, FrontierError, Cancelled.
     """
-    study = _Study.of(
+    study = _Study.build(
         objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), (),
-        {"store": Store.of(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
+        {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
     )  # fmt: skip
-    return study.run(families(selectors, scorers, points), baseline(), several=True)
+    return study.run(build_families(selectors, scorers, points), make_baseline(), several=True)
 
 
-def _named(argument: str, given: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
-    """The names that were given, checked; none for none. Raises ParamError."""
-    known = list(methods(kind))
-    if unknown := [name for name in given or () if name not in known]:
-        raise ParamError(f"{argument} must be among {', '.join(known)}; got {unknown[0]!r}")
-    return list(dict.fromkeys(given or ()))
+def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
+    """Return the names without repetitions, none for None. Raises ParamError."""
+    available = list(methods(kind))
+    if unknown := [name for name in names or () if name not in available]:
+        raise ParamError(f"{argument} must be among {', '.join(available)}; got {unknown[0]!r}")
+    return list(dict.fromkeys(names or ()))
 
 
-def baseline() -> Decoder:
-    """What all are compared with: the first selector behind the first scorer."""
+def make_baseline() -> Decoder:
+    """Make the decoder that all are compared with: the first selector behind the first scorer."""
     return Decoder(make(next(iter(methods("selector")))), make(next(iter(methods("scorer")))))
 
 
-def families(
+def build_families(
     selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11
 ) -> "list[Family]":
-    """The settings that `choose` measures, a family for every selector behind every scorer, without the baseline.
+    """Build the settings that `choose` measures: a family per selector and scorer, without the baseline.
 
     The arguments are those of `choose`. Raises ParamError.
     """
-    plain, known = baseline(), methods("selector")
-    chains = _named("scorers", scorers, "scorer") or [plain.retrieve.spec.name]
-    picked = _named("selectors", selectors, "selector") or list(known)
+    reference, selector_specs = make_baseline(), methods("selector")
+    scorer_names = _check_names("scorers", scorers, "scorer") or [reference.retrieve.spec.name]
+    selector_names = _check_names("selectors", selectors, "selector") or list(selector_specs)
     all_families = [
-        Family(Settings.every(known[name], points), replace(plain, retrieve=make(scorer)))
-        for scorer in chains
-        for name in picked
+        Family(Settings.build_grid(selector_specs[name], points), replace(reference, retrieve=make(scorer)))
+        for scorer in scorer_names
+        for name in selector_names
     ]
-    found = [family for family in all_families if list(family) != [plain]]
-    if not found:
-        raise ParamError(f"selectors must name another one than {plain.select.spec.name}, what all are compared with")
-    return found
+    tuned_families = [family for family in all_families if list(family) != [reference]]
+    if not tuned_families:
+        first_name = reference.select.spec.name
+        raise ParamError(f"selectors must name another one than {first_name}, what all are compared with")
+    return tuned_families
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,25 +175,27 @@ class Family:
     """The settings of a selector, or of a scorer, in its place in a decoder."""
 
     settings: Settings
-    like: Decoder  # whose other stages and depth they have
+    template: Decoder  # whose other stages and depth they have
 
-    def decoder(self, stage: Stage) -> Decoder:
-        """The decoder with a stage in its place."""
+    def make_decoder(self, stage: Stage) -> Decoder:
+        """Return the template with this stage in its place."""
         if isinstance(stage, Selector):
-            return replace(self.like, select=stage)
-        return replace(self.like, retrieve=cast(Scorer, stage))
+            return replace(self.template, select=stage)
+        return replace(self.template, retrieve=cast(Scorer, stage))
 
     def __iter__(self) -> Iterator[Decoder]:
-        return map(self.decoder, self.settings)
+        return map(self.make_decoder, self.settings)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.settings)
+        return sum(1 for _stage in self.settings)
 
-    def along_path(self, stage: Stage) -> Selector | None:
-        """The selector, if its one free parameter has a path, and it chooses from all documents by their vectors."""
-        if not isinstance(stage, Selector) or self.like != Decoder(self.like.select) or stage.path_range is None:
+    def find_path_selector(self, stage: Stage) -> Selector | None:
+        """Return the selector if its one free parameter has a path and it sees all documents' vectors, else None."""
+        if not isinstance(stage, Selector) or stage.path_range is None:
             return None
-        return stage if [p.name for p in self.settings.free] == [stage.path_parameter] else None
+        if self.template != Decoder(self.template.select):
+            return None
+        return stage if [param.name for param in self.settings.free] == [stage.path_parameter] else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,32 +205,35 @@ class _Study:
     objective: Objective
     splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
     options: Mapping[str, Any]  # of whatever measures, for all splits
-    swept: Mapping[str, Any]  # of `sweep` besides
+    sweep_options: Mapping[str, Any]  # of `sweep` besides
     seed: int
     resamples: int
     report: Progress
-    seen: Callable[[Cell], None] | None
+    on_cell: Callable[[Cell], None] | None
 
     @classmethod
-    def of(
-        cls, objective: Any, k: int, options: Mapping[str, Any], judged: tuple[Any, Any, str, str | None],
-        metrics: Iterable[str], swept: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
-        seen: Callable[[Cell], None] | None,
+    def build(
+        cls, objective: Any, k: int, options: Mapping[str, Any], judged_data: tuple[Any, Any, str, str | None],
+        metrics: Iterable[str], sweep_options: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
+        on_cell: Callable[[Cell], None] | None,
     ) -> "_Study":  # fmt: skip
-        """Check the arguments. judged: queries, judgements by split, names of dev and test; metrics: reported too."""
+        """Check the arguments.
+
+        judged_data: queries, judgements by split, names of dev and test; metrics: reported besides the objective's
+        """
         objective = Objective(objective) if isinstance(objective, str) else objective
         if not isinstance(objective, Objective):
             raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
-        by_split, qrels = select_judged_queries(*judged), judged[1]
+        by_split, qrels = select_judged_queries(*judged_data), judged_data[1]
         return cls(
             objective=objective,
             splits={name: {"queries": own, "qrels": qrels[name], "split": name} for name, own in by_split.items()},
             options={**options, "k": SET_SIZE.check(k)},
-            swept={**swept, "metrics": tuple(dict.fromkeys((*metrics, *objective.metrics)))},
+            sweep_options={**sweep_options, "metrics": tuple(dict.fromkeys((*metrics, *objective.metrics)))},
             seed=SEED.check(seed),
             resamples=RESAMPLES.check(resamples),
             report=progress or (lambda *_: None),
-            seen=seen,
+            on_cell=on_cell,
         )
 
     @property
@@ -236,272 +241,302 @@ class _Study:
         return next(iter(self.splits))
 
     def run(
-        self, families: Sequence[Family], plain: Decoder, *,
-        several: bool = False, trials: int = 0, every_value: bool = True,
+        self, families: Sequence[Family], reference: Decoder, *,
+        several: bool = False, n_trials: int = 0, every_value: bool = True,
     ) -> Tuned:  # fmt: skip
-        """Measure the settings on dev, choose, and set what was chosen against the baseline on test."""
+        """Measure the settings on dev, choose, and compare the choice with the baseline on test."""
         k, objective = self.options["k"], self.objective
-        if all(family.settings.exhaustive for family in families):
-            tried, base = self._all_settings(families, plain, several)
+        if all(family.settings.is_exhaustive for family in families):
+            tried_cells, base = self._measure_all(families, reference, several)
         else:
-            tried, base = self._searched_settings(families[0], plain, trials)
-        bests, choice = [], None
-        for family, cells in zip(families, tried, strict=True):
-            best, choice = self._best_of(family, cells, base, every_value, told=not several)
-            bests.append(best)
+            tried_cells, base = self._measure_searched(families[0], reference, n_trials)
+        candidates, choice = [], None
+        for family, cells in zip(families, tried_cells, strict=True):
+            candidate, choice = self._find_best(family, cells, base, every_value, is_reported=not several)
+            candidates.append(candidate)
         if several:
-            choice = self._best_first(bests, base)
+            choice = self._move_best_first(candidates, base)
         assert choice is not None
-        test = next((name for name in self.splits if name != self.dev), None)
-        on_test: dict[str, Cell] = {}
-        rows: tuple[Comparison, ...] = ()
+        test_split = next((name for name in self.splits if name != self.dev), None)
+        test_cells: dict[str, Cell] = {}
+        comparisons: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
-        reference = Candidate(name=_named_cell(base, base), decoder=plain, settings=1, dev=base, test=None)
-        if test is not None:
-            label = f"reporting on {test}"
-            on_test = self._measure([best.decoder for best in bests] + [plain], test, self._progress(label))
-            tests, tested = [on_test[best.decoder.label] for best in bests], on_test[plain.label]
-            rows = compare_cells(tests, tested, self.swept["metrics"], several, self.resamples, self.seed)
+        base_candidate = Candidate(name=_format_cell(base, base), decoder=reference, settings=1, dev=base, test=None)
+        if test_split is not None:
+            progress = self._relabel_progress(f"reporting on {test_split}")
+            decoders = [candidate.decoder for candidate in candidates]
+            test_cells = self._measure([*decoders, reference], test_split, progress)
+            chosen_tests, base_test = [test_cells[decoder.label] for decoder in decoders], test_cells[reference.label]
+            metrics = self.sweep_options["metrics"]
+            comparisons = compare_cells(chosen_tests, base_test, metrics, several, self.resamples, self.seed)
             if not several:
-                pairs = (bests[0].dev, base), (tests[0], tested)
-                gaps = tuple(_gap(row.metric, *pairs, self.resamples, self.seed) for row in rows)
-        everything = [reference, *bests]
+                pairs = (candidates[0].dev, base), (chosen_tests[0], base_test)
+                gaps = tuple(_measure_gap(row.metric, *pairs, self.resamples, self.seed) for row in comparisons)
+        all_candidates = [base_candidate, *candidates]
         if several:
-            written = short_names([one.dev for one in everything])
-            everything = [replace(one, name=name) for one, name in zip(everything, written, strict=True)]
-        everything = [replace(one, test=on_test.get(one.decoder.label)) for one in everything]
+            short_labels = short_names([candidate.dev for candidate in all_candidates])
+            named = zip(all_candidates, short_labels, strict=True)
+            all_candidates = [replace(candidate, name=name) for candidate, name in named]
+        all_candidates = [replace(c, test=test_cells.get(c.decoder.label)) for c in all_candidates]
         return Tuned(
             objective=objective,
             k=k,
             dev=self.dev,
-            test=test,
+            test=test_split,
             several=several,
-            candidates=tuple(everything[1:]),
-            reference=everything[0],
+            candidates=tuple(all_candidates[1:]),
+            reference=all_candidates[0],
             choosing=choice,
-            points=tuple(one.dev for one in bests) if several else tuple(tried[0].values()),
-            comparisons=rows,
+            points=tuple(candidate.dev for candidate in candidates) if several else tuple(tried_cells[0].values()),
+            comparisons=comparisons,
             gaps=gaps,
         )
 
-    def _best_of(
-        self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, told: bool
+    def _find_best(
+        self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, is_reported: bool
     ) -> tuple[Candidate, TunedChoice]:
-        """The best setting of a family, and why; what is measured for it is added to its cells."""
-        count, stage = len(cells), next(iter(cells))
-        along = family.along_path(stage) if every_value else None
-        if along is None:
-            stage, choice, facts = choose_setting(self.objective, cells, base, self.options["k"], self.seed)
-            facts["searched"] = f"{'all' if family.settings.exhaustive else 'a search through'} {count:,} settings"
+        """Return the best setting of a family and the reason; add what is measured for it to its cells."""
+        n_settings, stage = len(cells), next(iter(cells))
+        path_selector = family.find_path_selector(stage) if every_value else None
+        if path_selector is None:
+            stage, choice, details = choose_setting(self.objective, cells, base, self.options["k"], self.seed)
+            extent = "all" if family.settings.is_exhaustive else "a search through"
+            details["searched"] = f"{extent} {n_settings:,} settings"
         else:
             options = {name: value for name, value in self.options.items() if name != "k"}
             options |= {"set_sizes": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
-            (curve,) = compute_exact_frontiers(along, **self.splits[self.dev], **options, progress=self.report)
-            stage, choice, facts = choose_value(self.objective, curve, base, self.seed)
-            decoder = family.decoder(stage)
-            label = self._progress(f"measuring the best {along.spec.title}")
-            cells[stage] = self._measure([decoder], self.dev, label, told)[decoder.label]
-        decoder, cell = family.decoder(stage), cells[stage]
-        best = Candidate(name=_named_cell(cell, base), decoder=decoder, settings=count, dev=cell, test=None, **facts)
-        return best, choice
+            (curve,) = compute_exact_frontiers(path_selector, **self.splits[self.dev], **options, progress=self.report)
+            stage, choice, details = choose_value(self.objective, curve, base, self.seed)
+            decoder = family.make_decoder(stage)
+            progress = self._relabel_progress(f"measuring the best {path_selector.spec.title}")
+            cells[stage] = self._measure([decoder], self.dev, progress, is_reported)[decoder.label]
+        decoder, cell = family.make_decoder(stage), cells[stage]
+        details |= {"name": _format_cell(cell, base), "settings": n_settings}
+        candidate = Candidate(decoder=decoder, dev=cell, test=None, **details)
+        return candidate, choice
 
-    def _best_first(self, bests: list[Candidate], base: Cell) -> TunedChoice:
+    def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
         """Move the best candidate to the front; return why it is the best."""
         objective, k = self.objective, self.options["k"]
-        common = align_on_common_queries([base, *(best.dev for best in bests)], objective.metrics, k)
-        means = {metric: values.mean(0) for metric, values in common.values.items()}
-        own, first = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
-        margin = margin_of(objective, common.values)
-        choice = objective.choose(own, first, list(range(len(bests))), k, _named_cell(base, base), margin)
-        bests.insert(0, bests.pop(choice.best))
+        dev_cells = [candidate.dev for candidate in candidates]
+        common_cells = align_on_common_queries([base, *dev_cells], objective.metrics, k)
+        means = {metric: values.mean(0) for metric, values in common_cells.values.items()}
+        candidate_means, base_means = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
+        margin = compute_margins(objective, common_cells.values)
+        order, base_name = list(range(len(candidates))), _format_cell(base, base)
+        choice = objective.choose(candidate_means, base_means, order, k, base_name, margin)
+        candidates.insert(0, candidates.pop(choice.best))
         return choice
 
-    def _progress(self, label: str, start: int = 0, total: int | None = None) -> Progress:
-        """Progress of a part of the work, under another label."""
-        return lambda done, count, _: self.report(start + done, total or count, label)
+    def _relabel_progress(self, label: str, n_before: int = 0, n_total: int | None = None) -> Progress:
+        """Return a progress callback for a part of the work, under another label."""
+        return lambda n_done, n_part, _: self.report(n_before + n_done, n_total or n_part, label)
 
     def _measure(
-        self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, told: bool = False
+        self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
     ) -> dict[str, Cell]:
-        """Label → cell, in the order of the decoders, whatever order the sweep's come in; told: to who watches."""
-        cells = {}
-        for cell in sweep(list(decoders), progress=progress, **self.splits[split], **self.options, **self.swept):
-            cells[cell.label] = cell
-            if told and self.seen is not None:
-                self.seen(cell)
-        return {decoder.label: cells[decoder.label] for decoder in decoders}
+        """Measure decoders on a split, by label in their order; is_reported: pass each cell to `on_cell`."""
+        by_label, options = {}, {**self.splits[split], **self.options, **self.sweep_options}
+        for cell in sweep(list(decoders), progress=progress, **options):
+            by_label[cell.label] = cell
+            if is_reported and self.on_cell is not None:
+                self.on_cell(cell)
+        return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
-    def _all_settings(
-        self, families: Sequence[Family], plain: Decoder, several: bool
+    def _measure_all(
+        self, families: Sequence[Family], reference: Decoder, several: bool
     ) -> tuple[list[dict[Stage, Cell]], Cell]:
-        """Every setting of each family's grid, and the baseline, on dev."""
-        # The baseline first: what is finished before it could be compared with nothing.
-        decoders = [plain, *(decoder for family in families for decoder in family)]
-        watched = self.seen is not None and self.swept["workers"] is None and self.swept["cluster"] is None
-        # Many families in one sweep: it hands out each as it is finished.
-        in_rounds, label = watched and not several, f"{'measuring' if several else 'tuning'} on {self.dev}"
-        size = min(TOGETHER, max(2, len(decoders) // ROUNDS)) if in_rounds else len(decoders)
-        cells: dict[str, Cell] = {}
-        for start in range(0, len(decoders), size):
-            progress = self._progress(label, start, len(decoders))
-            cells |= self._measure(decoders[start : start + size], self.dev, progress, told=True)
-        tried = [{stage: cells[family.decoder(stage).label] for stage in family.settings} for family in families]
-        return tried, cells[plain.label]
+        """Measure every setting of each family's grid, and the baseline, on dev."""
+        # The baseline first, as settings that are finished before it have nothing to be compared with.
+        decoders = [reference, *(decoder for family in families for decoder in family)]
+        is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
+        is_watched = self.on_cell is not None and is_local
+        # Many families go in one sweep, which yields each family as it is finished.
+        in_rounds, progress_label = is_watched and not several, f"{'measuring' if several else 'tuning'} on {self.dev}"
+        round_size = len(decoders)
+        if in_rounds:
+            round_size = min(DECODER_GROUP_SIZE, max(2, len(decoders) // N_MEASURING_ROUNDS))
+        by_label: dict[str, Cell] = {}
+        for round_start in range(0, len(decoders), round_size):
+            progress = self._relabel_progress(progress_label, round_start, len(decoders))
+            round_decoders = decoders[round_start : round_start + round_size]
+            by_label |= self._measure(round_decoders, self.dev, progress, is_reported=True)
+        tried_cells = []
+        for family in families:
+            tried_cells.append({stage: by_label[family.make_decoder(stage).label] for stage in family.settings})
+        return tried_cells, by_label[reference.label]
 
-    def _searched_settings(self, family: Family, plain: Decoder, trials: int) -> tuple[list[dict[Stage, Cell]], Cell]:
-        """The settings that a search tries, and the baseline, on dev."""
-        base = self._measure([plain], self.dev, told=True)[plain.label]
+    def _measure_searched(
+        self, family: Family, reference: Decoder, n_trials: int
+    ) -> tuple[list[dict[Stage, Cell]], Cell]:
+        """Measure the settings that a search tries, and the baseline, on dev."""
+        base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
 
-        def goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
-            if new := {stage: family.decoder(stage) for stage in stages if stage not in cells}:
-                measured = self._measure(list(new.values()), self.dev, told=True)
-                cells.update({stage: measured[decoder.label] for stage, decoder in new.items()})
-            return {
-                stage: self.objective.guide(cells[stage].mean, base.mean, _margin(cells[stage], base, self.objective))
-                if _answers(cells[stage], base, self.objective)
-                else None
-                for stage in stages
-            }
+        def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
+            if new_decoders := {stage: family.make_decoder(stage) for stage in stages if stage not in cells}:
+                new_cells = self._measure(list(new_decoders.values()), self.dev, is_reported=True)
+                cells.update({stage: new_cells[decoder.label] for stage, decoder in new_decoders.items()})
+            goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
+            for stage in goals:
+                cell = cells[stage]
+                if _answers_enough(cell, base, self.objective):
+                    margin = _compute_margin(cell, base, self.objective)
+                    goals[stage] = self.objective.guide(cell.mean, base.mean, margin)
+            return goals
 
-        def progress(done: int, total: int) -> None:
-            self.report(done, total, f"tuning on {self.dev}")
+        def report_trials(n_done: int, n_total: int) -> None:
+            self.report(n_done, n_total, f"tuning on {self.dev}")
 
-        count = len(self.objective.guide(base.mean, base.mean))
-        search(family.settings, goals, count, trials, self.seed, progress, self.options["stop"])
+        n_goals = len(self.objective.guide(base.mean, base.mean))
+        search(family.settings, measure_goals, n_goals, n_trials, self.seed, report_trials, self.options["stop"])
         return [cells], base
 
 
-def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
-    """Whether a setting has the objective's metrics on enough of the queries on which the baseline has them."""
-    has, base_has = (np.all([np.isfinite(p.values[m]) for m in objective.metrics], axis=0) for p in (point, base))
-    both = int((has & base_has).sum())
-    return both > 0 and both >= ENOUGH * int(base_has.sum())
+def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
+    """Return True if a setting has the objective's metrics on enough of the baseline's queries."""
+    metrics = objective.metrics
+    has_metrics = np.all([np.isfinite(cell.values[metric]) for metric in metrics], axis=0)
+    base_has_metrics = np.all([np.isfinite(base.values[metric]) for metric in metrics], axis=0)
+    n_common = int((has_metrics & base_has_metrics).sum())
+    return n_common > 0 and n_common >= MIN_ANSWERED_SHARE * int(base_has_metrics.sum())
 
 
-def _margin(cell: Cell, base: Cell, objective: Objective) -> float:
-    """How much less than its mean a setting keeps for certain."""
-    slack = objective.slack(cell.values, base.values[objective.metrics[0]])
+def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
+    """Compute how much less than its mean a setting keeps with confidence."""
+    slack = objective.compute_slack(cell.values, base.values[objective.metrics[0]])
     slack = slack[np.isfinite(slack)]
-    return float(objective.margin(slack.mean(), np.square(slack).mean(), len(slack)))
+    return float(objective.compute_margin(slack.mean(), np.square(slack).mean(), len(slack)))
 
 
 def choose_setting(
     objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
 ) -> tuple[Stage, TunedChoice, dict[str, Any]]:
-    """The best of the settings that answer enough queries, why, and what its `Candidate` says of that."""
-    stages = [stage for stage, cell in cells.items() if _answers(cell, base, objective)]
-    left_out = tuple(_named_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
+    """Return the best setting among those that answer enough queries, the reason, and details for its `Candidate`."""
+    stages = [stage for stage, cell in cells.items() if _answers_enough(cell, base, objective)]
+    left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
-        what = " and ".join(METRICS[m].title for m in objective.metrics)
-        raise DataError(f"no setting has {what} on enough of the queries of {base.split} to be compared")
-    common = align_on_common_queries([base, *(cells[stage] for stage in stages)], objective.metrics, k)
-    order = [(round(far(stage), 9), stage.label) for stage in stages]
+        metric_titles = " and ".join(METRICS[metric].title for metric in objective.metrics)
+        raise DataError(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
+    common_cells = align_on_common_queries([base, *(cells[stage] for stage in stages)], objective.metrics, k)
+    tie_order = [(round(measure_distance_from_default(stage), 9), stage.label) for stage in stages]
 
-    margin = margin_of(objective, common.values)
+    margin = compute_margins(objective, common_cells.values)
 
-    def choose(means: Mapping[str, np.ndarray]) -> TunedChoice:
-        own, baseline = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
-        return objective.choose(own, baseline, order, k, _named_cell(base, base), margin)
+    def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
+        # Row 0 is the baseline's.
+        candidate_means = {metric: values[1:] for metric, values in means.items()}
+        base_means = {metric: float(values[0]) for metric, values in means.items()}
+        return objective.choose(candidate_means, base_means, tie_order, k, _format_cell(base, base), margin)
 
-    choice = choose({m: values.mean(0) for m, values in common.values.items()})
-    # One seed, so every metric sees the same queries.
-    means = {m: bootstrap_means(values, DRAWS, seed) for m, values in common.values.items()}
-    same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
-    facts = {"stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
-    return stages[choice.best], choice, facts
+    choice = choose_by({metric: values.mean(0) for metric, values in common_cells.values.items()})
+    # One seed, so that every metric is averaged over the same resampled queries.
+    means = {metric: bootstrap_means(values, N_DRAWS, seed) for metric, values in common_cells.values.items()}
+    draws = [{metric: v[draw] for metric, v in means.items()} for draw in range(N_DRAWS)]
+    n_same = sum(choose_by(draw_means).best == choice.best for draw_means in draws)
+    details = {"stability": n_same / N_DRAWS, "queries": len(common_cells.queries), "left_out": left_out}
+    return stages[choice.best], choice, details
 
 
-def margin_of(objective: Objective, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """(m,) how much less than its mean each of m settings keeps for certain; values: (n, 1 + m), the baseline first."""
-    slack = objective.slack({m: v[:, 1:] for m, v in values.items()}, values[objective.metrics[0]][:, :1])
-    margin: np.ndarray = objective.margin(slack.mean(0), np.square(slack).mean(0), len(slack))
+def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Compute how much less than its mean each of m settings keeps with confidence, (m,).
+
+    metric_values: (n, 1 + m), the baseline first
+    """
+    candidate_values = {metric: values[:, 1:] for metric, values in metric_values.items()}
+    slack = objective.compute_slack(candidate_values, metric_values[objective.metrics[0]][:, :1])
+    margin: np.ndarray = objective.compute_margin(slack.mean(0), np.square(slack).mean(0), len(slack))
     return margin
 
 
 def choose_value(
     objective: Objective, curve: Curve, base: Cell, seed: int
 ) -> tuple[Selector, TunedChoice, dict[str, Any]]:
-    """The selector at the middle of the best interval of a curve, why, and what its `Candidate` says of that."""
+    """Return the selector at the middle of a curve's best interval, the reason, and details for its `Candidate`."""
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
-    first = {m: curve.steps.values[m][curve.steps.first_steps] for m in metrics}
-    common = np.all([np.isfinite(first[m]) & np.isfinite(base.values[m]) for m in metrics], axis=0)
-    if not common.any():
-        what = " and ".join(METRICS[m].title for m in metrics)
-        raise DataError(f"no query of {base.split} has {what}, by which a value could be chosen")
-    baseline = {m: float(base.values[m][common].mean()) for m in metrics}
-    steps = curve.steps.select_queries(common)
-    found = {m: steps.mean_pieces(m, curve.tolerance) for m in metrics}
-    edges = np.append(found[metrics[0]][0], curve.interval[1])
+    first_values = {metric: curve.steps.values[metric][curve.steps.first_steps] for metric in metrics}
+    is_defined = [np.isfinite(first_values[metric]) & np.isfinite(base.values[metric]) for metric in metrics]
+    is_common = np.all(is_defined, axis=0)
+    if not is_common.any():
+        metric_titles = " and ".join(METRICS[metric].title for metric in metrics)
+        raise DataError(f"no query of {base.split} has {metric_titles}, by which a value could be chosen")
+    base_means = {metric: float(base.values[metric][is_common].mean()) for metric in metrics}
+    steps = curve.steps.select_queries(is_common)
+    pieces = {metric: steps.mean_pieces(metric, curve.tolerance) for metric in metrics}
+    interval_edges = np.append(pieces[metrics[0]][0], curve.interval[1])
 
-    def choose(means: Any, baseline: Mapping[str, float], values: np.ndarray, margin: np.ndarray) -> TunedChoice:
-        away = np.abs(values - curve.declared.default).round(9)
-        order = list(zip(away.tolist(), values.tolist(), strict=True))
-        return objective.choose(means, baseline, order, k, _named_cell(base, base), margin)
+    def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
+        distances = np.abs(values - curve.declared.default).round(9)
+        tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
+        return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)
 
-    slack = objective.slack(steps.values, base.values[metrics[0]][steps.query_index])
+    slack = objective.compute_slack(steps.values, base.values[metrics[0]][steps.query_index])
     moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
-    first_two = [moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values]
-    margin = objective.margin(first_two[0], first_two[1], int(common.sum()))
-    means = {m: column for m, (_, column) in found.items()}
-    choice = choose(means, baseline, (edges[:-1] + edges[1:]) / 2, margin)
-    same = np.all([np.abs(column - column[choice.best]) <= TIE_TOLERANCE for column in means.values()], axis=0)
-    differs = np.flatnonzero(~same)
-    at = int(np.searchsorted(differs, choice.best))
-    low = edges[differs[at - 1] + 1] if at else edges[0]
-    high = edges[differs[at]] if at < len(differs) else edges[-1]
-    # The number of fewest digits in the middle half of the interval.
-    middle, room = float(low + high) / 2, float(high - low) / 4
-    value = next((v for digits in range(1, 17) if abs((v := round(middle, digits)) - middle) <= room), middle)
-    at_places = steps.evaluate_at(curve.band_positions)
-    # One seed, so every metric sees the same queries; the baseline's column comes first.
-    columns = {m: np.column_stack([base.values[m][common], at_places[m]]) for m in metrics}
-    drawn = {m: bootstrap_means(column, DRAWS, seed) for m, column in columns.items()}
-    margin = margin_of(objective, columns)
-    near, chosen = NEAR * (curve.interval[1] - curve.interval[0]), []
-    for draw in range(DRAWS):
-        drawn_base = {m: float(v[draw, 0]) for m, v in drawn.items()}
-        drawn_means = {m: v[draw, 1:] for m, v in drawn.items()}
-        chosen.append(curve.band_positions[choose(drawn_means, drawn_base, curve.band_positions, margin).best])
+    slack_moments = [moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values]
+    margin = objective.compute_margin(slack_moments[0], slack_moments[1], int(is_common.sum()))
+    means = {metric: column for metric, (_edges, column) in pieces.items()}
+    choice = choose_piece(means, base_means, (interval_edges[:-1] + interval_edges[1:]) / 2, margin)
+    is_same = np.all([np.abs(column - column[choice.best]) <= TIE_TOLERANCE for column in means.values()], axis=0)
+    different_pieces = np.flatnonzero(~is_same)
+    next_different = int(np.searchsorted(different_pieces, choice.best))
+    low_edge = interval_edges[different_pieces[next_different - 1] + 1] if next_different else interval_edges[0]
+    # Past the last piece that differs, the interval ends with the curve.
+    has_next = next_different < len(different_pieces)
+    high_edge = interval_edges[different_pieces[next_different] if has_next else -1]
+    # The number with the fewest digits within the middle half of the interval.
+    midpoint, tolerance = float(low_edge + high_edge) / 2, float(high_edge - low_edge) / 4
+    rounded_values = [round(midpoint, n_digits) for n_digits in range(1, 17)]
+    value = next((rounded for rounded in rounded_values if abs(rounded - midpoint) <= tolerance), midpoint)
+    band_values = steps.evaluate_at(curve.band_positions)
+    # One seed, so that every metric is averaged over the same resampled queries; the baseline's column comes first.
+    columns = {m: np.column_stack([base.values[m][is_common], band_values[m]]) for m in metrics}
+    drawn_means = {metric: bootstrap_means(column, N_DRAWS, seed) for metric, column in columns.items()}
+    margin = compute_margins(objective, columns)
+    near_distance, chosen_values = NEAR_SHARE * (curve.interval[1] - curve.interval[0]), []
+    for draw in range(N_DRAWS):
+        draw_base = {metric: float(rounded[draw, 0]) for metric, rounded in drawn_means.items()}
+        draw_means = {metric: rounded[draw, 1:] for metric, rounded in drawn_means.items()}
+        draw_choice = choose_piece(draw_means, draw_base, curve.band_positions, margin)
+        chosen_values.append(curve.band_positions[draw_choice.best])
     return (
         curve.make_stage(value),
         choice,
         {
-            "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
-            "queries": int(common.sum()),
-            "interval": (float(low), float(high)),
+            "stability": float(np.mean(np.abs(np.array(chosen_values) - value) <= near_distance)),
+            "queries": int(is_common.sum()),
+            "interval": (float(low_edge), float(high_edge)),
             "curve": curve,
             "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
         },
     )
 
 
-def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], resamples: int, seed: int) -> Gap:
-    """on_dev, on_test: chosen and baseline."""
-    means, gains = [], []
-    for cell, base in (on_dev, on_test):
-        pairs = np.stack([cell.values[metric], base.values[metric]], axis=1)
-        pairs = pairs[np.isfinite(pairs).all(1)]
-        means.append(mean_of_defined(pairs[:, 0]))
-        gains.append(pairs[:, :1] - pairs[:, 1:])
-    low = high = None
-    if min(map(len, gains)) > 1:
-        # Two sets of queries, so two sequences of draws.
-        draws = [bootstrap_means(values, resamples, seed + split)[:, 0] for split, values in enumerate(gains)]
-        low, high = np.percentile(draws[0] - draws[1], [2.5, 97.5]).tolist()
+def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Cell], resamples: int, seed: int) -> Gap:
+    """Compare the gain on dev with the gain on test; each split's cells are the chosen one and the baseline's."""
+    split_means, split_gains = [], []
+    for cell, base in (dev_cells, test_cells):
+        paired_values = np.stack([cell.values[metric], base.values[metric]], axis=1)
+        paired_values = paired_values[np.isfinite(paired_values).all(1)]
+        split_means.append(mean_of_defined(paired_values[:, 0]))
+        split_gains.append(paired_values[:, :1] - paired_values[:, 1:])
+    low_gap = high_gap = None
+    if min(map(len, split_gains)) > 1:
+        # The splits' queries are independent, so each split has its own seed.
+        gain_draws = [bootstrap_means(gains, resamples, seed + i)[:, 0] for i, gains in enumerate(split_gains)]
+        low_gap, high_gap = np.percentile(gain_draws[0] - gain_draws[1], [2.5, 97.5]).tolist()
     return Gap(
         metric=metric,
-        k=on_dev[0].k,
-        dev=means[0],
-        test=means[1],
-        gained_dev=mean_of_defined(gains[0][:, 0]),
-        gained_test=mean_of_defined(gains[1][:, 0]),
-        low=low,
-        high=high,
+        k=dev_cells[0].k,
+        dev=split_means[0],
+        test=split_means[1],
+        gained_dev=mean_of_defined(split_gains[0][:, 0]),
+        gained_test=mean_of_defined(split_gains[1][:, 0]),
+        low=low_gap,
+        high=high_gap,
     )
 
 
-def _named_cell(point: Cell, base: Cell) -> str:
-    """The scorers go without saying where they are the baseline's."""
-    return format_decoder(point.decoder, scorer_chain(point.decoder) != scorer_chain(base.decoder))
+def _format_cell(cell: Cell, base: Cell) -> str:
+    """Format a cell's decoder, its scorers only where they differ from the baseline's."""
+    return format_decoder(cell.decoder, scorer_chain(cell.decoder) != scorer_chain(base.decoder))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.statistics import bootstrap_intervals
-from engine.evaluation.studies.brute_force import optimum_gap, pools
+from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
 from engine.evidence import frontiers, latencies
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.frontiers import DPP, FW, GREEDY, MMR, POLISHED, measure_frontiers, read_effect, read_pairs
@@ -371,7 +371,7 @@ def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     for judged in judged_sets:
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
-        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in pools(judged.space, every.take(rows))]
+        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, every.take(rows))]
     return {
         f"{name}, θ {weight}": [_compute_gap(*instance, weight) for instance in source_cases]
         for name, source_cases in cases.items()
@@ -398,7 +398,7 @@ def _compute_gap(rows: Any, query: Any, weight: float) -> float:
 
 def judge_c14(measured: Measurement) -> Ruling:
     """Judge by how many percent more than Frank–Wolfe's the others' ILAD at one θ differs over k."""
-    cells = {}
+    cells: dict[str, Any] = {}
     for name, spreads in measured["spreads"].items():
         cells |= {f"{name}, to {method}": percents for method, percents in spreads.items()}
     return difference(cells, margin=5.0)

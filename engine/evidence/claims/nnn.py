@@ -16,8 +16,8 @@ from engine.decoder import Decoder
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.stratification import measure_relevant_correlations
-from engine.evaluation.studies.latency import latencies
-from engine.evaluation.studies.per_query_best import per_query_best
+from engine.evaluation.studies.latency import measure_latencies
+from engine.evaluation.studies.per_query_best import compute_headroom
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.latencies import draw_space
@@ -590,7 +590,7 @@ def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Me
     for round_index in range(7):
         for space, queries in spaces:
             query_pair = queries.take([2 * round_index, 2 * round_index + 1])
-            latency_rows = latencies(list(TIMED.values()), space, query_pair, (5,), calls=2, plain=False)
+            latency_rows = measure_latencies(list(TIMED.values()), space, query_pair, (5,), calls=2, plain=False)
             for stage_name, latency_row in zip(TIMED, latency_rows, strict=True):
                 round_seconds[stage_name][round_index].append(round(float(latency_row.seconds[1]), 7))
     return {"sizes": [len(space) for space, _ in spaces], **round_seconds}
@@ -670,7 +670,7 @@ def measure_n25(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Return what the rules gain, and what a choice that knows the answers would at most."""
     headrooms = {}
     for judged_set in judged_sets:
-        (headroom,) = per_query_best(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
+        (headroom,) = compute_headroom(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
         headrooms[judged_set.name] = POINTS * headroom.difference
     return {"gains": QUERY_RULES.compute(judged_sets, seed), "most": headrooms}
 

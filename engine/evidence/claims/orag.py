@@ -45,8 +45,8 @@ from engine.evidence.rules import (
 from engine.feedback import Draw, Event, Query, Session
 from engine.feedback.presets import UPDATE_MODES
 from engine.simulation.feedback_model import Stream
-from engine.simulation.regret import bounds, hindsight
-from engine.simulation.search import halves, search
+from engine.simulation.regret import compute_bounds, find_hindsight
+from engine.simulation.search import search, split_in_halves
 from engine.simulation.simulate import Plan
 from engine.simulation.variants import COSINE, JUDGEMENTS
 
@@ -201,7 +201,9 @@ def _regret_excess(rng: np.random.Generator) -> float | None:
     for chance, chances in enumerate_paths(session, stream):
         if min(chances) < 1e-9:
             return None
-        regret = bounds(float((moved**2).sum()), np.array(chances), norms, session.preset.rate, 1.0, True).theorem[-1]
+        regret = compute_bounds(
+            float((moved**2).sum()), np.array(chances), norms, session.preset.rate, 1.0, True
+        ).theorem[-1]
         # The expectation over all paths of the regret less what the theorem allows.
         excess += chance * (-np.log(chances).sum() - best - regret)
     return excess
@@ -247,16 +249,18 @@ def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         changes = {"stream": Stream(order="given", rounds=n_rounds), "exposure": 4, **PRINTED_RULE}
         pilot_run = deployment.run(first_seed, **changes)
         start_vectors = pilot_run.begun.start.exact
-        hindsight_best = hindsight(start_vectors, pilot_run.rounds(pilot_run.trail))
+        hindsight_best = find_hindsight(start_vectors, pilot_run.collect_rounds(pilot_run.trail))
         far = float(((hindsight_best.vectors - start_vectors) ** 2).sum())
         _, query_counts = np.unique(pilot_run.trail.query, return_counts=True)
         squares = np.ones(n_rounds)
         # The corollary's rate depends on the distance to the best embeddings, which a pilot run of the stream
         # estimates.
-        rate = bounds(far, pilot_run.trail.chance, squares, pilot_run.begun.preset.rate, 1.0, True).rate
+        rate = compute_bounds(far, pilot_run.trail.chance, squares, pilot_run.begun.preset.rate, 1.0, True).rate
         runs = [deployment.run(run_seed, rate=rate, **changes) for run_seed in run_seeds(seed, N_RUNS)]
         regrets.append(as_list(np.array([run.trail.loss.sum() - query_counts @ hindsight_best.losses for run in runs])))
-        allowed.append(np.mean([bounds(far, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs]))
+        allowed.append(
+            np.mean([compute_bounds(far, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs])
+        )
     return {"rounds": stream_sizes, "regret": regrets, "allowed": as_list(np.array(allowed))}
 
 
@@ -317,7 +321,7 @@ def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurem
         )
         how = {"preset": "paper", "rate": result.best.rate, "batch": result.best.batch}
         # Rate and batch were chosen on the first half, so that only the second one may be reported.
-        parts = halves(deployment.space, deployment.queries.ids, deployment.stream, Stream(), first)
+        parts = split_in_halves(deployment.space, deployment.queries.ids, deployment.stream, Stream(), first)
         half = deployment.with_stream(parts[1])
         runs = [result.confirmed, *(half.run(run_seed, updates=N_UPDATES, **how) for run_seed in remaining_seeds)]
         pass_runs = [deployment.run(run_seed, **how) for run_seed in run_seeds(seed, 3)]
@@ -443,7 +447,7 @@ def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
             "one that never errs": ndcg_gains(deployment, seed, reranker=JUDGEMENTS),
             "the start's cosine": ndcg_gains(deployment, seed, reranker=COSINE),
         }
-        differences = {}
+        differences: dict[str, np.ndarray] = {}
         for label, gains in reranker_gains.items():
             differences |= {f"{label}, {name}": gains[name] - baseline[name] for name in baseline}
         return differences

@@ -13,7 +13,7 @@ from engine.data.cloze import containing_passages
 from engine.data.passages import cut_passages
 from engine.decoder import Decoder
 from engine.evaluation.splits import split_in_half
-from engine.evaluation.studies.ann import Searched
+from engine.evaluation.studies.ann import AnnResult
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, measure_tuned, scale_rows
@@ -612,7 +612,7 @@ def _time_passages(
     scorers = [engine.make("dense"), *passage_scorers.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
 
-    def searched(split: str) -> list[Searched]:
+    def searched(split: str) -> list[AnnResult]:
         return list(engine.approximate(scorers, judged.space, judged.queries(split), judged.splits[split], **options))
 
     halves = [searched(split) for split in ("dev", "test")]
@@ -630,7 +630,7 @@ def _time_passages(
 
 
 def choose_in_time(
-    places: Sequence[int], this_half: Sequence[Searched], other_half: Sequence[Searched], milliseconds: float
+    places: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
 ) -> int:
     """Return the search that is best on other queries among those quick enough, else the quickest."""
     quick = [search_index for search_index in places if this_half[search_index].milliseconds <= milliseconds]

@@ -10,7 +10,7 @@ import numpy as np
 import engine
 from engine.decoder import Decoder
 from engine.evaluation.studies.brute_force import optimum_gap
-from engine.evaluation.studies.latency import latencies
+from engine.evaluation.studies.latency import measure_latencies
 from engine.evidence import frontiers
 from engine.evidence.claim import Measurement, PaperClaims
 from engine.evidence.frontiers import FW, MMR, VRSD, measure_frontiers, read_effect
@@ -252,7 +252,9 @@ def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     spaces = ((judged_set.name, judged_set.space, judged_set.queries("test")) for judged_set in judged_sets)
     seconds: dict[str, dict[str, list[float]]] = {}
     for space_name, space, queries in (*spaces, *((f"{count}", *draw_space(count, seed)) for count in TIMED_SIZES)):
-        for latency_row in latencies([engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9):
+        for latency_row in measure_latencies(
+            [engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9
+        ):
             method = f"{latency_row.method}{', plain' if latency_row.plain else ''}"
             seconds.setdefault(space_name, {})[method] = latency_row.seconds.round(7).tolist()
     return seconds
@@ -313,7 +315,7 @@ def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
         if rows is None:
             true = not has_subset_sum(numbers, target)
         else:
-            true = len(rows) and numbers[list(rows)].sum() == target
+            true = len(rows) > 0 and bool(numbers[list(rows)].sum() == target)
         disagreements.append(int(not true))
     return {"apart": disagreements}
 

@@ -117,7 +117,7 @@ def test_a_reranker_and_documents_that_come_later():
     assert (request.reranker, request.candidates, request.newcomers) == ("judgements", 5, "printed")
     assert request.arrivals == ((0.3, 20),) and found.inventory.waves[0][0] == 20
     assert any("the reranker's pick of the best" in line.value for line in app.caption)
-    away = {pages.load().space.corpus.ids[row] for row in found.inventory.coming(20)}
+    away = {pages.load().space.corpus.ids[row] for row in found.inventory.list_arrivals(20)}
     then = history.of_simulation(result).start_at(0)
     assert away and not away & set(then.corpus.ids)
     for view in ("Then and now", "Votes"):

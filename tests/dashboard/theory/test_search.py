@@ -11,8 +11,8 @@ import engine
 from dashboard.charts.search import approximate_figure, depth_figure
 from dashboard.services.source import Source
 from dashboard.session.query import first_split
-from engine.evaluation.studies.ann_indexes import INDEXES, usual
-from engine.evaluation.studies.rerank_depth import by_depth
+from engine.evaluation.studies.ann_indexes import INDEXES, usual_indexes
+from engine.evaluation.studies.rerank_depth import compare_depths
 from engine.views.theory import segments_said
 from support.pages import beir, column, csv_source, ended, pick, run, screen, texts, worked
 from support.theory_page import said, theory
@@ -149,22 +149,27 @@ def test_charts_show_what_they_are_given(demo, dark):
     points = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
     reranked = engine.Decoder(top, rerank=engine.make("bm25"))
     points += engine.rerank_depths([reranked], space, queries, qrels, depths=(10, 100))
-    result = by_depth(points, "mrr")
+    result = compare_depths(points, "mrr")
     figure = depth_figure(result, "MRR@10", dark)
     line = next(trace for trace in figure.data if trace.name == "reranked")
     assert list(line.x) == [10, 100] and list(line.y) == [row.mean for row in result.rows[1:]]
     assert any(trace.name.startswith("without reranking") for trace in figure.data if trace.name)
-    old = depth_figure(by_depth([replace(p, provenance={}) for p in points], "mrr"), "MRR@10", dark)
+    old = depth_figure(compare_depths([replace(p, provenance={}) for p in points], "mrr"), "MRR@10", dark)
     assert "ms per query" in str(figure) and "ms per query" not in str(old), "no time that was not measured"
-    one = by_depth([p for p in points if p.decoder["rerank"]], "mrr")
+    one = compare_depths([p for p in points if p.decoder["rerank"]], "mrr")
     assert not any((t.name or "").startswith("without reranking") for t in depth_figure(one, "MRR@10", dark).data)
     pytest.importorskip("faiss")
-    rows = list(engine.approximate(engine.make("dense"), space, queries, qrels, indexes=usual(len(space), ["ivf"])))
+    rows = list(
+        engine.approximate(engine.make("dense"), space, queries, qrels, indexes=usual_indexes(len(space), ["ivf"]))
+    )
     figure = approximate_figure(rows, [row.share for row in rows], "share", list(INDEXES.values()), dark)
     star, curve = figure.data
     assert star.marker.symbol == "star" and list(star.x) == [rows[0].milliseconds]
     assert list(curve.y) == [row.share for row in rows[1:]] and curve.name.endswith("IVF")
-    two = [*rows, *engine.approximate(engine.make("dense"), space, queries, indexes=usual(len(space), ["hnsw"]))]
+    two = [
+        *rows,
+        *engine.approximate(engine.make("dense"), space, queries, indexes=usual_indexes(len(space), ["hnsw"])),
+    ]
     names = [
         t.name for t in approximate_figure(two, [r.share for r in two], "share", list(INDEXES.values()), dark).data
     ]

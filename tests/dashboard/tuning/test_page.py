@@ -13,7 +13,7 @@ from dashboard.services.source import Source
 from dashboard.session import decoders
 from engine.evaluation.export import EXPORT_TARGETS
 from engine.evaluation.splits import split_in_half, subsample
-from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.sweep.cell import decoder_from_json
 from support import pages
 from support.demo import demo_counts
 from support.patience import patient
@@ -184,7 +184,7 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
         pytest.approx(p.mean["recall"] - result.base.mean["recall"]) for p in (other, result.chosen)
     ]
     pages.press(app, "tune.apply.opened")
-    weight = from_json(other.decoder).select.relevance_weight
+    weight = decoder_from_json(other.decoder).select.relevance_weight
     assert app.session_state["explore.mmr.relevance_weight"] == weight
 
 
@@ -195,7 +195,7 @@ def test_one_target_after_the_other_and_the_files(outcomes):
         EXPORT_TARGETS
     )
     pages.pick(app, "For", "JSON")
-    assert from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
+    assert decoder_from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
 
 
 def test_a_heat_map_of_two_parameters():
@@ -296,4 +296,4 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     pages.press(app, "tune.apply")
     assert found.decoder.select.spec.name in app.session_state["decoders"]
     pages.pick(app, "For", "JSON")
-    assert from_json(json.loads(app.code[0].value)["decoder"]) == found.decoder
+    assert decoder_from_json(json.loads(app.code[0].value)["decoder"]) == found.decoder

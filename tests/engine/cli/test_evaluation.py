@@ -162,7 +162,7 @@ def test_report_is_one_file_with_its_charts(store, tmp_path):
     assert re.search(r"of Top-k's Recall|than Top-k", visible), "the verdict"
     outside = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
     assert "http" not in outside and "<script src" not in html, "the report must draw without a network"
-    for point in Store(store).points():
+    for point in Store(store).read_cells():
         assert point.provenance["embeddings"] in html
 
 

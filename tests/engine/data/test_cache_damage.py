@@ -31,7 +31,7 @@ MISSED = "a miss"
 
 def cell(number):
     values = {name: np.random.default_rng(number).random(3) for name in ("recall", "ilad")}
-    known = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "data": {"corpus": "c0ffee"}, "device": "cpu"}
+    known = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "digests": {"corpus": "c0ffee"}, "device": "cpu"}
     return make_cell(engine.Decoder(engine.make("mmr")), number, "dev", ("q1", "q2", "q3"), values, **known)
 
 
@@ -75,12 +75,12 @@ def sweep_store():
     path = home() / "cells.db"
     store = Store(path)
     for number in range(1, 4):
-        store.put(cell(number))
+        store.put_cell(cell(number))
     store.put_study({"asked": {"k": 3}, "tuned": "mmr", "status": "confirmed"})
 
     def read():
         store = Store(path)
-        found = [repr(vars(point)) for point in store.points()], store.studies()
+        found = [repr(vars(point)) for point in store.read_cells()], store.read_studies()
         return found if any(found) else MISSED  # one that is empty is a new one
 
     return path, read

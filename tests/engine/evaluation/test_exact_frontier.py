@@ -102,7 +102,7 @@ def test_curves_are_kept_beside_the_cells_and_not_computed_again(tmp_path, monke
     first = engine.exact_frontier("mmr", space, queries, qrels, 5, split="dev", store=file)
     monkeypatch.setattr("engine.evaluation.exact_frontier.path", None)
     again = engine.exact_frontier("mmr", space, queries, qrels, 5, split="dev", store=file)
-    (kept,) = Store(file).curves()
+    (kept,) = Store(file).read_curves()
     for curve in (again, kept):
         assert (curve.breakpoints == first.breakpoints).all() and curve.steps is None
         for metric in first.means:
@@ -110,11 +110,11 @@ def test_curves_are_kept_beside_the_cells_and_not_computed_again(tmp_path, monke
             assert np.array_equal(curve.bands[metric], first.bands[metric], equal_nan=True)
         for name in ("selector", "label", "interval", "queries", "left_out", "provenance", "key", "tolerance", "split"):
             assert getattr(curve, name) == getattr(first, name)
-    assert [p.digest for p in Store(file).points()] == [c.digest for c in cells]
+    assert [p.digest for p in Store(file).read_cells()] == [c.digest for c in cells]
     with sqlite3.connect(file) as db:
         db.execute("UPDATE curves SET arrays = x'00'")
     with pytest.raises(engine.DataError, match="a curve is damaged; delete the file, sweep again"):
-        list(Store(file).curves())
+        list(Store(file).read_curves())
 
 
 def test_what_has_no_path_says_so_and_a_stop_is_heard():

@@ -13,7 +13,7 @@ from engine.cli.decode import decoder_from_flags
 from engine.evaluation import export as exporting
 from engine.evaluation.export import EXPORT_TARGETS, ExportContext, export, export_all, read_setting, write_short_code
 from engine.evaluation.studies.pool_depth import PoolDepth
-from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.sweep.cell import decoder_from_json
 from support.instances import random_rows, unit
 from support.rankings import queries_of, space_of
 
@@ -93,7 +93,7 @@ def test_the_short_form_is_few_lines_and_makes_the_same_decoder(decoder, table):
 @EVERY
 def test_json_is_read_back(decoder):
     found = json.loads(export(decoder, "json", ExportContext(k=7)).text)
-    assert from_json(found["decoder"]) == decoder and found["k"] == 7
+    assert decoder_from_json(found["decoder"]) == decoder and found["k"] == 7
 
 
 def parsed(text):

@@ -11,7 +11,7 @@ import engine
 from engine.errors import DataError
 from engine.evaluation.paired import short_names
 from engine.evaluation.runs import RankedRun, decode_runs, read_run
-from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.sweep.cell import decoder_from_json
 from support.rankings import queries_of, space_of
 
 DOCS, QUERIES = [f"d{i}" for i in range(8)], ["q0", "q1", "q2"]
@@ -145,7 +145,7 @@ def test_a_run_stands_beside_decoders(setting):
     assert row.difference == 0 and row.wins.tie == 12
     assert "run ours" in {p.name for p in engine.frontier(points, k=5).points}
     with pytest.raises(engine.ParamError):
-        from_json(points[-1].decoder)
+        decoder_from_json(points[-1].decoder)
 
 
 def test_equal_runs_have_one_key_and_others_have_not(setting):

@@ -42,7 +42,7 @@ def cell(decoder, values, *, k=10, split="test", queries=None, returned=None, le
     queries = tuple(queries or (f"q{i}" for i in range(count)))
     returned = float(k) if returned is None else returned
     known = {"left_out": left_out, "returned": returned, "milliseconds": 1.25}
-    return make_cell(decoder, k, split, queries, values, **known, data=DATA, device="cpu", calls=calls)
+    return make_cell(decoder, k, split, queries, values, **known, digests=DATA, device="cpu", n_calls=calls)
 
 
 def decoders():

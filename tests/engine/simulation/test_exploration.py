@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine import orag
-from engine.simulation.exploration import Success, by_question
+from engine.simulation.exploration import Success, group_by_question
 from engine.simulation.simulate import Plan, simulate
 from support.planted import planted
 
@@ -53,7 +53,7 @@ def test_a_question_succeeds_with_all_of_its_hops():
     groups = [np.array([0, 1, 2]), np.array([3]), np.array([4, 5])]
     queries = np.array([3, 0, 1, 2, 4, 5, 3, 0, 1])
     rounds = Success(np.array([1, 1, 1, 1, 1, 0, 0, 1, 1.0]), np.array([0, 1, 0, 1, 1, 1, 1, 1, np.nan]))
-    found = by_question(rounds, queries, groups)
+    found = group_by_question(rounds, queries, groups)
     assert found.drawn.tolist() == [1, 1, 0, 0] and found.top.tolist() == [0, 0, 1, 1]
-    assert by_question(rounds, queries[7:], groups).drawn.size == 0
+    assert group_by_question(rounds, queries[7:], groups).drawn.size == 0
     assert np.isnan(Success(np.empty(0), np.empty(0)).means()).all()

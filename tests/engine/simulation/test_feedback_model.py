@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.drift.round_metrics import popular_rows, rare_rows, right_counts, right_rows
-from engine.simulation.feedback_model import Stream, arrivals
+from engine.simulation.feedback_model import Stream, draw_arrivals
 from engine.values import Qrels
 
 RIGHT = [np.array(rows) for rows in ([3], [1, 2], [3], [0], [1, 2], [3, 4])] * 5
@@ -14,7 +14,7 @@ N = 8
 
 
 def drawn(seed=0, exposure=1, **how):
-    return arrivals(Stream(**how), RIGHT, N, seed, exposure)
+    return draw_arrivals(Stream(**how), RIGHT, N, seed, exposure)
 
 
 def test_a_random_order_is_a_fresh_shuffle_at_every_exposure():
@@ -62,7 +62,7 @@ def test_seeds_differ_and_repeat():
 
 def test_feedback_lies_as_often_as_asked():
     many = [np.array([0])] * 20_000
-    found = arrivals(Stream(flips=0.1, adversary=0.2, popularity=0.3), many, 3, 0)
+    found = draw_arrivals(Stream(flips=0.1, adversary=0.2, popularity=0.3), many, 3, 0)
     for name, share in (("flipped", 0.1), ("hostile", 0.2), ("fashionable", 0.3)):
         assert getattr(found, name).mean() == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 20_000)), name
     # Who lies in which round is drawn apart: the chance of both is the product.

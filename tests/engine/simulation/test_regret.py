@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from engine.errors import Cancelled
 from engine.feedback import Preset
 from engine.simulation.feedback_model import Stream
-from engine.simulation.regret import Rounds, bounds, doubts, hindsight
+from engine.simulation.regret import Rounds, compute_bounds, find_hindsight, list_doubts
 from engine.simulation.simulate import Plan, simulate
 from support.instances import unit
 from support.planted import planted
@@ -35,7 +35,7 @@ def total(vectors, rounds):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_in_hindsight_is_what_a_general_solver_finds(seed):
     start, rounds = small(seed)
-    found = hindsight(start, rounds, most=5000, enough=1e-6)
+    found = find_hindsight(start, rounds, max_steps=5000, tolerance=1e-6)
     assert np.linalg.norm(found.vectors, axis=1).max() <= 1 + 1e-12
     value = float(rounds.weights @ found.losses)
     assert value == pytest.approx(total(found.vectors, rounds)), "the losses are cross-entropies"
@@ -50,7 +50,7 @@ def test_the_best_in_hindsight_is_what_a_general_solver_finds(seed):
 
 def test_a_search_cut_short_says_how_far_it_may_be_off():
     start, rounds = small(1, n=6, d=4, m=40, temperature=0.05)
-    early, late = (hindsight(start, rounds, most=most, enough=1e-9) for most in (3, 4000))
+    early, late = (find_hindsight(start, rounds, max_steps=most, tolerance=1e-9) for most in (3, 4000))
     best = float(rounds.weights @ late.losses)
     assert early.steps == 3 and late.gap < early.gap
     assert float(rounds.weights @ early.losses) - early.gap <= best + 1e-9
@@ -60,13 +60,13 @@ def test_the_search_can_be_stopped():
     stop = Flag()
     stop.set()
     with pytest.raises(Cancelled, match="stopped after 0 of 300 steps"):
-        hindsight(*small(), stop=stop, enough=1e-9)
+        find_hindsight(*small(), stop=stop, tolerance=1e-9)
 
 
 def test_rows_longer_than_one_keep_their_length():
     start, rounds = small()
     start[0] *= 3
-    found = hindsight(start, rounds, most=50)
+    found = find_hindsight(start, rounds, max_steps=50)
     length = np.linalg.norm(found.vectors, axis=1)
     assert (length[1:] <= 1 + 1e-12).all() and length[0] <= 3 + 1e-12
 
@@ -74,7 +74,7 @@ def test_rows_longer_than_one_keep_their_length():
 def test_bounds_are_the_printed_ones_at_temperature_one():
     rng = np.random.default_rng(0)
     p, squares = rng.uniform(0.1, 0.9, 50), rng.uniform(0.5, 1.0, 50)
-    found = bounds(2.0, p, squares, 0.3, 1.0, whole=True)
+    found = compute_bounds(2.0, p, squares, 0.3, 1.0, is_full=True)
     by_hand = [2.0 / 0.6 + 0.15 * sum((1 / a - 2 * a + 1) * b for a, b in zip(p[:t], squares[:t], strict=True))
                for t in range(1, 51)]  # fmt: skip
     assert found.theorem == pytest.approx(by_hand)
@@ -82,13 +82,13 @@ def test_bounds_are_the_printed_ones_at_temperature_one():
     assert found.rate == pytest.approx(np.sqrt(least * 2.0 / (long * (1 - least) * (1 + 2 * least) * 50)))
     assert found.corollary == pytest.approx(np.sqrt(2.0 * long * (1 - least) * (1 + 2 * least) * 50 / least))
     # At the corollary's own rate the theorem, with every chance at its least, is the corollary.
-    same = bounds(2.0, np.full(50, least), np.full(50, long), found.rate, 1.0, whole=True)
+    same = compute_bounds(2.0, np.full(50, least), np.full(50, long), found.rate, 1.0, is_full=True)
     assert same.theorem[-1] == pytest.approx(found.corollary)
 
 
 def test_moving_the_chosen_row_alone_is_promised_no_more_than_moving_all():
     p = np.random.default_rng(0).uniform(0.01, 1.0, 200)
-    one, all_ = (bounds(1.0, p, np.ones(200), 0.1, 0.5, whole=whole).theorem for whole in (False, True))
+    one, all_ = (compute_bounds(1.0, p, np.ones(200), 0.1, 0.5, is_full=whole).theorem for whole in (False, True))
     assert (one <= all_ + 1e-12).all() and one[-1] < all_[-1]
 
 
@@ -124,12 +124,12 @@ def test_regret_against_the_oracle_is_what_its_losses_say():
 def test_what_the_theorem_is_not_about_is_said():
     one, two = [np.array([0])], [np.array([0, 1])]
     plain = {"capped": False, "honest": True, "left": False}
-    assert doubts(one, Preset(), **plain) == ()
+    assert list_doubts(one, Preset(), **plain) == ()
     for name, value in plain.items():
-        assert len(doubts(one, Preset(), **{**plain, name: not value})) == 1, name
+        assert len(list_doubts(one, Preset(), **{**plain, name: not value})) == 1, name
     for change in ({"schedule": "sqrt"}, {"optimizer": "adamw", "cap": None}, {"batch": 5}):
-        assert len(doubts(one, Preset(**change), **plain)) == 1, change
-    assert "several right documents" in doubts(two, Preset(), **plain)[0]
+        assert len(list_doubts(one, Preset(**change), **plain)) == 1, change
+    assert "several right documents" in list_doubts(two, Preset(), **plain)[0]
     found = simulate(*planted(n=8, each=4, right=2), plan=Plan(checkpoints=1, regret="hindsight")).regret
     assert found.bounds is None and found.best is not None
     assert found.doubts[0].startswith("some queries have several right") and any("capped" in d for d in found.doubts)

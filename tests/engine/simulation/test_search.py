@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import Cancelled, ParamError
 from engine.simulation.feedback_model import Stream
-from engine.simulation.search import BATCHES, RATES, best_of, halves, search
+from engine.simulation.search import SEARCH_BATCHES, SEARCH_RATES, find_best_setting, search, split_in_halves
 from engine.simulation.simulate import Plan, simulate
 from support.planted import planted
 
@@ -17,7 +17,8 @@ HOPS = {f"question {i}": tuple(f"q{i * 4 + j}" for j in range(4)) for i in range
 
 
 def test_the_grids_are_the_papers():
-    assert len(RATES) == 10 and len(BATCHES) == 6 and max(RATES) == 1e-5 and min(RATES) == 1e-8
+    assert len(SEARCH_RATES) == 10 and len(SEARCH_BATCHES) == 6
+    assert max(SEARCH_RATES) == 1e-5 and min(SEARCH_RATES) == 1e-8
 
 
 def test_every_setting_is_what_a_simulation_of_the_first_half_reaches():
@@ -27,7 +28,7 @@ def test_every_setting_is_what_a_simulation_of_the_first_half_reaches():
     found = search(space, queries, qrels, **rule, **how, seen=told.append)
     assert tuple(told) == found.settings
     assert [(s.rate, s.batch) for s in found.settings] == list(itertools.product(*rule.values()))
-    first, second = halves(space, queries.ids, qrels, Stream(), 2)
+    first, second = split_in_halves(space, queries.ids, qrels, Stream(), 2)
     assert not set(first.grades) & set(second.grades) and len(first) == len(second) == 80
     for setting in found.settings:
         one = simulate(
@@ -37,10 +38,10 @@ def test_every_setting_is_what_a_simulation_of_the_first_half_reaches():
         assert setting.updates == 150 and len(one.trail) == 150 * setting.batch
         assert (setting.before, setting.after) == tuple(c.cell().mean["ndcg"] for c in one.checkpoints)
     assert found.best.after == max(setting.after for setting in found.settings) and found.best.rate == 0.03
-    assert found.at_the_end and found.part == "held-out"
+    assert found.is_at_end and found.part == "held-out"
     begun = found.confirmed.begun.preset
     assert (begun.rate, begun.batch, begun.mode) == (0.03, found.best.batch, "chosen")
-    assert found.reached("held-out")[1] > found.reached("held-out")[0]
+    assert found.find_outcome("held-out")[1] > found.find_outcome("held-out")[0]
     learned = {query.vector.tobytes() for query in found.confirmed.queries}
     seen = {
         row.tobytes() for name, row in zip(queries.ids, queries.vectors.numpy(), strict=True) if name in first.grades
@@ -50,14 +51,14 @@ def test_every_setting_is_what_a_simulation_of_the_first_half_reaches():
 
 def test_the_halves_are_the_streams_and_keep_questions_whole():
     space, queries, qrels = planted(n=20, each=8)
-    first, _ = halves(space, queries.ids, qrels, Stream(order="given"), 0)
+    first, _ = split_in_halves(space, queries.ids, qrels, Stream(order="given"), 0)
     assert list(first.grades) == [f"q{i}" for i in range(80)]
     for order in ("random", "given", "sorted"):
-        one, other = halves(space, queries.ids, qrels, Stream(order=order), 1, HOPS)
+        one, other = split_in_halves(space, queries.ids, qrels, Stream(order=order), 1, HOPS)
         assert len(one) == len(other) == 80
         assert all(set(hops) <= set(one.grades) or set(hops) <= set(other.grades) for hops in HOPS.values())
     with pytest.raises(ParamError, match="at least 4 questions that come in the stream; there are 1"):
-        halves(space, queries.ids, qrels, Stream(order="repeated"), 0)
+        split_in_halves(space, queries.ids, qrels, Stream(order="repeated"), 0)
 
 
 def test_of_equals_the_one_that_moves_least_is_best():
@@ -66,7 +67,7 @@ def test_of_equals_the_one_that_moves_least_is_best():
     assert len({setting.after for setting in found.settings}) == 1
     assert (found.best.rate, found.best.batch) == (1e-9, 10)
     better = replace(found.settings[0], after=2.0)
-    assert best_of([*found.settings, better]) == better
+    assert find_best_setting([*found.settings, better]) == better
 
 
 def test_variants_and_held_out_go_through():
@@ -75,7 +76,7 @@ def test_variants_and_held_out_go_through():
         space, queries, qrels, preset="default", rates=(0.02,), batches=(1,), reranker="judgements", candidates=3,
         hops=HOPS, plan=Plan(held_out=0.0),
     )  # fmt: skip
-    assert found.part == "stream" and found.reached("held-out") is None and not found.at_the_end
+    assert found.part == "stream" and found.find_outcome("held-out") is None and not found.is_at_end
     assert found.confirmed.variant.candidates == 3 and found.confirmed.by_question is not None
 
 

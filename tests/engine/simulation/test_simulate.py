@@ -14,7 +14,7 @@ from engine.drift.history import beginning, history, measured, standing
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics, adapted
 from engine.feedback.presets import Preset
 from engine.simulation.feedback_model import Stream
-from engine.simulation.self_queries import own_queries
+from engine.simulation.self_queries import sample_self_queries
 from engine.simulation.simulate import Plan, forecast, simulate
 from engine.views.drift import conclusions, movers
 from engine.views.drift_map import trajectories
@@ -251,7 +251,7 @@ def test_a_forecast_holds(small, stream, plan):
     space, asked, qrels = small
     preset = Preset(exposure=2, seed=3)
     told = forecast(
-        asked.ids, space.corpus.position, qrels, preset=preset, stream=stream, plan=plan, decoders=len(DECODERS)
+        asked.ids, space.corpus.position, qrels, preset=preset, stream=stream, plan=plan, n_decoders=len(DECODERS)
     )
     seen = []
     found = simulate(
@@ -263,7 +263,7 @@ def test_a_forecast_holds(small, stream, plan):
     parts = [found.checkpoints[0].cell(part=part) for part in ("stream", "held-out")]
     measured_ = len(DECODERS) * told.checkpoints * sum(cell.queries for cell in parts)
     assert told.passes == measured_ + told.rounds * (1 if plan.regret == "none" else 2)
-    assert told.seconds(3.0, told.passes) == pytest.approx(3.0)
+    assert told.estimate_seconds(3.0, told.passes) == pytest.approx(3.0)
 
 
 def test_what_was_measured_before_a_stop_is_told_again(small, tmp_path):
@@ -309,16 +309,16 @@ def test_judged_queries_along_a_log_are_what_decoders_reach_then(small):
 
 def test_documents_ask_for_themselves(small):
     space, _, _ = small
-    queries, qrels = own_queries(space, 10, seed=4)
-    assert len(queries) == 10 == len(qrels) and queries.ids == own_queries(space, 10, seed=4)[0].ids
+    queries, qrels = sample_self_queries(space, 10, seed=4)
+    assert len(queries) == 10 == len(qrels) and queries.ids == sample_self_queries(space, 10, seed=4)[0].ids
     ranking = engine.decode(DECODERS[0], space, queries, 1)
     assert [space.corpus.ids[row] for row in ranking.index[:, 0].tolist()] == list(queries.ids)
     assert all(qrels.relevant(query) == {query} for query in queries.ids)
-    assert len(own_queries(space)[0]) == 60
+    assert len(sample_self_queries(space)[0]) == 60
     with pytest.raises(engine.ParamError, match="most"):
-        own_queries(space, 0)
+        sample_self_queries(space, 0)
     with pytest.raises(engine.ParamError, match="seed"):
-        own_queries(space, seed=-1)
+        sample_self_queries(space, seed=-1)
 
 
 def test_what_did_not_move_is_no_mover_and_has_no_arrow(small):

@@ -11,7 +11,7 @@ from engine import orag
 from engine.drift.measures import answers
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan, forecast, simulate
-from engine.simulation.variants import Deployment, part_of
+from engine.simulation.variants import Deployment, select_documents
 from support.planted import planted
 
 QUIET = Plan(checkpoints=4, regret="none")
@@ -30,7 +30,7 @@ def test_draws_and_steps_with_a_reranker_are_those_a_session_would_make(rule, re
     space, queries, qrels = planted(n=15, each=4, right=2)
     found = simulate(space, queries, qrels, plan=QUIET, reranker=reranker, candidates=4, seed=2, **RULES[rule])
     session, trail = found.begun, found.trail
-    assert found.variant.settings() == {"reranker": found.variant.settings()["reranker"], "candidates": 4}
+    assert found.variant.list_settings() == {"reranker": found.variant.list_settings()["reranker"], "candidates": 4}
     for at, which in enumerate(trail.query):
         query, right = found.queries[which], found.right[which]
         picker = {
@@ -76,7 +76,7 @@ def test_all_documents_at_round_0_is_the_static_run_bit_by_bit(rule):
     for name, column in vars(plain.trail).items():
         assert np.array_equal(column, getattr(static.trail, name), equal_nan=column.dtype == float), name
     assert [c.as_json() for c in plain.checkpoints] == [c.as_json() for c in static.checkpoints]
-    assert plain.settings() == static.settings(), "a stopped one goes on as the other"
+    assert plain.list_settings() == static.list_settings(), "a stopped one goes on as the other"
 
 
 @pytest.mark.parametrize("reranker", [None, "judgements"])
@@ -98,11 +98,11 @@ def test_what_has_not_come_is_neither_drawn_nor_moved_nor_found(rule, reranker):
                 assert not np.isin(snapshot.rows, rows).any()
         assert (found.final[rows] != start[rows]).any(1).any() or rule == "paper"
     for checkpoint, snapshot in zip(found.checkpoints, found.snapshots, strict=True):
-        there = found.inventory.arrived(checkpoint.step)
+        there = found.inventory.find_available(checkpoint.step)
         assert not set(row for row, _ in checkpoint.drift.movers) & set(np.flatnonzero(~there))
         # What the cells say is what a corpus of those that are there answers.
         rows = np.flatnonzero(there).tolist()
-        now = part_of(
+        now = select_documents(
             space.with_embeddings(engine.Embeddings(space.corpus.ids, snapshot.vectors(found.begun.origin))), rows
         )
         part = found.parts[0]
@@ -120,7 +120,7 @@ DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
 def test_a_simulation_with_arrivals_is_a_session_in_which_documents_came(rule, newcomers):
     space, queries, qrels = planted(n=30, each=5)
     found = simulate(space, queries, qrels, plan=QUIET, arrivals=LATER, newcomers=newcomers, seed=5, **RULES[rule])
-    session = orag.change(found.begun, went=np.flatnonzero(~found.inventory.arrived(0)).tolist())
+    session = orag.change(found.begun, went=np.flatnonzero(~found.inventory.find_available(0)).tolist())
     for at, which in enumerate(found.trail.query.tolist()):
         query, right = found.queries[which], found.right[which]
         draw = orag.ask(session, query, round=at + 1)
@@ -129,7 +129,7 @@ def test_a_simulation_with_arrivals_is_a_session_in_which_documents_came(rule, n
         assert found.trail.chance[at] == draw.probabilities[there].sum()
         assert np.isnan(found.trail.loss[at]) == (not len(there))
         session = orag.feed(session, orag.outcome(session, draw, bool((right == draw.item).any())))
-        if coming := found.inventory.coming(at + 1):
+        if coming := found.inventory.list_arrivals(at + 1):
             before = session
             session = orag.change(session, came=coming, warm=newcomers == "neighbours")
             still = all(np.array_equal(session.row(row), before.row(row)) for row in coming)
@@ -243,23 +243,23 @@ def test_impossible_variants_are_refused():
         ({"newcomers": "warm"}, r"newcomers \(InitEmbed\) must be one of 'neighbours', 'printed'"),
     ):
         with pytest.raises(engine.ParamError, match=said):
-            Deployment.of(**how)
+            Deployment.build(**how)
     with pytest.raises(engine.ParamError, match="leave a document to begin with; all 10 come later"):
-        Deployment.of(arrivals=((0.5, 3), (0.5, 4))).inventory(10, 0)
+        Deployment.build(arrivals=((0.5, 3), (0.5, 4))).plan_inventory(10, 0)
     with pytest.raises(engine.DataError, match="'q' has two"):
-        _ = Deployment.of(hops={"a": ("q",), "b": ("q",)}).owner
+        _ = Deployment.build(hops={"a": ("q",), "b": ("q",)}).owner
 
 
 def test_a_larger_share_holds_the_smaller_and_settings_are_plain():
-    small, large = (Deployment.of(arrivals=((share, 5),)).inventory(50, 3).waves[0][1] for share in (0.2, 0.6))
+    small, large = (Deployment.build(arrivals=((share, 5),)).plan_inventory(50, 3).waves[0][1] for share in (0.2, 0.6))
     assert set(small) < set(large) and len(large) == 30
-    another = Deployment.of(arrivals=((0.2, 5),)).inventory(50, 4).waves[0][1]
+    another = Deployment.build(arrivals=((0.2, 5),)).plan_inventory(50, 4).waves[0][1]
     assert set(another) != set(small)
-    many = Deployment.of("bm25", arrivals=((0.1, 9), (0.1, 5)), hops={"a": ("q",)})
-    waves = many.inventory(50, 3).waves
+    many = Deployment.build("bm25", arrivals=((0.1, 9), (0.1, 5)), hops={"a": ("q",)})
+    waves = many.plan_inventory(50, 3).waves
     assert [after for after, _ in waves] == [5, 9] and all(np.all(np.diff(rows) > 0) for _, rows in waves)
-    assert json.loads(json.dumps(many.settings())) == many.settings()
-    assert many.settings()["hops"] != Deployment.of(hops={"a": ("r",)}).settings()["hops"]
+    assert json.loads(json.dumps(many.list_settings())) == many.list_settings()
+    assert many.list_settings()["hops"] != Deployment.build(hops={"a": ("r",)}).list_settings()["hops"]
 
 
 def test_qrels_of_a_question_stay_apart_from_held_out():
@@ -272,7 +272,7 @@ def test_qrels_of_a_question_stay_apart_from_held_out():
 def test_drift_is_of_those_that_are_there():
     space, queries, qrels = planted(n=30, each=5)
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=1, regret="none"), arrivals=((0.5, 10**6),))
-    there = np.flatnonzero(found.inventory.arrived(0))
+    there = np.flatnonzero(found.inventory.find_available(0))
     drift = found.checkpoints[-1].drift
     far = np.linalg.norm((found.final - space.vectors.double().numpy())[there], axis=1)
     assert drift.longest <= 1 + 1e-6 and {row for row, _ in drift.movers} <= set(there.tolist()) and far.max() > 0
@@ -285,7 +285,7 @@ def test_a_part_answers_as_the_corpus_does_without_the_others():
     corpus = engine.Corpus(space.corpus.ids, space.corpus.texts, metadata={"kind": tuple(map(str, range(30)))})
     space = engine.Space(corpus, space.embeddings, "cpu")
     rows = list(range(0, 30, 3))
-    part = part_of(space, rows)
+    part = select_documents(space, rows)
     assert part.corpus.metadata["kind"] == tuple(str(row) for row in rows) and part.device == space.device
     whole = engine.decode(engine.Decoder(engine.make("top_k")), space, queries, 30).index.numpy()
     mine = engine.decode(engine.Decoder(engine.make("top_k")), part, queries, 10).index.numpy()
@@ -296,7 +296,7 @@ def test_a_part_answers_as_the_corpus_does_without_the_others():
 def test_a_whole_stock_is_the_corpus():
     space, queries, qrels = planted(n=20, each=3)
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=1, regret="none"), arrivals=((0.5, 7),))
-    assert found.stock(7).space is space and found.stock(7).rows is None
-    assert len(found.stock(6).space) == 10 and np.array_equal(
-        found.stock(6).rows, np.flatnonzero(found.inventory.arrived(0))
+    assert found.find_stock(7).space is space and found.find_stock(7).rows is None
+    assert len(found.find_stock(6).space) == 10 and np.array_equal(
+        found.find_stock(6).rows, np.flatnonzero(found.inventory.find_available(0))
     )

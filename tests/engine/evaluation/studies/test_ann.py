@@ -10,8 +10,8 @@ import torch
 
 import engine
 from engine.data.passages import part_id
-from engine.evaluation.studies.ann import merged, quickest, searchable
-from engine.evaluation.studies.ann_indexes import INDEXES, Exact, Hnsw, Index, Ivf, usual
+from engine.evaluation.studies.ann import find_quickest, list_searchable, merge_hits
+from engine.evaluation.studies.ann_indexes import INDEXES, Exact, Hnsw, Index, Ivf, usual_indexes
 from engine.params import params_of
 from support.instances import random_rows
 from support.parameters import invalid_values
@@ -87,7 +87,7 @@ def test_the_share_found_is_that_of_the_exact_answer(faiss):
     _, found = engine.approximate(DENSE, space, queries, indexes=[index])
     vectors = space.vectors.numpy()
     built = index.build(faiss, vectors, 0)
-    index.aim(built)
+    index.apply_effort(built)
     _, hits = built.search(queries.vectors.numpy(), 10)
     rows, _ = best(space, queries, False, 10)
     expected = [len(set(a) & set(b)) / 10 for a, b in zip(hits.tolist(), rows.tolist(), strict=True)]
@@ -114,9 +114,9 @@ def test_documents_of_many_near_vectors_leave_room_for_others(faiss):
 def test_hits_become_documents_best_first():
     documents = np.array([0, 0, 1, 2, 2, 3])
     hits, scores = np.array([4, 3, 0, 5, 1, -1]), np.array([0.9, 0.8, 0.7, 0.7, 0.7, 0.0])
-    assert merged(hits, scores, documents, 10).tolist() == [2, 0, 3]
-    assert merged(hits, scores, documents, 2).tolist() == [2, 0]
-    assert merged(np.array([-1, -1]), np.zeros(2), documents, 2).tolist() == []
+    assert merge_hits(hits, scores, documents, 10).tolist() == [2, 0, 3]
+    assert merge_hits(hits, scores, documents, 2).tolist() == [2, 0]
+    assert merge_hits(np.array([-1, -1]), np.zeros(2), documents, 2).tolist() == []
 
 
 def test_same_seed_same_answer(faiss):
@@ -135,16 +135,16 @@ def test_same_seed_same_answer(faiss):
 def test_more_effort_finds_more(faiss):
     space, queries, _ = random_space(4)
     found = list(engine.approximate(DENSE, space, queries, k=5))
-    tried = usual(N)
+    tried = usual_indexes(N)
     assert {row.label for row in found} == {"exact", *(index.label for index in tried)} and len(found) > len(INDEXES)
     for kind, cls in INDEXES.items():
         own = [row for row in found if row.index["kind"] == kind]
         ends = min(own, key=lambda r: r.index[cls.effort]), max(own, key=lambda r: r.index[cls.effort])
         assert ends[0].share < ends[1].share == 1
-    fast = quickest(found, 0.9)[DENSE.label]
+    fast = find_quickest(found, 0.9)[DENSE.label]
     enough = [row for row in found if not row.exact and row.share >= 0.9]
     assert fast.milliseconds == min(row.milliseconds for row in enough)
-    assert quickest([replace(row, agreement=np.zeros(B)) for row in found]) == {}
+    assert find_quickest([replace(row, agreement=np.zeros(B)) for row in found]) == {}
 
 
 def test_few_documents_and_progress(faiss):
@@ -202,7 +202,7 @@ def test_what_cannot_be_searched_is_refused(faiss):
     for index, message in ((Ivf(cells=N + 1, probes=1), cells), (Ivf(cells=4, probes=5), probes)):
         with pytest.raises(engine.ParamError, match=message):
             list(engine.approximate(DENSE, space, queries, indexes=[index]))
-    assert "dense" in searchable() and "bm25" not in searchable()
+    assert "dense" in list_searchable() and "bm25" not in list_searchable()
 
 
 def test_without_faiss_the_error_names_the_extra(monkeypatch):
@@ -220,18 +220,19 @@ def test_settings_are_declared_and_refuse_what_is_out_of_range(cls):
                 cls(**{param.name: bad})
     index = cls()
     assert index.as_json() == {"kind": cls.kind, **{p.name: p.default for p in params_of(cls)}}
-    assert cls.effort in index.as_json() and cls.effort not in index.built
+    assert cls.effort in index.as_json() and cls.effort not in index.build_parameters
     assert isinstance(index, Index) and Exact().label == "exact" and index.label.startswith(f"{cls.kind}(")
     for count in (1, 2, 50, 10_000):
-        for other in cls.usual(count):
+        for other in cls.usual_settings(count):
             other.check(count)
     with pytest.raises(engine.ParamError, match="one of hnsw, ivf; got 'tree'"):
-        usual(10, ["tree"])
+        usual_indexes(10, ["tree"])
 
 
 def test_usual_settings_keep_what_is_fixed():
     fixed = {"hnsw": {"links": 4, "construction": 7}, "ivf": {"cells": 6}}
-    graphs = usual(1000, ["hnsw"], fixed)
+    graphs = usual_indexes(1000, ["hnsw"], fixed)
     assert {(g.links, g.construction) for g in graphs} == {(4, 7)} and len({g.breadth for g in graphs}) == len(graphs)
-    assert [index.probes for index in usual(1000, ["ivf"], fixed)] == [1, 2, 4, 6]
-    assert {index.cells for index in usual(4, ["ivf"], fixed)} == {4} and {i.cells for i in usual(100, ["ivf"])} == {10}
+    assert [index.probes for index in usual_indexes(1000, ["ivf"], fixed)] == [1, 2, 4, 6]
+    assert {index.cells for index in usual_indexes(4, ["ivf"], fixed)} == {4}
+    assert {index.cells for index in usual_indexes(100, ["ivf"])} == {10}

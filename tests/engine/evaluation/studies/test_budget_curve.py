@@ -6,7 +6,7 @@ import torch
 
 import engine
 from engine.data.answers import containing_documents
-from engine.evaluation.studies.budget_curve import budget_curve
+from engine.evaluation.studies.budget_curve import compute_budget_curve
 from support.rankings import queries_of, space_of
 
 N = 30
@@ -26,7 +26,7 @@ def judged():
 def test_recall_and_answers_by_loops(judged):
     space, queries, qrels, answers = judged
     decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr"))]
-    rows = list(budget_curve(decoders, space, queries, qrels, answers, (40, 10, 90), k=12))
+    rows = list(compute_budget_curve(decoders, space, queries, qrels, answers, (40, 10, 90), k=12))
     assert [row.budget for row in rows] == [10, 40, 90] * 4 and {row.k for row in rows} == {12}
     for decoder in decoders:
         index = engine.decode(decoder, space, queries, k=12).index
@@ -59,8 +59,10 @@ def test_at_the_usual_budget_it_is_the_metric(judged):
     ranking = engine.decode(decoder, space, queries, k=20)
     names = ("budget_recall", "answer_coverage")
     means = engine.measure(ranking, space, queries, qrels, 20, names, answers=answers).mean
-    for row in budget_curve([decoder], space, queries, qrels, answers, (400,), k=20):
+    for row in compute_budget_curve([decoder], space, queries, qrels, answers, (400,), k=20):
         assert row.mean == pytest.approx(means[row.metric])
-    assert [row.metric for row in budget_curve([decoder], space, queries, None, answers, (400,))] == ["answer_coverage"]
+    assert [row.metric for row in compute_budget_curve([decoder], space, queries, None, answers, (400,))] == [
+        "answer_coverage"
+    ]
     with pytest.raises(engine.ParamError, match=r"budgets \(words\) must be a whole number"):
-        list(budget_curve([decoder], space, queries, qrels, budgets=(0,)))
+        list(compute_budget_curve([decoder], space, queries, qrels, budgets=(0,)))

@@ -9,7 +9,7 @@ import torch
 
 import engine
 import engine.evaluation.studies.check_up as module
-from engine.evaluation.studies.check_up import check_up, largest_gain
+from engine.evaluation.studies.check_up import check_up, rank_by_gain
 from support.instances import problem, unit
 from support.rankings import queries_of, space_of
 
@@ -36,7 +36,7 @@ def test_pairs_groups_and_ilad_are_those_of_a_loop(family, n, k):
     expected = [looped(vectors, sets.rows(query), 0.8) for query in range(len(queries))]
     assert [(p, g) for p, g in zip(checked.pairs, checked.groups, strict=True)] == [e[:2] for e in expected]
     np.testing.assert_allclose(checked.ilad, [e[2] for e in expected], atol=1e-12)
-    assert checked.redundant == sum(pairs > 0 for pairs, _, _ in expected)
+    assert checked.n_redundant == sum(pairs > 0 for pairs, _, _ in expected)
 
 
 def test_similarities_are_of_the_rows_and_pads_have_none():
@@ -57,7 +57,7 @@ def test_the_most_redundant_query_comes_first():
     checked = check_up(TOP_K, space_of(vectors), queries_of(points), 3)
     assert checked.pairs.tolist() == [0, 3, 1] and checked.groups.tolist() == [0, 1, 1]
     assert checked.order == (1, 2, 0)
-    assert checked.redundant == 2 and len(checked) == 3
+    assert checked.n_redundant == 2 and len(checked) == 3
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, math.nan])
@@ -73,7 +73,7 @@ def test_gains_are_differences_query_by_query_ties_by_ilad():
     found = [engine.decode(d, space, queries, 5).index.tolist() for d in (mmr, TOP_K)]
     relevant = {f"q{b}": {f"d{i}": 1 for i in own[::2]} for b, own in enumerate(found[b % 2][b] for b in range(20))}
     qrels = engine.Qrels(relevant)
-    order = largest_gain(mmr, TOP_K, space, queries, qrels, 5)
+    order = rank_by_gain(mmr, TOP_K, space, queries, qrels, 5)
     vectors = unit(rows.astype(np.float64))
 
     def recall(own, b):
@@ -86,7 +86,7 @@ def test_gains_are_differences_query_by_query_ties_by_ilad():
     keys = [(math.isnan(gains[b]), -np.nan_to_num(gains[b]), -round(spread[b], 9)) for b in order.positions]
     assert order.metric == "Recall" and keys == sorted(keys) and sorted(order.positions) == list(range(25))
     assert len({gain for gain in gains if gain == gain}) > 2
-    plain = largest_gain(mmr, TOP_K, space, queries, None, 5)
+    plain = rank_by_gain(mmr, TOP_K, space, queries, None, 5)
     np.testing.assert_allclose(plain.values, spread, atol=1e-9)
     assert plain.metric == "ILAD" and plain.positions[0] == int(np.argmax(spread))
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 import engine
 from engine.evaluation.statistics import describe_comparison
-from engine.evaluation.studies.compare_encoders import Variant, apart, compare_encoders, overlap
+from engine.evaluation.studies.compare_encoders import Variant, compare_encoders, compute_overlap, find_disagreements
 from engine.values import Corpus, Qrels
 from support.instances import random_rows
 from support.rankings import queries_of, space_of
@@ -106,7 +106,7 @@ def test_an_encoder_beside_itself_differs_nowhere(made):
     variants, qrels = made
     found = compare_encoders({"a": variants["old"], "b": variants["old"]}, [TOP, MMR], qrels, K)
     for name in found.decoders:
-        assert found.agreement(name, "b") == 1 and not apart(found, name, "b", "recall")
+        assert found.agreement(name, "b") == 1 and not find_disagreements(found, name, "b", "recall")
         for metric in found.metrics:
             (row,) = found.rows[metric][name]
             assert row.difference == 0 and row.p == row.p_holm == 1 and not row.significant
@@ -123,7 +123,7 @@ def test_the_queries_that_differ_most_come_first(made):
     variants, qrels = made
     found = compare_encoders(variants, [TOP], qrels, K)
     name = found.decoders[0]
-    rows = apart(found, name, "new", "recall", most=QUERIES)
+    rows = find_disagreements(found, name, "new", "recall", max_queries=QUERIES)
     assert [r.overlap for r in rows] == sorted(r.overlap for r in rows)
     assert len(rows) == (found.overlap[name, "new"] < 1).sum()
     gaps = [abs(r.first - r.other) if r.first is not None else 0 for r in rows if r.overlap == rows[0].overlap]
@@ -135,7 +135,7 @@ def test_the_queries_that_differ_most_come_first(made):
 def test_overlap_is_of_the_larger_set_and_of_nothing_undefined():
     a = np.array([[1, 2, 3], [4, -1, -1], [-1, -1, -1], [-1, -1, -1]])
     b = np.array([[3, 1, 9], [4, 5, -1], [-1, -1, -1], [7, -1, -1]])
-    np.testing.assert_array_equal(overlap(a, b), [2 / 3, 1 / 2, np.nan, 0])
+    np.testing.assert_array_equal(compute_overlap(a, b), [2 / 3, 1 / 2, np.nan, 0])
 
 
 def test_three_encoders_are_each_compared_with_the_first(made):
@@ -196,7 +196,7 @@ def test_queries_with_texts_are_compared_block_by_block(made, monkeypatch):
     plain = compare_encoders(variants, [TOP], qrels, K)
     texts = tuple(f"question {i}" for i in range(QUERIES))
     asked = {name: Variant(v.space, replace(v.queries, texts=texts)) for name, v in variants.items()}
-    monkeypatch.setattr("engine.evaluation.studies.compare_encoders.BLOCK", 16)
+    monkeypatch.setattr("engine.evaluation.studies.compare_encoders.DECODE_BLOCK_SIZE", 16)
     found = compare_encoders(asked, [TOP], qrels, K)
     for key, own in plain.values.items():
         np.testing.assert_array_equal(found.values[key]["recall"], own["recall"])

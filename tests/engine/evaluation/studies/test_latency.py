@@ -8,7 +8,7 @@ import torch
 
 import engine
 from engine.evaluation.studies import latency
-from engine.evaluation.studies.latency import PLAIN, Latency, latencies, slope
+from engine.evaluation.studies.latency import PLAIN_SELECTORS, Latency, fit_slope, measure_latencies
 from support.instances import problem
 from support.rankings import queries_of, space_of
 
@@ -21,7 +21,7 @@ def judged():
 
 def test_every_selector_is_timed_at_every_weight_and_k(judged):
     stages = [engine.make("mmr"), engine.make("max_sum"), engine.make("max_sum", polish=False), engine.make("vrsd")]
-    rows = list(latencies(stages, *judged, (5, 2, 100), (0.5, 0.9), calls=3))
+    rows = list(measure_latencies(stages, *judged, (5, 2, 100), (0.5, 0.9), calls=3))
     assert Counter((row.method, row.plain, row.weight) for row in rows) == {
         **{("mmr", plain, w): 3 for plain in (False, True) for w in (0.5, 0.9)},
         **{("max_sum", False, w): 6 for w in (0.5, 0.9)},
@@ -31,9 +31,9 @@ def test_every_selector_is_timed_at_every_weight_and_k(judged):
     assert [row.k for row in rows[:3]] == [2, 5, 60] and {row.documents for row in rows} == {60}
     assert all(row.seconds.shape == (3,) and (row.seconds > 0).all() for row in rows)
     assert rows[3].name == "mmr(relevance_weight=0.5, window=none), plain"
-    alone = list(latencies([engine.make("mmr", window=2)], *judged, (2,), (0.5,), calls=1))
+    alone = list(measure_latencies([engine.make("mmr", window=2)], *judged, (2,), (0.5,), calls=1))
     assert [row.plain for row in alone] == [False], "the plain one has no window"
-    assert not any(row.plain for row in latencies([engine.make("dpp")], *judged, (2,), (0.5,), plain=False))
+    assert not any(row.plain for row in measure_latencies([engine.make("dpp")], *judged, (2,), (0.5,), plain=False))
 
 
 def test_queries_come_one_at_a_time_on_one_thread_and_the_first_is_no_part(judged, monkeypatch):
@@ -42,9 +42,9 @@ def test_queries_come_one_at_a_time_on_one_thread_and_the_first_is_no_part(judge
     def answered(stage, space, k, plain):
         return lambda query: seen.append((k, query.ids, torch.get_num_threads())) or torch.zeros(1)
 
-    monkeypatch.setattr(latency, "_answered", answered)
+    monkeypatch.setattr(latency, "_make_answerer", answered)
     before = torch.get_num_threads()
-    (row,) = latencies([engine.make("top_k")], *judged, (4,), calls=3)
+    (row,) = measure_latencies([engine.make("top_k")], *judged, (4,), calls=3)
     assert seen == [(4, (name,), 1) for name in ("q0", "q0", "q9", "q19")] and len(row.seconds) == 3
     assert torch.get_num_threads() == before
 
@@ -55,19 +55,19 @@ def timed(k, seconds):
 
 def test_slopes_by_hand():
     rows = [timed(k, [0.1 * k, 0.2 * k, 0.3 * k]) for k in (1, 2, 5, 10)]
-    assert slope(rows).value == pytest.approx(1)
-    flat = slope([timed(k, [0.2] * 5) for k in (1, 2, 4, 8)])
+    assert fit_slope(rows).value == pytest.approx(1)
+    flat = fit_slope([timed(k, [0.2] * 5) for k in (1, 2, 4, 8)])
     assert (flat.value, flat.low, flat.high) == pytest.approx((0, 0, 0))
     rng = np.random.default_rng(0)
-    noisy = slope([timed(k, k**0.5 * np.exp(0.3 * rng.standard_normal(40))) for k in (1, 4, 16, 64)])
+    noisy = fit_slope([timed(k, k**0.5 * np.exp(0.3 * rng.standard_normal(40))) for k in (1, 4, 16, 64)])
     assert noisy.low < 0.5 < noisy.high and noisy.high - noisy.low < 0.2
     expected = np.polyfit(np.log([1, 4, 16, 64]), np.log([1.0, 3.0, 5.0, 20.0]), 1)[0]
-    assert slope([timed(k, [s]) for k, s in zip((1, 4, 16, 64), (1, 3, 5, 20), strict=True)]).value == pytest.approx(
-        expected
-    )
+    assert fit_slope(
+        [timed(k, [s]) for k, s in zip((1, 4, 16, 64), (1, 3, 5, 20), strict=True)]
+    ).value == pytest.approx(expected)
     for bad in (rows[:3], [*rows[:3], timed(10, [1.0])]):
         with pytest.raises(engine.ParamError, match="at 4 k or more, over the same queries"):
-            slope(bad)
+            fit_slope(bad)
 
 
 def test_bad_arguments_are_named_before_anything_is_timed(judged):
@@ -81,10 +81,10 @@ def test_bad_arguments_are_named_before_anything_is_timed(judged):
     ):
         given = {"selectors": stages, **change}
         with pytest.raises(engine.ParamError, match=message):
-            latencies(given.pop("selectors"), *judged, **given)
+            measure_latencies(given.pop("selectors"), *judged, **given)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", PLAIN_SELECTORS)
 def test_a_plain_greedy_picks_what_the_selector_picks(name):
     """In float64, on tie-free data; max_sum without swaps, and as sets: the selector orders them by what each adds."""
     params = {"polish": False} if name == "max_sum" else {}
@@ -94,7 +94,7 @@ def test_a_plain_greedy_picks_what_the_selector_picks(name):
             expected = engine.select(name, rows, queries, k=k, relevance_weight=weight, **params).index
             given = torch.from_numpy(rows), torch.from_numpy(queries)
             for b in range(2):
-                picks, selected = PLAIN[name](given[0], given[1][b], k, weight).tolist(), expected[b].tolist()
+                picks, selected = PLAIN_SELECTORS[name](given[0], given[1][b], k, weight).tolist(), expected[b].tolist()
                 if name == "max_sum":
                     picks, selected = sorted(picks), sorted(selected)
                 assert picks == selected, (seed, k, weight)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.evaluation.studies.per_query_best import per_query_best
+from engine.evaluation.studies.per_query_best import compute_headroom
 from support.points import cell
 
 
@@ -14,7 +14,7 @@ def test_an_oracle_by_hand():
         cell("vrsd", {"comp": [0, 0, 0, 1]}),
         cell("vrsd", {"comp": [1, 1, 1, 1]}, k=5),
     ]
-    mmr, vrsd = per_query_best(points, "comp")
+    mmr, vrsd = compute_headroom(points, "comp")
     assert (mmr.method, mmr.settings, mmr.queries, mmr.k) == ("mmr", 2, 4, 10)
     assert "0.3" in mmr.best and (mmr.mean, mmr.oracle, mmr.difference) == (0.5, 0.75, 0.25)
     assert 0 <= mmr.low <= 0.25 <= mmr.high
@@ -25,11 +25,11 @@ def test_the_interval_is_that_of_draws_by_loops():
     rng = np.random.default_rng(1)
     values = rng.integers(0, 2, size=(40, 3)).astype(float)
     points = [cell("mmr", {"comp": values[:, i]}, relevance_weight=i / 4) for i in range(3)]
-    (found,) = per_query_best(points, "comp", resamples=4000)
+    (found,) = compute_headroom(points, "comp", resamples=4000)
     gaps = []
     for _ in range(4000):
         drawn = values[rng.integers(40, size=40)]
         gaps.append(drawn.max(1).mean() - drawn.mean(0).max())
     assert (found.low, found.high) == pytest.approx(np.percentile(gaps, [2.5, 97.5]), abs=0.03)
-    (one,) = per_query_best([cell("mmr", {"comp": [1.0]})], "comp")
+    (one,) = compute_headroom([cell("mmr", {"comp": [1.0]})], "comp")
     assert (one.low, one.high) == (None, None)

@@ -10,7 +10,7 @@ import torch
 
 import engine
 from engine.evaluation.stratification import count_relevant_lengths, stratify
-from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth, rerank_mixed
+from engine.evaluation.studies.rerank_depth import RERANK_DEPTHS, compare_depths, rerank_mixed
 from support.rankings import backwards, queries_of, space_of
 
 N = 40
@@ -47,7 +47,7 @@ def test_points_are_the_reranked_pools(backwards, data):
         assert point.values["mrr"] == pytest.approx(expected)
     same = engine.Decoder(engine.make("top_k"), rerank=engine.make("dense"))
     assert len({p.mean["mrr"] for p in engine.rerank_depths(same, *data)}) == 1
-    assert DEPTHS[0] == 10 and DEPTHS[-1] == 1000
+    assert RERANK_DEPTHS[0] == 10 and RERANK_DEPTHS[-1] == 1000
 
 
 def test_the_best_with_others_at_random_among_them(backwards, data):
@@ -113,21 +113,21 @@ def test_what_can_be_told_by_depth(backwards, data):
     decoder = engine.Decoder(top, rerank=backwards)
     plain = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
     points = list(engine.rerank_depths([decoder], space, queries, qrels, depths=(10, 13, 30)))
-    found = by_depth([*points, *plain], "mrr")
+    found = compare_depths([*points, *plain], "mrr")
     assert [row.depth for row in found.rows] == [None, 10, 13, 30] and found.queries == 5
     for row, point in zip(found.rows, [*plain, *points], strict=True):
         assert row.mean == pytest.approx(point.mean["mrr"]) and row.low <= row.mean <= row.high
         assert row.milliseconds == point.latency > 0
     assert found.best.mean == max(row.mean for row in found.rows[1:]) and found.shallowest.depth <= found.best.depth
     old = [replace(p, provenance={n: v for n, v in p.provenance.items() if n != "timed"}) for p in points]
-    assert [row.milliseconds for row in by_depth(old, "mrr").rows] == [None] * 3
+    assert [row.milliseconds for row in compare_depths(old, "mrr").rows] == [None] * 3
     # Five queries are too few to tell anything by a test that only turns signs.
     assert found.gain == 0 and found.shallowest.depth == 10
-    assert by_depth(points, "mrr").gain is None
+    assert compare_depths(points, "mrr").gain is None
     with pytest.raises(engine.ParamError, match="different depths"):
-        by_depth([*points, *engine.rerank_depths([replace(decoder, select=engine.make("mmr"))], *data)], "mrr")
+        compare_depths([*points, *engine.rerank_depths([replace(decoder, select=engine.make("mmr"))], *data)], "mrr")
     with pytest.raises(engine.ParamError, match="different depths"):
-        by_depth(plain, "mrr")
+        compare_depths(plain, "mrr")
 
 
 def test_a_depth_that_is_too_small_is_told(backwards):
@@ -135,6 +135,6 @@ def test_a_depth_that_is_too_small_is_told(backwards):
     data, top = line_of([19] * 30), engine.make("top_k")
     points = list(engine.rerank_depths([engine.Decoder(top, rerank=backwards)], *data, depths=(10, 20, 25)))
     plain = list(engine.sweep([engine.Decoder(top)], *data, 10, "mrr"))
-    found = by_depth([*plain, *points], "mrr")
+    found = compare_depths([*plain, *points], "mrr")
     assert [row.mean for row in found.rows] == pytest.approx([0, 0, 1, 1 / 6])
     assert found.best.depth == found.shallowest.depth == 20 and found.gain == 1

@@ -5,7 +5,7 @@ import pytest
 
 from engine.data.stores.recall import measured_path, measured_recall, save_recall
 from engine.errors import DataError
-from engine.evaluation.studies.store_recall import exact_best, sample_queries, store_recall
+from engine.evaluation.studies.store_recall import find_exact_best, measure_store_recall, sample_queries
 from support.instances import FAMILIES
 
 ROWS, DIMENSION, N = 4_000, 48, 100
@@ -20,18 +20,18 @@ def indexed(engines):
 
 def test_recall_rises_with_effort_and_ends_where_it_is_enough(indexed):
     points = sample_queries(indexed, 6, seed=1)
-    rows = store_recall(indexed, points, N, efforts=(100, 1000))
+    rows = measure_store_recall(indexed, points, N, efforts=(100, 1000))
     assert [row.ef for row in rows] == [10, 100, 1000][: len(rows)]
     assert rows[0].queries < rows[-1].queries and rows[0].residuals < rows[-1].residuals
     assert all(min(row.queries, row.residuals) < 0.95 for row in rows[:-1])
     assert not rows[0].sequential and "ef 10" in rows[0].plan and rows[0].asked == 6
-    assert store_recall(indexed, points, N, efforts=(100,), enough=0.0) == rows[:1]
+    assert measure_store_recall(indexed, points, N, efforts=(100,), min_recall=0.0) == rows[:1]
 
 
 def test_what_was_measured_is_kept_by_collection_and_ef(indexed, tmp_path, monkeypatch):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
     assert measured_recall(indexed) is None
-    rows = store_recall(indexed, sample_queries(indexed, 2), N, efforts=(), enough=1.0)
+    rows = measure_store_recall(indexed, sample_queries(indexed, 2), N, efforts=(), min_recall=1.0)
     save_recall(rows)
     assert measured_recall(indexed) == rows[0]
     assert measured_recall(indexed.with_ef(11)) is None
@@ -43,8 +43,8 @@ def test_what_was_measured_is_kept_by_collection_and_ef(indexed, tmp_path, monke
 def test_a_scan_of_all_vectors_agrees_with_the_exact_search(engines):
     rows = FAMILIES["clustered"](np.random.default_rng(2), 300, 12).astype(np.float32)
     points = np.random.default_rng(3).standard_normal((4, 12))
-    by_search = exact_best(engines.store_of("pgvector", IDS[:300], rows), points, 20)
-    by_scan = exact_best(engines.store_of("milvus file", IDS[:300], rows), points, 20)
+    by_search = find_exact_best(engines.store_of("pgvector", IDS[:300], rows), points, 20)
+    by_scan = find_exact_best(engines.store_of("milvus file", IDS[:300], rows), points, 20)
     assert by_search[0] == by_scan[0]
     for one, other in zip(by_search[1], by_scan[1], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
@@ -53,11 +53,11 @@ def test_a_scan_of_all_vectors_agrees_with_the_exact_search(engines):
 def test_a_flat_collection_finds_everything(engines):
     rows = FAMILIES["clustered"](np.random.default_rng(2), 300, 12).astype(np.float32)
     own = engines.store_of("milvus file", IDS[:300], rows)
-    found = store_recall(own, sample_queries(own, 3), 20)
+    found = measure_store_recall(own, sample_queries(own, 3), 20)
     assert len(found) == 1 and found[0].queries > 0.99 and found[0].residuals > 0.99
 
 
 def test_an_array_has_no_index_to_measure(engines):
     own = engines.store_of("memory", IDS[:9], np.eye(9))
     with pytest.raises(DataError, match="no index"):
-        store_recall(own, np.ones((1, 9)))
+        measure_store_recall(own, np.ones((1, 9)))

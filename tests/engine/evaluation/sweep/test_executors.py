@@ -15,8 +15,8 @@ import pytest
 
 import engine
 from engine.evaluation.sweep import executors
-from engine.evaluation.sweep.compute import BLOCK, Task, digests_of, embedded
-from engine.evaluation.sweep.executors import ATTEMPTS
+from engine.evaluation.sweep.compute import MAX_BLOCK_QUERIES, Task, collect_digests, embed_for_space
+from engine.evaluation.sweep.executors import MAX_WORKER_DEATHS
 from engine.evaluation.sweep.store import Store
 from engine.values import EncoderRef
 from support.clusters import Cluster, dask
@@ -118,16 +118,16 @@ def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path
         until(lambda: not any(map(alive, crew)), 20)
     finally:
         end(process, there)
-    kept = starts_of(Store(path).points())
+    kept = starts_of(Store(path).read_cells())
     assert 0 < len(kept) < len(CELLS), "killed in the middle"
     assert digest_of_all(swept(store=path)) == undisturbed
     assert units(trail) == dict.fromkeys(CELLS - kept, 1), "what was missing, once, and nothing else"
-    assert digest_of_all(Store(path).points()) == undisturbed
+    assert digest_of_all(Store(path).read_cells()) == undisturbed
 
 
 def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
     there = tmp_path / "there"
-    process = client(there, STARTS, 5, pace=0.2, workers=2, batch=60 * BLOCK)
+    process = client(there, STARTS, 5, pace=0.2, workers=2, batch=60 * MAX_BLOCK_QUERIES)
     try:
         until(lambda: process.poll() is not None or len(trodden(there)) > 2)
         process.send_signal(signal.SIGINT)
@@ -154,12 +154,12 @@ def test_a_killed_worker_costs_what_it_was_at(tmp_path, undisturbed):
     process = client(there, STARTS, pace=0.2, store=str(path), workers=2)
     try:
         in_the_middle(process, there, 2)
-        before, victim = starts_of(Store(path).points()), trodden(there)[-1][0]
+        before, victim = starts_of(Store(path).read_cells()), trodden(there)[-1][0]
         os.kill(victim, signal.SIGKILL)
         assert ended(process) == undisturbed
     finally:
         end(process, there)
-    assert digest_of_all(Store(path).points()) == undisturbed
+    assert digest_of_all(Store(path).read_cells()) == undisturbed
     often = units(there)
     assert set(often) == CELLS and all(often[cell] == 1 for cell in before)
     assert sum(often.values()) <= len(CELLS) + 4, "only what was under way is computed again"
@@ -175,9 +175,9 @@ def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, 
         end(process, there)
     assert process.returncode == 1 and not out
     assert "FrontierError: workers keep dying, the last one at dense → patient(start=1)" in errors
-    assert starts_of(Store(path).points()) == {(0, 5), (2, 5), (3, 5)}
+    assert starts_of(Store(path).read_cells()) == {(0, 5), (2, 5), (3, 5)}
     deaths = units(there)[1, 5]
-    assert ATTEMPTS <= deaths <= 2 * ATTEMPTS
+    assert MAX_WORKER_DEATHS <= deaths <= 2 * MAX_WORKER_DEATHS
     assert len(walkers(there)) <= 2 * (deaths + 1), "no more pools than deaths"
 
 
@@ -204,7 +204,7 @@ def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_
         if len(points) == 6:
             until(lambda: len(units(crew.trail)) > 7)
             crew.kill(trodden(crew.trail)[-1][0])
-    assert digest_of_all(points) == undisturbed == digest_of_all(Store(path).points())
+    assert digest_of_all(points) == undisturbed == digest_of_all(Store(path).read_cells())
     assert seen == [(done, len(CELLS)) for done in range(len(CELLS) + 1)]
     often = units(crew.trail)
     assert set(often) == CELLS and len(CELLS) < sum(often.values()) <= len(CELLS) + 6, "only what it had is lost"
@@ -233,7 +233,7 @@ def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, 
     crew = cluster.crew(1)
     points = swept(cluster=crew.address)
     first = next(points)
-    monkeypatch.setattr(executors, "ANSWER", patient(60))
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", patient(60))
     crew.kill(crew.workers[0].pid)
     crew.crew(1)
     assert digest_of_all([first, *points]) == undisturbed
@@ -244,7 +244,7 @@ def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed
     crew, path = cluster.crew(1), tmp_path / "cells.db"
     points = swept(cluster=crew.address, store=path)
     next(points)
-    monkeypatch.setattr(executors, "ANSWER", 1)
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", 1)
     for worker in list(crew.workers):
         crew.kill(worker.pid)
     with pytest.raises(engine.FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
@@ -259,7 +259,7 @@ def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed
 @pytest.mark.parametrize("silent", [False, True])
 def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail, monkeypatch):
     """A Client that fails to start keeps its threads, and at the end the process, for a while."""
-    monkeypatch.setattr(executors, "ANSWER", 2)
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", 2)
     before = {t.name for t in threading.enumerate()}
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -306,10 +306,10 @@ def decoders(points=8):
 
 def sent(reach, queries, qrels):
     """Pickle the data that every worker of a sweep is sent beside its units."""
-    vectors = embedded(reach, queries)
-    data = digests_of(reach, vectors, qrels)
-    facts = {"qrels": qrels, "aspects": None, "metrics": STORE_METRICS, "split": "", "data": data, "texts": ""}
-    return pickle.dumps(Task(space=reach, vectors=vectors, **facts))
+    vectors = embed_for_space(reach, queries)
+    data = collect_digests(reach, vectors, qrels)
+    facts = {"qrels": qrels, "aspects": None, "metrics": STORE_METRICS, "split": "", "texts_digest": ""}
+    return pickle.dumps(Task(space=reach, vectors=vectors, data_digests=data, **facts))
 
 
 def test_a_sweep_of_a_store_ships_queries_judgements_and_a_name(problem_in_a_store):
@@ -338,7 +338,7 @@ def test_the_encoder_of_a_reach_travels_by_name_without_its_weights(problem_in_a
 @dask
 def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_store, tmp_path, monkeypatch):
     # Whoever looked for the lost scheduler until this is over would meet the suite's limit.
-    monkeypatch.setattr(executors, "ANSWER", patient(900))
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", patient(900))
     undisturbed = digest_of_all(engine.sweep(decoders(), *problem_in_a_store, STORE_KS, STORE_METRICS))
     path, cells, options = (
         tmp_path / "cells.db",
@@ -360,7 +360,7 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
                     crew.scheduler.wait(patient(30))
     finally:
         crew.end()
-    kept = [cell.digest for cell in Store(path).points()]
+    kept = [cell.digest for cell in Store(path).read_cells()]
     assert 10 <= len(kept) < 2 * len(decoders()), "killed in the middle"
     crew = Cluster(tmp_path / "second")
     try:
@@ -368,4 +368,4 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
     finally:
         crew.end()
     assert len(again) == 2 * len(decoders()) and set(kept) <= {cell.digest for cell in again}
-    assert digest_of_all(again) == undisturbed == digest_of_all(Store(path).points())
+    assert digest_of_all(again) == undisturbed == digest_of_all(Store(path).read_cells())

@@ -12,8 +12,8 @@ import engine
 from engine.decoder import decode, decode_grid
 from engine.evaluation.sweep import compute
 from engine.evaluation.sweep import sweep as sweeping
-from engine.evaluation.sweep.cell import as_json, from_json, result_digest
-from engine.evaluation.sweep.compute import packed, unpacked
+from engine.evaluation.sweep.cell import compute_result_digest, decoder_from_json, decoder_to_json
+from engine.evaluation.sweep.compute import pack_unit, unpack_unit
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
 from support.instances import FAMILIES
@@ -45,7 +45,7 @@ def same(point, decoder, data, k, aspects=None):
     ranking = engine.decode(decoder, space, queries, k)
     found = engine.measure(ranking, space, queries, qrels, k, tuple(point.values), aspects)
     assert (point.label, point.method, point.k) == (decoder.label, decoder.select.spec.name, k)
-    assert from_json(point.decoder) == decoder and point.queries == queries.ids
+    assert decoder_from_json(point.decoder) == decoder and point.queries == queries.ids
     for name, values in point.values.items():
         expected = [found.per_query[name].get(query, np.nan) for query in queries.ids]
         assert values.dtype == np.float64 and np.array_equal(values, expected, equal_nan=True), (point.label, k, name)
@@ -57,8 +57,8 @@ def same(point, decoder, data, k, aspects=None):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_points_are_decode_and_measure(family, monkeypatch):
-    monkeypatch.setattr(compute, "BLOCK", 4)
-    monkeypatch.setattr(sweeping, "TOGETHER", 3)
+    monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 4)
+    monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 3)
     data = toy(family, seed=3)
     asked = decoders()
     points = list(engine.sweep(asked, *data, (8, 1, 3, 8), JUDGED, split="test"))
@@ -74,7 +74,7 @@ def test_aspects_reach_the_metrics_that_need_them_and_only_their_keys():
     data = toy()
     wanted = ("alpha_ndcg", "s_recall", "recall")
     for point in engine.sweep(grid("mmr", 3), *data, 5, wanted, aspects=ASPECTS):
-        same(point, from_json(point.decoder), data, 5, ASPECTS)
+        same(point, decoder_from_json(point.decoder), data, 5, ASPECTS)
         assert np.isfinite(point.values["s_recall"]).sum() == 2
     with_ = [p.key for p in engine.sweep(grid("mmr", 3), *data, 5, "recall", aspects=ASPECTS)]
     assert with_ == [p.key for p in engine.sweep(grid("mmr", 3), *data, 5, "recall")]
@@ -83,10 +83,10 @@ def test_aspects_reach_the_metrics_that_need_them_and_only_their_keys():
 def test_a_corpus_smaller_than_k_and_queries_without_judgements():
     space, queries, _ = data = toy(n=4, d=3)
     (point,) = engine.sweep(grid("mmr", relevance_weight=0.5), *data, 10)
-    same(point, from_json(point.decoder), data, 10)
+    same(point, decoder_from_json(point.decoder), data, 10)
     assert point.returned == 4
     (point,) = engine.sweep(grid("top_k"), space, queries, None, 3, "ilad")
-    same(point, from_json(point.decoder), (space, queries, None), 3)
+    same(point, decoder_from_json(point.decoder), (space, queries, None), 3)
     assert point.left_out == 0 and "qrels" not in point.provenance
 
 
@@ -110,8 +110,8 @@ def test_text_is_embedded_as_the_corpus_was(demo):
 
 
 def test_work_is_shared_where_one_decoding_answers(monkeypatch):
-    monkeypatch.setattr(compute, "BLOCK", 100)
-    monkeypatch.setattr(sweeping, "TOGETHER", 4)
+    monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 100)
+    monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 4)
     calls = []
     monkeypatch.setattr(
         compute, "decode_grid", lambda some, *rest: calls.append((len(some), rest[-1])) or decode_grid(some, *rest)
@@ -142,7 +142,7 @@ def test_the_time_of_a_cell_is_the_median_of_single_calls(batch, tmp_path, monke
         return plain(self, candidates, k)
 
     monkeypatch.setattr(kind, "select", slow)
-    monkeypatch.setattr(compute, "LEAST", patient(60))
+    monkeypatch.setattr(compute, "MIN_TIMING_SECONDS", patient(60))
     space, queries, _ = toy(batch=9)
     points = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
     for point in points:
@@ -150,7 +150,7 @@ def test_the_time_of_a_cell_is_the_median_of_single_calls(batch, tmp_path, monke
         assert point.latency == point.milliseconds >= 1000 * pause, "of all queries together each has a part of it"
         # One decoding of all, a call that is not counted, and those that are.
         assert asked.count((1, point.k)) == 6 and asked.count((batch, point.k)) == 1
-    monkeypatch.setattr(compute, "LEAST", 0)
+    monkeypatch.setattr(compute, "MIN_TIMING_SECONDS", 0)
     once = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
     assert [p.provenance["timed"] for p in once] == ["median of 1 single call"] * 2, "no more than a share of the sweep"
     assert digest_of_all(once) == digest_of_all(points)
@@ -223,10 +223,10 @@ def test_another_version_of_frontier_computes_its_cells_anew(monkeypatch):
     from engine.evaluation.sweep import cell as points
 
     decoder, data = engine.Decoder(engine.make("mmr")), {"corpus": "a"}
-    before = points.key_of(decoder, 5, "", ("recall",), data)
-    assert points.key_of(decoder, 5, "", ("recall",), data) == before
-    monkeypatch.setattr(points, "versions", lambda: {points.PACKAGE: "next"})
-    assert points.key_of(decoder, 5, "", ("recall",), data) != before
+    before = points.compute_cell_key(decoder, 5, "", ("recall",), data)
+    assert points.compute_cell_key(decoder, 5, "", ("recall",), data) == before
+    monkeypatch.setattr(points, "read_versions", lambda: {points.PACKAGE: "next"})
+    assert points.compute_cell_key(decoder, 5, "", ("recall",), data) != before
 
 
 def test_equal_results_have_equal_digests_however_they_came(tmp_path, monkeypatch):
@@ -236,29 +236,29 @@ def test_equal_results_have_equal_digests_however_they_came(tmp_path, monkeypatc
     first = {p.key: p for p in engine.sweep(asked, *data, (3, 8), JUDGED)}
     named = engine.Space(replace(space.corpus, name="another"), space.embeddings, "cpu")
     store = tmp_path / "cells.db"
-    monkeypatch.setattr(compute, "BLOCK", 7)
-    monkeypatch.setattr(sweeping, "TOGETHER", 2)
+    monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 7)
+    monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 2)
     try:
         torch.set_num_threads(2)
         other = list(engine.sweep(asked[::-1], named, queries, qrels, [8, 3], JUDGED[::-1], store=store))
     finally:
         torch.set_num_threads(1)
-    kept = list(Store(store).points())
+    kept = list(Store(store).read_cells())
     assert {p.key for p in other} == {p.key for p in kept} == set(first)
     assert digest_of_all(other) == digest_of_all(kept) == digest_of_all(first.values())
     point = kept[0]
     nudged = {**point.values, "ndcg": point.values["ndcg"] + 1e-16}
-    assert result_digest(point.key, nudged) == point.digest, "the last bits of a mean are no result"
+    assert compute_result_digest(point.key, nudged) == point.digest, "the last bits of a mean are no result"
     moved = {**point.values, "ndcg": point.values["ndcg"] + 1e-9}
-    assert result_digest(point.key, moved) != point.digest
+    assert compute_result_digest(point.key, moved) != point.digest
     assert digest_of_all(kept[:-1]) != digest_of_all(kept)
 
 
 def test_decoders_and_units_round_trip_as_plain_values():
     asked = [*decoders(), engine.Decoder(engine.make("mmr"), rerank=engine.make("dense"), depth=7)]
-    assert [from_json(as_json(d)) for d in asked] == asked
+    assert [decoder_from_json(decoder_to_json(d)) for d in asked] == asked
     unit = compute.Unit(tuple(asked), (3, 5))
-    assert unpacked(packed(unit)) == unit
+    assert unpack_unit(pack_unit(unit)) == unit
 
 
 def test_grids_come_from_the_declarations():
@@ -309,20 +309,20 @@ def test_progress_counts_cells(tmp_path):
 
 def test_stopped_between_blocks_it_keeps_what_is_finished(tmp_path, monkeypatch):
     put_patient(monkeypatch, tmp_path / "trail")
-    monkeypatch.setattr(compute, "BLOCK", 3)
+    monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 3)
     stop, data, store = threading.Event(), toy(), Store(tmp_path / "cells.db")
 
     # Asked for the third time in the middle of the first unit.
     with pytest.raises(engine.Cancelled, match="stopped"):
         list(engine.sweep(patients([0]), *data, 5, store=store, stop=StopAfter(2)))
-    assert len(units(tmp_path / "trail")) == 1 and not list(store.points())
+    assert len(units(tmp_path / "trail")) == 1 and not list(store.read_cells())
 
     run = engine.sweep(patients([0, 1, 2]), *data, 5, store=store, stop=stop)
     next(run)
     stop.set()
     with pytest.raises(engine.Cancelled):
         next(run)
-    assert len(list(store.points())) == 1
+    assert len(list(store.read_cells())) == 1
     assert len(list(engine.sweep(patients([0, 1, 2]), *data, 5, store=store))) == 3
 
 

@@ -8,9 +8,9 @@ import pytest
 import engine
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.sweep.store import Store
-from engine.evaluation.tuning.history import history, remember
+from engine.evaluation.tuning.history import read_history, record_study
 from engine.evaluation.tuning.tune import choose, tune
-from engine.evaluation.tuning.tuned import reached_means
+from engine.evaluation.tuning.tuned import average_outcome
 from support.sweeps import toy
 
 
@@ -18,20 +18,20 @@ def test_studies_are_kept_newest_first_and_a_question_once(tmp_path):
     space, queries, qrels = toy(batch=40)
     asked = (space, queries, split_in_half(qrels, 0))
     store = Store(tmp_path / "cells.db")
-    assert history(store) == []
+    assert read_history(store) == []
     one = tune("mmr", *asked, objective=engine.Objective("maximise", metric="ilad"), k=5, points=3, values="grid")
     every = choose(*asked, k=5, selectors=["mmr", "vrsd"], points=3)
-    first = remember(store, one, "MMR", {"select": "mmr"})
-    second = remember(store, every, "every decoder", {"select": "all", "fixed": [["l1", 0.1]]})
-    assert history(store) == [second, first]
-    again = remember(store, one, "MMR", {"select": "mmr"})
-    assert history(store) == [again, second] and again.chosen == "MMR · λ 0"
+    first = record_study(store, one, "MMR", {"select": "mmr"})
+    second = record_study(store, every, "every decoder", {"select": "all", "fixed": [["l1", 0.1]]})
+    assert read_history(store) == [second, first]
+    again = record_study(store, one, "MMR", {"select": "mmr"})
+    assert read_history(store) == [again, second] and again.chosen == "MMR · λ 0"
     own, base = one.chosen_test.mean["ilad"], one.base_test.mean["ilad"]
     assert again.kept == "" and again.won == f"ILAD +{100 * (own / base - 1):.0f}%" and again.status == one.status
-    recall = reached_means(every)
+    recall = average_outcome(every)
     assert second.kept == f"{recall[0]['recall'] / recall[1]['recall']:.1%}"
     assert second.row[1:4] == ("every decoder", f"{every.objective.text}, k = 5", every.winner.name)
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("UPDATE studies SET facts = 'sand'")
     with pytest.raises(engine.DataError, match="a study is damaged"):
-        history(store)
+        read_history(store)

@@ -8,7 +8,7 @@ from scipy.stats import ttest_1samp
 
 import engine
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.tuning.objectives import LESS_IS_BETTER, Objective, chord_distances, knee_of
+from engine.evaluation.tuning.objectives import LESS_IS_BETTER, Objective, compute_chord_distances, find_knee
 from support.points import cell
 
 BASE = {"recall": 0.8, "ilad": 0.3, "comp": 0.5}
@@ -24,9 +24,9 @@ def choose(objective, recall=None, ilad=None, comp=None, order=None, base=BASE):
 def test_maximise_takes_the_most_and_the_first_in_order_of_equals():
     most = Objective("maximise", metric="comp")
     found = choose(most, comp=[0.1, 0.4, 0.3])
-    assert (found.best, found.satisfied) == (1, True) and found.said == "Highest Comp@10: 0.400 (first: 0.500)."
+    assert (found.best, found.satisfied) == (1, True) and found.reason == "Highest Comp@10: 0.400 (first: 0.500)."
     tied = choose(most, comp=[0.4, 0.1, 0.4 - 1e-12, 0.4], order=[3, 0, 1, 2])
-    assert tied.best == 2 and "; 3 settings tie, and" in tied.said
+    assert tied.best == 2 and "; 3 settings tie, and" in tied.reason
     assert choose(most, comp=[0.4, 0.1, 0.4 - 1e-6, 0.4], order=[3, 0, 1, 2]).best == 3
 
 
@@ -50,11 +50,11 @@ def test_diverse_is_the_most_ilad_that_keeps_the_share():
 def test_diverse_says_what_it_kept_and_what_it_could_not():
     kept = choose(Objective("diverse", share=0.9), [0.7, 0.72, 0.8], [0.6, 0.5, 0.4])
     assert kept.best == 1
-    assert "ILAD@10: 0.500 (first: 0.300), of the 2 of 3 settings that keep 90% of first's Recall@10" in kept.said
+    assert "ILAD@10: 0.500 (first: 0.300), of the 2 of 3 settings that keep 90% of first's Recall@10" in kept.reason
     none = choose(Objective("diverse", share=0.99), [0.7, 0.72, 0.72], [0.6, 0.4, 0.5])
     assert (none.best, none.satisfied) == (2, False)
-    assert none.said.startswith("No setting keeps 99% of first's Recall@10 (0.792 of 0.800)")
-    assert "The nearest: Recall@10 0.720, ILAD@10 0.500." in none.said
+    assert none.reason.startswith("No setting keeps 99% of first's Recall@10 (0.792 of 0.800)")
+    assert "The nearest: Recall@10 0.720, ILAD@10 0.500." in none.reason
 
 
 def test_what_is_kept_is_kept_for_certain():
@@ -62,16 +62,16 @@ def test_what_is_kept_is_kept_for_certain():
     rng = np.random.default_rng(0)
     objective, base = Objective("diverse", share=0.9), rng.random(50)
     own = np.clip(base[:, None] + rng.normal(0, 0.3, (50, 6)), 0, 1)
-    slack = objective.slack({"recall": own}, base[:, None])
-    margin = objective.margin(slack.mean(0), np.square(slack).mean(0), 50)
+    slack = objective.compute_slack({"recall": own}, base[:, None])
+    margin = objective.compute_margin(slack.mean(0), np.square(slack).mean(0), 50)
     low = [ttest_1samp(column, 0, alternative="greater").confidence_interval(0.95).low for column in slack.T]
     assert slack.mean(0) - margin == pytest.approx(low)
-    assert objective.margin(0.05, 0.05**2, 30) == 0 and objective.margin(0.5, 0.25, 1) == np.inf
-    assert not Objective("knee").margin(slack.mean(0), np.square(slack).mean(0), 50).any()
+    assert objective.compute_margin(0.05, 0.05**2, 30) == 0 and objective.compute_margin(0.5, 0.25, 1) == np.inf
+    assert not Objective("knee").compute_margin(slack.mean(0), np.square(slack).mean(0), 50).any()
     args = [{"recall": np.array([0.74, 0.78]), "ilad": np.array([0.6, 0.5])}, BASE, [0, 1], 10, "first"]
     found = objective.choose(*args, np.array([0.03, 0.05]))
-    assert found.best == 1 and "of the 1 of 2 settings that keep 90% of first's Recall@10" in found.said
-    assert "with 95% confidence" in found.said and found.surest == pytest.approx(0.73 / 0.8)
+    assert found.best == 1 and "of the 1 of 2 settings that keep 90% of first's Recall@10" in found.reason
+    assert "with 95% confidence" in found.reason and found.surest == pytest.approx(0.73 / 0.8)
     none = objective.choose(*args, np.array([0.03, 0.08]))
     assert (none.best, none.satisfied) == (0, False)
     assert objective.guide({"recall": 0.74, "ilad": 0.6}, BASE, 0.03)[0] < 0 < objective.guide(BASE, BASE)[0]
@@ -102,7 +102,7 @@ def test_the_knee_lies_furthest_beyond_the_chord():
     rng = np.random.default_rng(1)
     for _ in range(200):
         x, y = rng.uniform(0.1, 0.7, 15).round(2), rng.uniform(0.3, 0.9, 15).round(2)
-        expected, got = knee_by_definition(x, y), chord_distances(x, y)
+        expected, got = knee_by_definition(x, y), compute_chord_distances(x, y)
         assert {i for i in range(15) if np.isfinite(got[i])} == set(expected)
         for i, distance in expected.items():
             assert got[i] == pytest.approx(distance, abs=1e-12)
@@ -124,7 +124,7 @@ def test_the_knee_lies_furthest_beyond_the_chord():
 )
 def test_a_frontier_without_a_knee_says_so(recall, ilad, order, best, said):
     found = choose(Objective("knee"), recall=recall, ilad=ilad, order=order)
-    assert (found.best, found.satisfied) == (best, False) and said in found.said
+    assert (found.best, found.satisfied) == (best, False) and said in found.reason
 
 
 def test_the_guide_leads_a_search_to_what_is_chosen():
@@ -149,11 +149,11 @@ def test_the_guide_leads_a_search_to_what_is_chosen():
     ],
 )
 def test_what_is_reached_is_said_of_the_constraint_first(objective, recall, said):
-    assert objective.reached({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == said
+    assert objective.describe_outcome({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == said
 
 
 def test_a_baseline_without_recall_or_diversity_is_no_divisor():
-    said = Objective("diverse").reached({"recall": 0.1, "ilad": 0.36}, {"recall": 0.0, "ilad": 0.0}, "Top-k")
+    said = Objective("diverse").describe_outcome({"recall": 0.1, "ilad": 0.36}, {"recall": 0.0, "ilad": 0.0}, "Top-k")
     assert said == "Recall is 0.100; Top-k's is 0. ILAD +0.360."
 
 
@@ -177,7 +177,7 @@ def bent(places):
 
 
 def test_the_knee_of_a_frontier_is_where_it_bends_most_or_nowhere():
-    knee = knee_of(bent([(0.1, 0.9), (0.5, 0.85), (0.8, 0.4), (0.9, 0.1)]))
+    knee = find_knee(bent([(0.1, 0.9), (0.5, 0.85), (0.8, 0.4), (0.9, 0.1)]))
     assert knee is not None and (knee.x, knee.y) == (0.5, 0.85)
-    assert knee_of(bent([(0.1, 0.9), (0.5, 0.5), (0.9, 0.1)])) is None, "straight"
-    assert knee_of(bent([(0.1, 0.9), (0.9, 0.8)])) is None, "two points"
+    assert find_knee(bent([(0.1, 0.9), (0.5, 0.5), (0.9, 0.1)])) is None, "straight"
+    assert find_knee(bent([(0.1, 0.9), (0.9, 0.8)])) is None, "two points"

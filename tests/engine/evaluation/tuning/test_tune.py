@@ -15,13 +15,13 @@ from scipy.stats import ttest_1samp
 import engine
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
 from engine.evaluation.statistics import correct_holm
-from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.sweep.cell import decoder_from_json
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid, sweep
 from engine.evaluation.tuning.objectives import Objective
-from engine.evaluation.tuning.search_space import Settings, far
+from engine.evaluation.tuning.search_space import Settings, measure_distance_from_default
 from engine.evaluation.tuning.tune import tune
-from engine.evaluation.tuning.tuned import compared_on_dev
+from engine.evaluation.tuning.tuned import compare_on_dev
 from engine.params import sweep_values
 from engine.stages import spec_of
 from support.instances import clustered_rows, unit
@@ -175,7 +175,7 @@ def test_most_diverse_under_a_constraint(judged, share):
     assert found.constraint_holds_on_test == (own >= share * top - 1e-9)
     assert found.status == ("confirmed on test" if found.constraint_holds_on_test else "not confirmed on test")
     assert f"onfirmed on test: Recall is {own / top:.1%} of Top-k's; you asked for {share:.0%}." in found.sentences[3]
-    gains = {m: own - base for m, own, base in ((r.metric, r.mean, r.baseline_mean) for r in compared_on_dev(found))}
+    gains = {m: own - base for m, own, base in ((r.metric, r.mean, r.baseline_mean) for r in compare_on_dev(found))}
     assert gains == {m: pytest.approx(found.chosen.mean[m] - found.base.mean[m]) for m in ("recall", "ilad")}
 
 
@@ -186,7 +186,7 @@ def test_a_constraint_that_nothing_keeps(judged):
     recall = {p.label: p.mean["recall"] for p in found.points}
     assert len(recall) > 2 and max(recall.values()) < found.base.mean["recall"]
     assert not found.satisfied and not found.as_json()["satisfied"]
-    assert "No setting keeps 100% of Top-k's Recall@5" in found.choosing.said
+    assert "No setting keeps 100% of Top-k's Recall@5" in found.choosing.reason
     assert found.chosen.mean["recall"] == max(recall.values()) and found.constraint_holds_on_test is False
     # Pure relevance is the baseline, and keeps all of it.
     assert tune("mmr", *judged, **given, fixed={"relevance_weight": 1.0}).satisfied
@@ -196,23 +196,23 @@ def test_ties_go_to_the_setting_closest_to_the_default(judged):
     space, queries, qrels = judged
     everything = {s: engine.Qrels({q: {"d0": 1} for q in own.grades}) for s, own in qrels.items()}
     found = tune("mmr", space, queries, everything, objective="maximise", k=N, resamples=100, values="grid")
-    assert found.decoder.select.relevance_weight == 0.8 and "11 settings tie" in found.choosing.said
+    assert found.decoder.select.relevance_weight == 0.8 and "11 settings tie" in found.choosing.reason
     near = tune("mmr", space, queries, everything, k=N, resamples=100, points=5, values="grid")
     assert near.decoder.select.relevance_weight == 0.75
 
 
 def test_distance_to_the_default():
-    assert far(engine.make("mmr")) == 0 == far(engine.make("nnn"))
-    assert far(engine.make("mmr", relevance_weight=0.6)) == pytest.approx(0.2)
-    assert far(engine.make("mmr", window=3)) == 1
+    assert measure_distance_from_default(engine.make("mmr")) == 0 == measure_distance_from_default(engine.make("nnn"))
+    assert measure_distance_from_default(engine.make("mmr", relevance_weight=0.6)) == pytest.approx(0.2)
+    assert measure_distance_from_default(engine.make("mmr", window=3)) == 1
     # l1 by ratios: .001 to 1 is the whole range, .1 to .01 a third of it; 0 lies on no such scale.
-    assert far(engine.make("nnn", l1=0.01)) == pytest.approx(1 / 3)
-    assert far(engine.make("nnn", l1=0.0, fill=True)) == 2
+    assert measure_distance_from_default(engine.make("nnn", l1=0.01)) == pytest.approx(1 / 3)
+    assert measure_distance_from_default(engine.make("nnn", l1=0.0, fill=True)) == 2
 
 
 def test_a_grid_of_two_parameters_and_its_heat_map(judged):
     found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
-    assert len(found.points) == 49 and [from_json(p.decoder) for p in found.points] == grid("nnn")
+    assert len(found.points) == 49 and [decoder_from_json(p.decoder) for p in found.points] == grid("nnn")
     assert (
         found.test is found.constraint_holds_on_test is None
         and not found.comparisons
@@ -283,7 +283,7 @@ def test_the_store_is_used_and_results_are_repeatable(judged, tmp_path):
     first = tune(
         "mmr", *judged, k=5, points=5, resamples=200, store=store, progress=lambda *a: seen.append(a), values="grid"
     )
-    assert len(Store(store).known({p.key for p in first.points})) == 5
+    assert len(Store(store).find_stored_keys({p.key for p in first.points})) == 5
     assert seen[0] == (0, 6, "tuning on dev") and (6, 6, "tuning on dev") in seen
     assert seen[-1] == (2, 2, "reporting on test")
     stopped = threading.Event()
@@ -300,7 +300,7 @@ def test_what_is_said_and_written(judged):
     assert found.sentences == (*found.chosen_because, *found.reported)
     assert len(found.reported) == 2 * len(found.comparisons) and found.reported[0].startswith("On test: ")
     read = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert from_json(read["decoder"]) == found.decoder and read["objective"]["aim"] == "knee"
+    assert decoder_from_json(read["decoder"]) == found.decoder and read["objective"]["aim"] == "knee"
     assert read["means"]["test"]["chosen"]["recall"] == found.chosen_test.mean["recall"]
     assert read["comparisons"][0]["wins"].keys() == {"win", "tie", "loss"}
 
@@ -308,7 +308,7 @@ def test_what_is_said_and_written(judged):
 def test_other_stages_are_kept(judged):
     like = engine.Decoder(engine.make("top_k"), rerank=engine.make("dense"), depth=20)
     found = tune("mmr", *judged, k=5, points=3, like=like, resamples=200)
-    for decoder in (found.decoder, found.baseline, *(from_json(p.decoder) for p in found.points)):
+    for decoder in (found.decoder, found.baseline, *(decoder_from_json(p.decoder) for p in found.points)):
         assert (decoder.rerank, decoder.depth) == (like.rerank, 20)
 
 
@@ -316,10 +316,10 @@ def test_a_scorer_is_chosen_on_dev_too(judged):
     like = engine.Decoder(engine.make("mmr"), depth=50)
     found = tune("truncated", *judged, k=5, points=3, free="dimension", like=like, resamples=200)
     assert found.baseline == engine.Decoder(like.select, engine.make("dense"), depth=50)
-    sizes = {from_json(p.decoder).retrieve.dimension for p in found.points}
-    assert len(sizes) == 3 and {from_json(p.decoder).select for p in found.points} == {like.select}
+    sizes = {decoder_from_json(p.decoder).retrieve.dimension for p in found.points}
+    assert len(sizes) == 3 and {decoder_from_json(p.decoder).select for p in found.points} == {like.select}
     best = max(found.points, key=lambda p: p.mean["comp"])
-    assert from_json(found.chosen.decoder).retrieve.spec.name == "truncated"
+    assert decoder_from_json(found.chosen.decoder).retrieve.spec.name == "truncated"
     assert found.chosen.mean["comp"] == best.mean["comp"]
     assert found.sentences[0].startswith("Fewer dimensions · k ") and found.comparisons
     assert [d.retrieve.dense_weight for d in grid("hybrid", 3)] == [0.0, 0.5, 1.0]
@@ -386,9 +386,9 @@ class TestSearch:
 def test_settings_of_a_grid():
     for spec in list(engine.methods("selector").values()):
         if any(len(sweep_values(p, 4)) > 1 for p in spec.params):
-            assert [engine.Decoder(s) for s in Settings.of(spec, 4, None, {})] == grid(spec.name, 4)
+            assert [engine.Decoder(s) for s in Settings.build(spec, 4, None, {})] == grid(spec.name, 4)
     nnn = spec_of("nnn")
-    own = list(Settings.of(nnn, 4, ("iterations", "solver"), {"l1": 0.2}))
+    own = list(Settings.build(nnn, 4, ("iterations", "solver"), {"l1": 0.2}))
     # iterations count for fista only: exact is there once.
     assert sorted((s.solver, s.iterations) for s in own) == [
         ("exact", 50), ("fista", 1), ("fista", 134), ("fista", 267), ("fista", 400),
@@ -448,7 +448,7 @@ def test_every_point_of_dev_is_seen_as_it_is_finished(judged, tmp_path):
     assert 5 <= len(seen) < 12
     kept = {p.key for p in seen}
     # One cell may have been finished after the last one that was shown.
-    assert kept <= Store(store).known(kept)
+    assert kept <= Store(store).find_stored_keys(kept)
     again = []
     resumed = tune("mmr", *judged, **asked, points=30, store=store, seen=again.append)
     assert resumed.as_json() == found.as_json() and kept <= {p.key for p in again}
@@ -456,16 +456,17 @@ def test_every_point_of_dev_is_seen_as_it_is_finished(judged, tmp_path):
 
 def test_a_parameter_is_tuned_in_the_form_it_has_beside_the_others(judged):
     nnn = spec_of("nnn")
-    sized = Settings.of(nnn, 5, ("l1",), {"scale": "support"})
+    sized = Settings.build(nnn, 5, ("l1",), {"scale": "support"})
     ((param, values),) = sized.free.items()
-    assert param.symbol == "m" and values == (1, 13, 26, 38, 50) and sized.count(64) == 5
+    assert param.symbol == "m" and values == (1, 13, 26, 38, 50) and sized.count_trials(64) == 5
     assert [s.l1 for s in sized] == [1, 13, 26, 38, 50] and {s.scale for s in sized} == {"support"}
     assert (
-        Settings.of(nnn, 5, ("l1",), {}).count(64) == 7
-        and Settings.of(nnn, 5, ("l1", "l2", "fill"), {}).count(64) == 64
+        Settings.build(nnn, 5, ("l1",), {}).count_trials(64) == 7
+        and Settings.build(nnn, 5, ("l1", "l2", "fill"), {}).count_trials(64) == 64
     )
     # Ten documents are the default of that form, whatever λ₁'s own is.
-    assert far(engine.make("nnn", l1=10, scale="support")) == 1 < far(engine.make("nnn", l1=20, scale="support"))
+    near, far = (engine.make("nnn", l1=l1, scale="support") for l1 in (10, 20))
+    assert measure_distance_from_default(near) == 1 < measure_distance_from_default(far)
     found = tune("nnn", *judged, k=5, points=5, free=("l1", "l2"), fixed={"scale": "support"}, test=None)
     drawn_ = heat_map(found.points, "ilad", 5)
     assert drawn_.rows.symbol == "m" and drawn_.rows.texts == ("1", "13", "26", "38", "50")
@@ -497,7 +498,7 @@ class TestSlices:
         for line, other in zip(drawn_.slices, ("l2", "l1"), strict=True):
             assert len(line.values) == 49 and list(line.values) == sorted(line.values) and line.is_log
             on = [
-                from_json(p.decoder).select
+                decoder_from_json(p.decoder).select
                 for p in found.points
                 if p.key in np.array(line.keys)[list(line.is_on_slice)]
             ]

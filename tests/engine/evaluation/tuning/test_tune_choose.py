@@ -11,7 +11,7 @@ from scipy.stats import ttest_1samp
 
 import engine
 from engine.evaluation.tuning.tune import choose
-from engine.evaluation.tuning.tuned import next_step
+from engine.evaluation.tuning.tuned import suggest_next_step
 from support.sweeps import toy
 
 FEW = ("mmr", "vrsd", "frank_wolfe")
@@ -48,7 +48,7 @@ def test_each_is_at_its_best_and_the_best_of_these_is_taken(problem):
     wanted = engine.Objective("diverse", share=0.9)
     found = choose(space, queries, qrels, objective=wanted, k=5, selectors=FEW, points=4, test=None)
     base, own = found.base, {c.decoder.select.spec.name: c for c in found.candidates}
-    assert found.test is None and found.confirmed is None and found.status == "measured on dev only"
+    assert found.test is None and found.is_confirmed is None and found.status == "measured on dev only"
 
     def value(cell):
         both = np.all([np.isfinite(c.values[m]) for c in (cell, base) for m in ("recall", "ilad")], axis=0)
@@ -83,12 +83,12 @@ def test_what_is_not_confirmed_names_the_next_step(problem):
         found.winner.test, values=found.winner.test.values | {"recall": found.base_test.values["recall"] * 0.8}
     )
     missed = replace(found, candidates=(replace(found.winner, test=low), *found.candidates[1:]))
-    assert missed.confirmed is False and missed.status == "not confirmed on test"
-    assert "Next: ask for a share of 80%, which it kept on test" in next_step(missed)
-    assert missed.sentences[-1] == next_step(missed) and missed.as_json()["confirmed"] is False
+    assert missed.is_confirmed is False and missed.status == "not confirmed on test"
+    assert "Next: ask for a share of 80%, which it kept on test" in suggest_next_step(missed)
+    assert missed.sentences[-1] == suggest_next_step(missed) and missed.as_json()["confirmed"] is False
     best = replace(low, values={m: found.base_test.values[m] for m in low.values})
     same = replace(missed, candidates=(replace(found.winner, test=best),))
-    assert same.confirmed in (True, False) and "ask for" not in next_step(same)
+    assert same.is_confirmed in (True, False) and "ask for" not in suggest_next_step(same)
 
 
 def test_another_scorer_is_tried_behind_one_baseline(problem):
@@ -131,10 +131,10 @@ def test_where_nothing_is_sure_the_baseline_stays(problem):
     few = replace(nearest, dev=replace(nearest.dev, values=nearest.dev.values | {"recall": losing}))
     choosing = replace(found.choosing, satisfied=False, surest=0.937)
     stays = replace(found, candidates=(few,), choosing=choosing)
-    assert stays.decoder == found.baseline and stays.winner is found.reference and stays.confirmed is None
-    assert stays.status == "stays: no other is sure to keep 95% on dev" and stays.gained is None
-    assert f"ask for a share of 93%, which {few.name} is sure to keep" in next_step(stays)
-    assert re.search(r"or judge \d+ more queries for dev\.$", next_step(stays))
-    assert stays.sentences[0].startswith("Top-k: stays, of 1 decoder") and "100.0% of Top-k's" in stays.reached
+    assert stays.decoder == found.baseline and stays.winner is found.reference and stays.is_confirmed is None
+    assert stays.status == "stays: no other is sure to keep 95% on dev" and stays.winner_gain is None
+    assert f"ask for a share of 93%, which {few.name} is sure to keep" in suggest_next_step(stays)
+    assert re.search(r"or judge \d+ more queries for dev\.$", suggest_next_step(stays))
+    assert stays.sentences[0].startswith("Top-k: stays, of 1 decoder") and "100.0% of Top-k's" in stays.outcome
     sure = choose(space, queries, qrels, objective=engine.Objective("diverse", share=0.5), k=5, selectors=["vrsd"])
     assert not sure.stays and sure.decoder == sure.candidates[0].decoder
