@@ -27,7 +27,7 @@ from engine.space import Elsewhere, Space, resolve_local_space
 from engine.stages import make, spec_of
 from engine.stages import methods as registered
 from engine.values import Corpus, Dataset, Qrels, Queries
-from engine.views.decision import trust
+from engine.views.decision import describe_trust
 from engine.views.methods import method_columns, method_table
 
 SECONDS = 0.5
@@ -251,7 +251,7 @@ def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
         rows.append((str(document["rank"]), f"{document['gain']:.4f}", *more, *texts))
     if rows:
         echo(aligned(rows, "rrrlll" if traced else "rrll"))
-    if sentence := trust(entry["info"]):
+    if sentence := describe_trust(entry["info"]):
         echo(f"     {sentence}")
 
 
