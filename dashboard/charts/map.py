@@ -11,7 +11,7 @@ import numpy as np
 from dashboard.charts.figure import LAYOUT, escape, guide, new_figure, strokes
 from dashboard.charts.palette import GREY, INK, MUTED, SEQUENCE, series_style, style_of, translucent
 from engine.maps.density import Density
-from engine.views.colouring import ABSENT, Groups, Numbers
+from engine.views.colouring import ABSENT_GROUP, Groups, Numbers
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -76,11 +76,11 @@ def map_backdrop(
             scale: dict[str, Any] = {"colorscale": [[0, SEQUENCE[dark][0]], [1, SEQUENCE[dark][1]]], "showscale": True}
             bar = {"thickness": 8, "len": 0.5, "outlinewidth": 0}
             if not there.all():
-                draw(~there, ABSENT)
+                draw(~there, ABSENT_GROUP)
             draw(there, color=values[there], colorbar=bar, **scale)
         case Groups(names, of):
             if (of < 0).any():
-                draw(of < 0, ABSENT)
+                draw(of < 0, ABSENT_GROUP)
             for group, name in enumerate(names):
                 draw(of == group, name, color=MUTED[group % len(MUTED)][dark])
     figure.add_contour(**_contours(density, dark))

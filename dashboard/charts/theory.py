@@ -36,10 +36,10 @@ LEGEND = legend_below(-0.2)
 
 def plane_figure(plane: Turned, dark: bool) -> Figure:
     """Documents and the query as arrows from the origin; those with a weight in colour."""
-    from engine.views.theory import weighing
+    from engine.views.theory import find_weighing_selector
 
     figure, grey, ink = new_figure(), GREY[dark], INK.colour(dark)
-    support_colour = style_of(weighing()).colour(dark)
+    support_colour = style_of(find_weighing_selector()).colour(dark)
     # The first document lies along the second: it is drawn over it, its name below.
     for row, (x, y) in reversed(list(enumerate(plane.points))):
         colour, width = (support_colour, 5) if row in plane.support else (grey, 2)

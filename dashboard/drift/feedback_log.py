@@ -25,7 +25,7 @@ from engine.feedback.session import state_at
 from engine.feedback.storage import replace_log
 from engine.progress import counted
 from engine.values import Notice
-from engine.views.drift import Between, Entry, between, conclusions
+from engine.views.drift import Between, Entry, compare_states, conclusions
 from engine.views.drift import feedback as entries_of
 from engine.wording import visible
 
@@ -271,7 +271,7 @@ def _compared(history: DriftHistory, one: int, other: int) -> None:
 def _between_moments(history: DriftHistory, one: int, other: int) -> tuple[Between, orag.Diff]:
     session = history.feedback
     first, second = (state_at(session, step) for step in (one, other))
-    difference = between(
+    difference = compare_states(
         history.space,
         first.vectors,
         second.vectors,

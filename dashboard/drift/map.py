@@ -22,7 +22,7 @@ from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.maps import layout as maps
 from engine.values import replace_surrogates
-from engine.views.drift_map import Beside, Trajectories, beside, trajectories
+from engine.views.drift_map import DriftComparison, Trajectories, compare_encoders_drift, trajectories
 from engine.wording import decimal, visible
 
 WAY, LONGER = "drift.map.way", "drift.map.longer"
@@ -114,7 +114,7 @@ def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Tr
     paths = worked_out(key, "drift.arrows", title, work, effort, PATHS, MOST_PATHS)
     if paths is None:
         return None
-    return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
+    return paths.lengthen(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
 
 
 def _chart(
@@ -176,10 +176,10 @@ def show_both(history: DriftHistory) -> None:
         return
     simulated, layout = outcome.simulated, found.layout
 
-    def work() -> Beside:
+    def work() -> DriftComparison:
         start = simulated.begun.origin
         now = history.vectors(history.last).astype(np.float64)
-        return beside(layout, history.space, now, start.astype(np.float64), simulated.final)
+        return compare_encoders_drift(layout, history.space, now, start.astype(np.float64), simulated.final)
 
     both = remembered(MEMORY, ("two encoders", history.key, outcome.key, layout.digest), work)
     mine = corpora.variant_names([history.loaded, other])[0]

@@ -19,7 +19,7 @@ from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.progress import shorten
 from engine.values import Embeddings
-from engine.views.drift import ChangedQuery, Moved, ThenNow, changed, movers, then_and_now
+from engine.views.drift import ChangedQuery, Moved, ThenNow, find_changed_queries, movers, then_and_now
 from engine.wording import decimal, percent, signed, visible
 
 READ, POSED = "drift.read", "drift.posed"
@@ -42,7 +42,7 @@ def show(history: DriftHistory) -> None:
     with right:
 
         def rows_at() -> Sequence[ChangedQuery]:
-            return changed(history.origin, history.vectors(step), history.queries)
+            return find_changed_queries(history.origin, history.vectors(step), history.queries)
 
         rows_of = partial(remembered, MEMORY, ("changed", history.key, step), rows_at)
         queries_table(history, f"drift.changed.{history.key[:12]}.{step}", rows_of)

@@ -61,7 +61,7 @@ def sparklines(
                 good = f" ({GOOD[measure.better]})" if measure.better else ""
                 st.markdown(f"**{measure.title}**: {measure.meaning}{good}")
         dotted = " · dotted: without exploring" if any(line.unexplored for line in lines) else ""
-        st.caption(f"Grey: change below {views.NOISE:g} · dashed: alarm{dotted}")
+        st.caption(f"Grey: change below {views.NOISE_CHANGE:g} · dashed: alarm{dotted}")
     if shown := [line for line in lines if line.measure.name in chosen]:
         drawn = sparklines_figure(shown, steps, place, counted.removesuffix("s"), is_dark())
         with figure:

@@ -14,7 +14,7 @@ from dashboard.session.query import Question
 from dashboard.widgets import vote_buttons
 from engine.progress import shorten
 from engine.values import replace_surrogates
-from engine.views.decision import Why, places, reasons, why
+from engine.views.decision import Why, describe_reasons, explain_document, find_ranks
 from engine.wording import decimal, visible
 
 STYLE = """<style>
@@ -67,9 +67,11 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> N
     row, space, vector = document.row, loaded.space, question.vector
     st.html(STYLE)
     with turn():
-        place = places(space, vector, [row])[0]
+        place = find_ranks(space, vector, [row])[0]
         explanations = {
-            name: why(space, vector, answer.ranking, row, answer.stage, question.depth, place, answer.relevance)
+            name: explain_document(
+                space, vector, answer.ranking, row, answer.stage, question.depth, place, answer.relevance
+            )
             for name, answer in answers.items()
         }
     with st.container(border=True, gap="small", key="reading"):
@@ -89,7 +91,7 @@ def _why(answer: Answer, explanation: Why) -> None:
     """Say why a decoder has the document or not."""
     sign = style_of(answer.name).sign
     rank = "" if explanation.rank is None else f" #{explanation.rank}"
-    lines = [f"{sign} {answer.title}{rank}. {reasons(explanation)}"]
+    lines = [f"{sign} {answer.title}{rank}. {describe_reasons(explanation)}"]
     details = []
     if explanation.nearest is not None:
         where = "above" if explanation.rank is not None else "in the set"

@@ -135,7 +135,7 @@ def _places(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, n
     places: dict[int, np.ndarray] = remembered("map.places", layout.digest, dict, entries=1)
     if missing := [row for row in rows if row not in places]:
         with jobs.turn():
-            places |= dict(zip(missing, maps.positions(layout, loaded.space, missing), strict=True))
+            places |= dict(zip(missing, maps.find_positions(layout, loaded.space, missing), strict=True))
     return places
 
 
@@ -148,7 +148,7 @@ def _row(loaded: Loaded, ident: str | None) -> int | None:
 def _neighbours(loaded: Loaded, row: int) -> list[tuple[int, float]]:
     """(row, similarity) of the nearest documents; the last result is kept."""
     key = (loaded.space.embeddings.digest, row)
-    return remembered("near", key, lambda: maps.neighbours(loaded.space, row, NEAREST), entries=1)
+    return remembered("near", key, lambda: maps.find_neighbours(loaded.space, row, NEAREST), entries=1)
 
 
 def _description(drawn: CorpusMap) -> str:

@@ -178,7 +178,7 @@ def show_tiles(
         "serial": st.session_state.get(SERIAL, 0),
         "base": None
         if beside
-        else slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given),
+        else slider.pack_ranking(loaded.space, question.vector, baseline.ranking, relevant=given),
         # Written by the browser: else each value that was tried would be an entry of its history.
         "address": link.address_after(loaded) if released else None,
         "decoders": [
@@ -228,7 +228,7 @@ def _tile(
                 "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
             }
         )
-    now = slider.packed_ranking(loaded.space, question.vector, result.ranking, **more)
+    now = slider.pack_ranking(loaded.space, question.vector, result.ranking, **more)
     notes = [describe_guarantee(stage.as_json()), decoders.describe_scorers(result.decoder), now["trust"]]
     return {
         "key": key,

@@ -28,7 +28,7 @@ from dashboard.widgets.tables import (
     text_column,
 )
 from engine.evaluation.metrics import METRICS, title_of
-from engine.views.sets import Place, card, merged, missed
+from engine.views.sets import Place, card, find_missed, merge_rankings
 from engine.wording import visible
 
 MOST_MISSED = 6
@@ -67,7 +67,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     vendor.view("lists", "explore.lists", data, {"opened": opened, "voted": voted})
     with turn():
         rankings = [answer.ranking for answer in answers.values()]
-        absent = missed(loaded.space, question.vector, question.id, rankings, question.qrels)
+        absent = find_missed(loaded.space, question.vector, question.id, rankings, question.qrels)
     _list_missed("Missed by all: ", absent)
     _beside(loaded, question, answers)
 
@@ -107,8 +107,8 @@ def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     """Draw every document that any decoder returned, a column for each decoder."""
     rankings = {name: answer.ranking for name, answer in answers.items()}
     with turn():
-        rows = merged(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
-        relevant_missed = missed(loaded.space, question.vector, question.id, rankings.values(), question.qrels)
+        rows = merge_rankings(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
+        relevant_missed = find_missed(loaded.space, question.vector, question.id, rankings.values(), question.qrels)
     if not rows:
         st.caption("Nothing was retrieved.")
         return

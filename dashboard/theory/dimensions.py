@@ -27,7 +27,7 @@ from engine.theory.random_projections import PROJECTION, PairErrors
 from engine.theory.segments import PASSAGE, RIVALS, Segments
 from engine.theory.text_vectors import VECTORS, WEIGHTING
 from engine.values import Corpus
-from engine.views.theory import against_bound, needed, segments_said
+from engine.views.theory import compare_with_bound, compute_needed, describe_segments
 from engine.wording import visible
 
 MarginsByKind = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
@@ -121,7 +121,7 @@ def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Jo
 
 
 def _show_pairs(weighting: str, error: float, count: int, every: Margins, errors: PairErrors) -> None:
-    rows, needs = against_bound(errors, error), needed(every, error)
+    rows, needs = compare_with_bound(errors, error), compute_needed(every, error)
     left, right = st.columns(2, gap="medium")
     with left:
         figure = dimension_figure(errors, error, is_dark())
@@ -230,7 +230,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         return
     example = None
     if many is not None:
-        verdict, *details = segments_said(many[0], len(many[1]), words)
+        verdict, *details = describe_segments(many[0], len(many[1]), words)
         st.markdown(f"**{verdict}**")
         st.caption(" ".join(details))
         margins, texts = many

@@ -19,8 +19,16 @@ from engine.evaluation.studies.brute_force import OBJECTIVE_WEIGHT
 from engine.params import Real
 from engine.progress import counted, shorten
 from engine.stages import methods
-from engine.views.best_sets import FACES, POOL, RELAXED, SIZE, best_sets, equivalence_said, relaxation_said
-from engine.views.theory import ANGLE, Proof, proof, turned, weighing
+from engine.views.best_sets import (
+    BEST_SET_POOL,
+    BEST_SET_SIZE,
+    FACE_POOL_SIZE,
+    RELAXED_SET_SIZE,
+    best_sets,
+    describe_equivalence,
+    describe_relaxation,
+)
+from engine.views.theory import QUERY_ANGLE, Proof, find_weighing_selector, proof, turn_query
 from engine.wording import decimal, power
 
 MOST = 50
@@ -104,11 +112,11 @@ def _proposition() -> None:
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."
     )
     one, two = st.columns(2)
-    plane = turned(control(ANGLE, "theory.angle", one), control(L1, "theory.l1", two))
+    plane = turn_query(control(QUERY_ANGLE, "theory.angle", one), control(L1, "theory.l1", two))
     figure = plane_figure(plane, is_dark())
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best = _documents(plane.support), _documents(plane.best)
-    if plane.ranked:
+    if plane.is_ranked:
         st.info(f"Support: {support}. A ranking by score returns the same set here.")
     else:
         st.success(f"Support: {support}. Best by score: {best}. No top-k returns this set.")
@@ -129,13 +137,13 @@ def _documents(rows: tuple[int, ...]) -> str:
 
 
 def _draw_best(loaded: Loaded, question: Question | None) -> None:
-    if question is None or len(loaded.space) <= POOL.low:
-        st.info(f"Pick a query of a corpus with more than {POOL.low} documents.")
+    if question is None or len(loaded.space) <= BEST_SET_POOL.low:
+        st.info(f"Pick a query of a corpus with more than {BEST_SET_POOL.low} documents.")
         return
     st.text(shorten(question.text, 200))
     places = st.columns(3)
-    k = control(SIZE, "theory.best.k", places[0])
-    pool = min(control(POOL, "theory.best.pool", places[1]), len(loaded.space))
+    k = control(BEST_SET_SIZE, "theory.best.k", places[0])
+    pool = min(control(BEST_SET_POOL, "theory.best.pool", places[1]), len(loaded.space))
     weight = control(OBJECTIVE_WEIGHT, "theory.best.weight", places[2])
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     with st.spinner("Trying every set"):
@@ -154,21 +162,21 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**cos(sum, q) against cos(rest, q − d₀)** (VRSD, §3.1)")
-        st.text(equivalence_said(result.equivalence))
+        st.text(describe_equivalence(result.equivalence))
         st.caption("The paper takes the two problems for one. The first document d₀ is the most relevant, as there.")
     with right:
         st.markdown("**The relaxation** (CCBQP, Theorems 2.1 and 2.4)")
-        for sentence in relaxation_said(result.relaxation, result.ends):
+        for sentence in describe_relaxation(result.relaxation, result.ends):
             st.text(sentence)
         st.caption(
-            f"On the {FACES} most relevant documents, sets of {RELAXED}: all faces of the relaxation are looked at."
+            f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}: all faces of the relaxation are looked at."
         )
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
     """The comparison at the λ₁ and λ₂ that Explore is set to."""
     assert question is not None
-    spec = methods("selector")[weighing()]
+    spec = methods("selector")[find_weighing_selector()]
     decoder = Decoder(stage_of(spec, decoders.PREFIX), depth=question.depth)
     stage, result = decoder.select, answer(loaded, question, spec.name, decoder)
     l1 = result.ranking.info[0]["l1"]
@@ -180,7 +188,7 @@ def _draw_steps(loaded: Loaded, question: Question | None) -> None:
 
 
 DECODABLE = StudyView(
-    title=f"What {methods('selector')[weighing()].title} can return",
+    title=f"What {methods('selector')[find_weighing_selector()].title} can return",
     caption="",
     draw=_draw_decodable,
 )

@@ -28,7 +28,7 @@ from engine.evaluation.runs import RankedRun
 from engine.progress import shorten
 from engine.values import Ranking, replace_surrogates
 from engine.views.decision import Relevance, relevance
-from engine.views.slider import has_slider, packed_ranking
+from engine.views.slider import has_slider, pack_ranking
 from engine.wording import decimal, signed
 
 READ = "tradeoff.read"
@@ -131,8 +131,8 @@ def _for_query(
         "along": {
             "k": sweep.k,
             "judged": len(right) if judged is not None else 0,
-            "now": packed_ranking(space, question.vector, ranking, **more),
-            "base": packed_ranking(space, question.vector, baseline, **more),
+            "now": pack_ranking(space, question.vector, ranking, **more),
+            "base": pack_ranking(space, question.vector, baseline, **more),
             "said": f"This query: {' · '.join(said)}",
             "url": url,
             "decoder": look_of(*opened.look) | {"key": opened.look[0], "baseline": decoder == sweep.baseline},

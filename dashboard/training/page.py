@@ -28,7 +28,7 @@ from engine.errors import FrontierError
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen, histories
 from engine.training.recipes import RECIPES, declared, make_recipe
-from engine.views.training import best_of, compared_with, curves
+from engine.views.training import curves, find_best_epoch, select_compared_systems
 from engine.wording import visible
 
 DATA = "screens/data.py"
@@ -158,11 +158,11 @@ def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
     # Where a stage has begun since, it is what people look for.
     stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
     history = progress.histories[stage]
-    lines = compared_with(stage, progress.histories, progress.lines)
+    lines = select_compared_systems(stage, progress.histories, progress.lines)
     points = curves(history, lines)
     figure = training_figure(stage, points, is_dark())
     plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
-    best = best_of(history)
+    best = find_best_epoch(history)
     when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
     st.caption(
         f"Best on dev {when}; those weights are kept. Epoch −1 is before training."

@@ -15,7 +15,7 @@ from dashboard.widgets.common import corpus_chip
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
 from engine.progress import counted, shorten
-from engine.views.drift import SAID
+from engine.views.drift import FEEDBACK_WORDS
 from engine.views.sets import BeforeAfter, before_after
 from engine.wording import visible
 
@@ -100,7 +100,7 @@ def show_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
             st.text(f"{counted(len(counting), 'piece')} of feedback")
             if last is not None:
                 document = visible(loaded.space.corpus.ids[last.item])
-                st.text(f"Your last: {SAID[last.kind, last.good]}, {shorten(document, WORDS)}")
+                st.text(f"Your last: {FEEDBACK_WORDS[last.kind, last.good]}, {shorten(document, WORDS)}")
                 st.button(
                     "Undo",
                     key="feedback.undo",

@@ -13,8 +13,8 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import SharedPanel
 from engine.maps import layout as maps
-from engine.maps.clusters import Clusters, clusters, title_prefix
-from engine.maps.density import density
+from engine.maps.clusters import Clusters, find_clusters, title_prefix
+from engine.maps.density import estimate_density
 from engine.space import Space
 from engine.views.colouring import Groups, Numbers, colouring
 from engine.wording import visible
@@ -63,8 +63,8 @@ def _panel(loaded: Loaded, way: str) -> SharedPanel[CorpusMap]:
 
     def work(job: Job) -> CorpusMap:
         layout = maps.layout(loaded.space, way, progress=job.report, stop=job.stop)
-        fidelity = maps.fidelity(layout, loaded.space, NEAREST)
-        return CorpusMap(layout, fidelity, clusters(layout, corpus), title_prefix(corpus.titles))
+        fidelity = maps.measure_fidelity(layout, loaded.space, NEAREST)
+        return CorpusMap(layout, fidelity, find_clusters(layout, corpus), title_prefix(corpus.titles))
 
     return SharedPanel(
         purpose="map",
@@ -118,6 +118,11 @@ def backdrop(loaded: Loaded, drawn: CorpusMap, dark: bool, colour: str = PLAIN) 
     return Backdrop(
         hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32],
         lambda: map_backdrop(
-            layout.points, rows, [document_name(loaded, row) for row in rows], dark, density(layout.points), colours()
+            layout.points,
+            rows,
+            [document_name(loaded, row) for row in rows],
+            dark,
+            estimate_density(layout.points),
+            colours(),
         ),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.views.sets import DROPPED, Merged, Row
+from engine.views.sets import DROPPED_MARK, Merged, Row
 
 NARROW = 1200
 """Pixels of a screen on which three tables with names are too narrow to be read."""
@@ -101,7 +101,7 @@ def set_table(
     lost = len(rows) - len(retrieved)
     table = {
         "#": [*(r.rank for r in retrieved), *[None] * lost],
-        **({"Change": [*(r.mark for r in retrieved), *[DROPPED] * lost]} if compared else {}),
+        **({"Change": [*(r.mark for r in retrieved), *[DROPPED_MARK] * lost]} if compared else {}),
         **judged_column(rows),
         "Document": [document_name(r) for r in rows],
         "Relevance": [r.relevance for r in rows],

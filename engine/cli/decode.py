@@ -27,7 +27,7 @@ from engine.space import Elsewhere, Space, resolve_local_space
 from engine.stages import make, spec_of
 from engine.stages import methods as registered
 from engine.values import Corpus, Dataset, Qrels, Queries
-from engine.views.decision import trust
+from engine.views.decision import describe_trust
 from engine.views.methods import method_columns, method_table
 
 TIMING_SECONDS = 0.5
@@ -261,7 +261,7 @@ def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
         table_rows.append((str(document["rank"]), f"{document['gain']:.4f}", *trace_cells, *text_cells))
     if table_rows:
         echo(format_columns(table_rows, "rrrlll" if with_trace else "rrll"))
-    if trust_sentence := trust(query_entry["info"]):
+    if trust_sentence := describe_trust(query_entry["info"]):
         echo(f"     {trust_sentence}")
 
 

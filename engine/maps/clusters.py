@@ -7,24 +7,25 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from os.path import commonprefix
 
 import numpy as np
 
 from engine.data import cache as store
-from engine.maps.layout import SECTION, Layout
+from engine.maps.layout import MAPS_SECTION, Layout
 from engine.values import Corpus, digest_of
 
-MOST, SMALLEST = 18, 40
+MAX_CLUSTERS, MIN_CLUSTER_SIZE = 18, 40
 """Clusters of a map at most, and the documents that each of them has on average at least."""
-PAIR = 0.6
+PAIR_SCORE_SHARE = 0.6
 """A pair of words names a cluster where its score is at least this share of the best single word's."""
 _FORMAT = "1"  # a new one whenever the same map and texts would give other clusters
-_READ = 300  # characters of a text that are read for its words
-_STEM = 5  # words that begin with the same letters are forms of one
-_WORD = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]{2,})*")
-_ASIDE = re.compile(r"\([^()]*\)")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_BREAK = re.compile(r"[.,;:!?()\[\]{}\"'=*/<>|]+")
+_MAX_TEXT_LENGTH = 300  # characters of a text that are read for its words
+_STEM_LENGTH = 5  # words that begin with the same letters are forms of one
+_WORD_PATTERN = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]{2,})*")
+_ASIDE_PATTERN = re.compile(r"\([^()]*\)")
+_CAMEL_PATTERN = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_BREAK_PATTERN = re.compile(r"[.,;:!?()\[\]{}\"'=*/<>|]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,94 +42,95 @@ class Clusters:
     sizes: np.ndarray
 
 
-def clusters(layout: Layout, corpus: Corpus, *, cache: bool = True) -> Clusters:
-    """The named clusters of a map; the same map and texts give the same. cache: False leaves the disk alone."""
-    key = digest_of([_FORMAT, "clusters", layout.digest, corpus.digest])
-    if cache and (payload := store.get(SECTION, key)) is not None:
-        with np.load(io.BytesIO(payload), allow_pickle=False) as found:
-            return Clusters(found["of"], tuple(found["names"].tolist()), found["centres"], found["sizes"])
-    of, centres = _grouped(layout.points)
-    sizes = np.bincount(of, minlength=len(centres))
-    names = _names([_terms(corpus, int(row)) for row in layout.rows], of, len(centres))
-    made = Clusters(of, names, centres, sizes)
+def find_clusters(layout: Layout, corpus: Corpus, *, cache: bool = True) -> Clusters:
+    """Find and name the clusters of a map, deterministically. cache: False neither reads nor writes the disk."""
+    cache_key = digest_of([_FORMAT, "clusters", layout.digest, corpus.digest])
+    if cache and (payload := store.get(MAPS_SECTION, cache_key)) is not None:
+        with np.load(io.BytesIO(payload), allow_pickle=False) as cached:
+            return Clusters(cached["of"], tuple(cached["names"].tolist()), cached["centres"], cached["sizes"])
+    cluster_ids, centres = _group_points(layout.points)
+    sizes = np.bincount(cluster_ids, minlength=len(centres))
+    names = _name_clusters([_extract_terms(corpus, int(row)) for row in layout.rows], cluster_ids, len(centres))
+    result = Clusters(cluster_ids, names, centres, sizes)
     if cache:
         stream = io.BytesIO()
-        np.savez(stream, of=of, names=np.array(names), centres=centres, sizes=sizes)
-        store.put(SECTION, key, stream.getvalue())
-    return made
+        np.savez(stream, of=cluster_ids, names=np.array(names), centres=centres, sizes=sizes)
+        store.put(MAPS_SECTION, cache_key, stream.getvalue())
+    return result
 
 
 def title_prefix(titles: Sequence[str]) -> str:
-    """What all titles begin with, up to its last separator: "numpy." of numpy.sum and numpy.ma.sum; "" without one."""
+    """Return the common prefix of all titles up to its last separator: "numpy." of numpy.sum and numpy.ma.sum."""
     if len(titles) < 2:
         return ""
-    first, last = min(titles), max(titles)  # what these two share, all share
-    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    ends = [found.end() for found in re.finditer(r"[\W_]+", first[:same])]
-    return first[: ends[-1]] if ends else ""
+    # The common prefix of the smallest and the largest title is common to all.
+    first, last = min(titles), max(titles)
+    n_common = len(commonprefix((first, last)))
+    separator_ends = [match.end() for match in re.finditer(r"[\W_]+", first[:n_common])]
+    return first[: separator_ends[-1]] if separator_ends else ""
 
 
-def _grouped(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) the cluster of each point, the largest first, and (c, 2) the point nearest to each cluster's mean."""
+def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each point's cluster, (m,), the largest first, and the point nearest to each mean, (c, 2)."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    places = points.astype(np.float64)
-    count = min(MOST, max(1, len(points) // SMALLEST), len(np.unique(points, axis=0)))
+    positions = points.astype(np.float64)
+    n_clusters = min(MAX_CLUSTERS, max(1, len(points) // MIN_CLUSTER_SIZE), len(np.unique(points, axis=0)))
     with threadpool_limits(limits=1):  # threads add up in the order in which they end
-        found = KMeans(count, n_init=4, random_state=0).fit(places)
-    _, labels, sizes = np.unique(found.labels_, return_inverse=True, return_counts=True)
-    means = np.stack([np.bincount(labels, axis) / sizes for axis in places.T], axis=1)
-    of = np.argsort(np.lexsort((means[:, 0], -sizes)))[labels].astype(np.int16)
-    gap = ((places - means[labels]) ** 2).sum(1)
-    nearest = np.lexsort((gap, of))  # the first of each cluster is in its middle
-    return of, points[nearest[np.unique(of[nearest], return_index=True)[1]]]
+        kmeans = KMeans(n_clusters, n_init=4, random_state=0).fit(positions)
+    _kept_labels, labels, sizes = np.unique(kmeans.labels_, return_inverse=True, return_counts=True)
+    means = np.stack([np.bincount(labels, coordinates) / sizes for coordinates in positions.T], axis=1)
+    cluster_ids = np.argsort(np.lexsort((means[:, 0], -sizes)))[labels].astype(np.int16)
+    distances = ((positions - means[labels]) ** 2).sum(1)
+    nearest = np.lexsort((distances, cluster_ids))  # the first of each cluster is in its middle
+    return cluster_ids, points[nearest[np.unique(cluster_ids[nearest], return_index=True)[1]]]
 
 
-def _terms(corpus: Corpus, row: int) -> set[str]:
-    """The words of a document, and the pairs of neighbours without a stop word or a mark between them."""
+def _extract_terms(corpus: Corpus, row: int) -> set[str]:
+    """Extract a document's words, and pairs of neighbours without a stop word or a mark between them."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    text = f"{corpus.titles[row]} . {corpus.texts[row][:_READ]}"
-    found: set[str] = set()
-    for part in _BREAK.split(_CAMEL.sub(" ", _ASIDE.sub(" . ", text).replace("_", " "))):
-        words = _WORD.findall(part.lower())
-        for stop, run in groupby(words, ENGLISH_STOP_WORDS.__contains__):
-            if not stop:
-                found.update(kept := list(run))
-                found.update(f"{a} {b}" for a, b in pairwise(kept))
-    return found
+    text = f"{corpus.titles[row]} . {corpus.texts[row][:_MAX_TEXT_LENGTH]}"
+    terms: set[str] = set()
+    for fragment in _BREAK_PATTERN.split(_CAMEL_PATTERN.sub(" ", _ASIDE_PATTERN.sub(" . ", text).replace("_", " "))):
+        words = _WORD_PATTERN.findall(fragment.lower())
+        for is_stop_word, word_run in groupby(words, ENGLISH_STOP_WORDS.__contains__):
+            if not is_stop_word:
+                terms.update(run_words := list(word_run))
+                terms.update(f"{a} {b}" for a, b in pairwise(run_words))
+    return terms
 
 
-def _names(terms: Sequence[set[str]], of: np.ndarray, count: int) -> tuple[str, ...]:
-    """(c,) the name of each cluster, all different, by c-TF-IDF: a term counts once a document.
+def _name_clusters(terms: Sequence[set[str]], cluster_ids: np.ndarray, n_clusters: int) -> tuple[str, ...]:
+    """Name each cluster, all differently, by c-TF-IDF: a term counts once per document.
 
     A term that more than half of all documents hold, as a prefix that all titles share, names no cluster.
     """
-    overall = Counter(term for words in terms for term in words)
-    common = len(terms) / 2 if count > 1 else len(terms)
-    usual, taken, names = len(terms) / count, set[str](), list[str]()
-    for cluster in range(count):
-        members = np.flatnonzero(of == cluster).tolist()
-        inside = Counter(term for member in members for term in terms[member])
-        least = min(2, len(members))
+    total_counts = Counter(term for words in terms for term in words)
+    max_documents = len(terms) / 2 if n_clusters > 1 else len(terms)
+    mean_documents, used_names, cluster_names = len(terms) / n_clusters, set[str](), list[str]()
+    for cluster in range(n_clusters):
+        members = np.flatnonzero(cluster_ids == cluster).tolist()
+        term_counts = Counter(term for member in members for term in terms[member])
+        min_documents = min(2, len(members))
         scores = {
-            term: held * math.log1p(usual / overall[term])
-            for term, held in inside.items()
-            if held >= least and overall[term] <= common
+            term: n_holding * math.log1p(mean_documents / total_counts[term])
+            for term, n_holding in term_counts.items()
+            if n_holding >= min_documents and total_counts[term] <= max_documents
         }
-        names.append(_name(scores, taken))
-        taken.add(names[-1])
-    return tuple(names)
+        cluster_names.append(_choose_name(scores, used_names))
+        used_names.add(cluster_names[-1])
+    return tuple(cluster_names)
 
 
-def _name(scores: Mapping[str, float], taken: Container[str]) -> str:
-    """A pair of words that scores nearly as well as the best word, or else the two best words; "" without words."""
-    best = sorted(scores, key=lambda term: (-scores[term], term))
-    words = [term for term in best if " " not in term]
+def _choose_name(scores: Mapping[str, float], used_names: Container[str]) -> str:
+    """Choose a pair of words that scores nearly as well as the best word, or else the two best words; "" if none."""
+    ranked_terms = sorted(scores, key=lambda term: (-scores[term], term))
+    words = [term for term in ranked_terms if " " not in term]
     if not words:
         return ""
-    pairs = (term for term in best if " " in term and scores[term] >= PAIR * scores[words[0]])
-    others = (word for word in words[1:] if word[:_STEM] != words[0][:_STEM])
-    names = (*pairs, *(f"{words[0]}, {word}" for word in others), *words)
-    return next((name for name in names if name not in taken), "")
+    pairs = (term for term in ranked_terms if " " in term and scores[term] >= PAIR_SCORE_SHARE * scores[words[0]])
+    other_words = (word for word in words[1:] if word[:_STEM_LENGTH] != words[0][:_STEM_LENGTH])
+    candidates = (*pairs, *(f"{words[0]}, {word}" for word in other_words), *words)
+    return next((name for name in candidates if name not in used_names), "")

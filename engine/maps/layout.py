@@ -20,14 +20,22 @@ from engine.data import cache as store
 from engine.decoder import SET_SIZE, check_dimension
 from engine.errors import DataError
 from engine.evaluation.statistics import SEED
-from engine.maps.tsne import ARRANGING, BLOCK, arranged, nearest, others, principal, projected
+from engine.maps.tsne import (
+    ARRANGING_LABEL,
+    NEIGHBOUR_BLOCK,
+    arrange_points,
+    find_nearest,
+    find_principal_axes,
+    mask_others,
+    project_rows,
+)
 from engine.matrix import Matrix, blocks, slices
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.values import ByDigest, digest_of, real_tensor
 
-METHOD = Choice(
+LAYOUT_METHOD = Choice(
     default="tsne",
     options=("tsne", "pca"),
     symbol="method",
@@ -47,7 +55,7 @@ PERPLEXITY = Real(
     source="van der Maaten & Hinton 2008, §2",
     requires=("method", "tsne"),
 )
-MOST = Whole(
+MAX_MAPPED = Whole(
     default=20_000,
     low=1,
     comfortable=(1_000, 50_000),
@@ -55,17 +63,17 @@ MOST = Whole(
     name="most",
     help="Of a larger corpus a seeded sample of so many documents is laid out; the others can still be placed.",
 )
-COUNT = replace(SET_SIZE, name="count", symbol="count", help="How many neighbours.")
-NEIGHBOURS = replace(SET_SIZE, help="How many neighbours of a document are looked at.")
+NEIGHBOUR_COUNT = replace(SET_SIZE, name="count", symbol="count", help="How many neighbours.")
+FIDELITY_NEIGHBOURS = replace(SET_SIZE, help="How many neighbours of a document are looked at.")
 
-SECTION = "maps"
+MAPS_SECTION = "maps"
 _FORMAT = "1"  # a new one whenever the same embeddings and settings would give another map
-READING = "reading the cache"
+READING_LABEL = "reading the cache"
 
-_PLACED_BY = 7
+_N_PLACING = 7
 # A text embedded in another batch comes back this close to itself.
-_SAME = 1e-6
-_JUDGED = 1_000
+_SAME_TOLERANCE = 1e-6
+_MAX_JUDGED = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +105,14 @@ class Layout(ByDigest):
 
     @property
     def sampled(self) -> bool:
-        """Whether the map was made from a sample of the corpus."""
+        """True if the map was made from a sample of the corpus."""
         return len(self.rows) < self.of
 
     @cached_property
     def digest(self) -> str:
         words = (self.embeddings, self.method, repr(self.perplexity), str(self.seed), str(self.of))
-        arrays = [a for a in (self.points, self.rows, self.mean, self.axes) if a is not None]
-        return digest_of([*words, *(a.tobytes() for a in arrays)])
+        arrays = [array for array in (self.points, self.rows, self.mean, self.axes) if array is not None]
+        return digest_of([*words, *(array.tobytes() for array in arrays)])
 
 
 @without_autocast
@@ -125,211 +133,216 @@ def layout(
     cache: False neither reads nor writes the disk. progress(done, total, label) and stop: in steps well under a second.
     Raises ParamError, Cancelled when stopped, FrontierError where the cache cannot be written.
     """
-    asked = _Asked.of(space, method, perplexity, seed, most)
-    tell = with_cancellation(progress, stop, "the map was stopped at {done} of {total} steps")
-    if cache and (found := asked.stored()):
-        tell(1, 1, READING)
-        return found
-    rows = asked.rows()
-    make = _pca if asked.method == "pca" else _tsne
-    made = asked.layout(rows, **make(_ground(space, rows), asked, tell))
+    request = _LayoutRequest.check(space, method, perplexity, seed, most)
+    report = with_cancellation(progress, stop, "the map was stopped at {done} of {total} steps")
+    if cache and (cached := request.load_cached()):
+        report(1, 1, READING_LABEL)
+        return cached
+    rows = request.sample_rows()
+    arrange = _pca if request.method == "pca" else _tsne
+    result = request.make_layout(rows, **arrange(_find_distinct(space, rows), request, report))
     if cache:
-        stream, names = io.BytesIO(), ("points", "rows", "perplexity", "mean", "axes")
-        np.savez(stream, **{name: value for name in names if (value := getattr(made, name)) is not None})
-        store.put(SECTION, asked.key, stream.getvalue())
-    return made
+        stream, array_names = io.BytesIO(), ("points", "rows", "perplexity", "mean", "axes")
+        np.savez(stream, **{name: value for name in array_names if (value := getattr(result, name)) is not None})
+        store.put(MAPS_SECTION, request.key, stream.getvalue())
+    return result
 
 
 @without_autocast
 def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
-    """(B, 2) float32 points of new vectors, (B, d) or (d,), on a map. Raises DataError.
+    """Return the points of new vectors, (B, d) or (d,), on a map, (B, 2) float32. Raises DataError.
 
     PCA projects. t-SNE takes the median of the 7 nearest mapped vectors' points, as openTSNE's `transform` would shift
     the map. A vector that is on the map already gets its point.
     """
-    _check_of(layout, space)
-    given = real_tensor(vectors, "vectors").cpu()
-    given = Matrix(given.unsqueeze(0) if given.ndim == 1 else given).vectors
-    check_dimension("vectors", given, space.vectors, "the corpus")
+    _check_space(layout, space)
+    new_vectors = real_tensor(vectors, "vectors").cpu()
+    new_vectors = Matrix(new_vectors.unsqueeze(0) if new_vectors.ndim == 1 else new_vectors).vectors
+    check_dimension("vectors", new_vectors, space.vectors, "the corpus")
     if layout.mean is not None and layout.axes is not None:
-        return projected(_directions(given)[:, :-1], layout.mean, layout.axes)
-    ground = _ground(space, layout.rows)
-    own = layout.points[ground.first]
-    parts = []
-    for block in _directions(given).split(BLOCK):
-        index, cosine = nearest(ground.matrix, block, min(_PLACED_BY, len(ground)))
-        parts.append(np.where(cosine[:, :1] >= 1 - _SAME, own[index[:, 0]], np.median(own[index], axis=1)))
-    return np.concatenate(parts).astype(np.float32)
+        return project_rows(_extend_units(new_vectors)[:, :-1], layout.mean, layout.axes)
+    distinct = _find_distinct(space, layout.rows)
+    mapped = layout.points[distinct.first]
+    blocks = []
+    for block in _extend_units(new_vectors).split(NEIGHBOUR_BLOCK):
+        rows, cosine = find_nearest(distinct.matrix, block, min(_N_PLACING, len(distinct)))
+        is_mapped = cosine[:, :1] >= 1 - _SAME_TOLERANCE
+        blocks.append(np.where(is_mapped, mapped[rows[:, 0]], np.median(mapped[rows], axis=1)))
+    return np.concatenate(blocks).astype(np.float32)
 
 
-def positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
-    """(len(rows), 2) float32 points of documents: their own, or as of `place`. Raises DataError for no row."""
-    _check_of(layout, space)
-    wanted = np.asarray(rows)
-    if not wanted.size:
+def find_positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
+    """Return the points of documents, (len(rows), 2) float32: their own, or those of `place`. Raises DataError."""
+    _check_space(layout, space)
+    row_array = np.asarray(rows)
+    if not row_array.size:
         return np.empty((0, 2), np.float32)
-    if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or wanted.min() < 0 or wanted.max() >= layout.of:
+    if row_array.ndim != 1 or row_array.dtype.kind not in "iu" or row_array.min() < 0 or row_array.max() >= layout.of:
         raise DataError(f"rows must be whole numbers in [0, {layout.of - 1}]; got {rows!r:.80}")
-    at = np.searchsorted(layout.rows, wanted).clip(max=len(layout) - 1)
-    points: np.ndarray = layout.points[at]
-    if len(absent := np.flatnonzero(layout.rows[at] != wanted)):
-        points[absent] = place(layout, space, space.matrix.on_cpu[torch.from_numpy(wanted[absent].astype(np.int64))])
+    map_index = np.searchsorted(layout.rows, row_array).clip(max=len(layout) - 1)
+    points: np.ndarray = layout.points[map_index]
+    if len(absent_index := np.flatnonzero(layout.rows[map_index] != row_array)):
+        absent_rows = torch.from_numpy(row_array[absent_index].astype(np.int64))
+        points[absent_index] = place(layout, space, space.matrix.on_cpu[absent_rows])
     return points
 
 
 @without_autocast
-def neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float]]:
-    """The documents most similar to one, best first, equals by row: (row, float64 cosine). Raises ParamError."""
+def find_neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float]]:
+    """Find the documents most similar to one, best first, ties by row: (row, float64 cosine). Raises ParamError."""
     row = Whole(0, "row", 0, len(space) - 1, name="row", help="A document.").check(row)
-    count = min(COUNT.check(count), len(space) - 1)
-    point, rows = _unit(space.vectors[row : row + 1]), blocks(space.vectors.shape[1], space.vectors)
+    count = min(NEIGHBOUR_COUNT.check(count), len(space) - 1)
+    unit_vector, rows = _normalize(space.vectors[row : row + 1]), blocks(space.vectors.shape[1], space.vectors)
     # Sums, not a matrix product, whose last bits depend on a row's place: equal documents must tie.
-    cosine = torch.cat([(_unit(block) * point).sum(1) for (block,) in rows]).clamp_(-1, 1)
+    cosine = torch.cat([(_normalize(block) * unit_vector).sum(1) for (block,) in rows]).clamp_(-1, 1)
     order = cosine.sort(descending=True, stable=True).indices
     order = order[order != row][:count]
     return list(zip(order.tolist(), cosine[order].tolist(), strict=True))
 
 
 @without_autocast
-def fidelity(layout: Layout, space: Space, k: int = 10) -> float:
-    """The share of the k nearest that are among the k nearest on the map too; 1 for a corpus of one vector.
+def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
+    """Measure the share of the k nearest that are also among the k nearest on the map; 1 for one vector.
 
     Over up to 1,000 mapped documents; equal vectors, which share a point, count once. Raises ParamError or DataError.
     """
     from scipy.spatial import KDTree
 
-    _check_of(layout, space)
-    k = NEIGHBOURS.check(k)
-    ground = _ground(space, layout.rows)
-    k = min(k, len(ground) - 1)
+    _check_space(layout, space)
+    k = FIDELITY_NEIGHBOURS.check(k)
+    distinct = _find_distinct(space, layout.rows)
+    k = min(k, len(distinct) - 1)
     if not k:
         return 1.0
-    judged = np.sort(np.random.default_rng(0).choice(len(ground), min(len(ground), _JUDGED), replace=False))
-    points = layout.points[ground.first]
-    shown = np.asarray(KDTree(points).query(points[judged], k=k + 1)[1])
-    shown = shown[others(shown, judged)].reshape(-1, k)
-    kept = 0
-    for at in range(0, len(judged), BLOCK):
-        own = judged[at : at + BLOCK]
-        true = nearest(ground.matrix, ground.matrix.vectors[torch.from_numpy(own)], k + 1)[0]
-        true = true[others(true, own)].reshape(-1, k)
-        kept += sum(len(np.intersect1d(*pair)) for pair in zip(true, shown[at : at + BLOCK], strict=True))
-    return kept / (len(judged) * k)
+    sample = np.sort(np.random.default_rng(0).choice(len(distinct), min(len(distinct), _MAX_JUDGED), replace=False))
+    points = layout.points[distinct.first]
+    map_rows = np.asarray(KDTree(points).query(points[sample], k=k + 1)[1])
+    map_rows = map_rows[mask_others(map_rows, sample)].reshape(-1, k)
+    n_kept = 0
+    for start in range(0, len(sample), NEIGHBOUR_BLOCK):
+        block = sample[start : start + NEIGHBOUR_BLOCK]
+        true_rows = find_nearest(distinct.matrix, distinct.matrix.vectors[torch.from_numpy(block)], k + 1)[0]
+        true_rows = true_rows[mask_others(true_rows, block)].reshape(-1, k)
+        pairs = zip(true_rows, map_rows[start : start + NEIGHBOUR_BLOCK], strict=True)
+        n_kept += sum(len(np.intersect1d(*pair)) for pair in pairs)
+    return n_kept / (len(sample) * k)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The settings of a map, checked; `most` no larger than the corpus."""
+class _LayoutRequest:
+    """The checked settings of a map; `n_mapped` is at most the corpus's size."""
 
     method: str
     perplexity: float
     seed: int
-    most: int
-    n: int
+    n_mapped: int
+    n_documents: int
     embeddings: str
 
     @classmethod
-    def of(cls, space: Space, method: str, perplexity: float, seed: int, most: int) -> "_Asked":
-        checked = METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed), MOST.check(most)
+    def check(cls, space: Space, method: str, perplexity: float, seed: int, most: int) -> "_LayoutRequest":
+        checked = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed), MAX_MAPPED.check(most)
         return cls(*checked[:3], min(checked[3], len(space)), len(space), space.embeddings.digest)
 
     @property
     def key(self) -> str:
         perplexity = repr(self.perplexity) if self.method == "tsne" else ""
-        return digest_of([_FORMAT, self.embeddings, self.method, perplexity, str(self.seed), str(self.most)])
+        return digest_of([_FORMAT, self.embeddings, self.method, perplexity, str(self.seed), str(self.n_mapped)])
 
-    def rows(self) -> np.ndarray:
-        if self.most == self.n:
-            return np.arange(self.n)
-        return np.sort(np.random.default_rng(self.seed).choice(self.n, self.most, replace=False)).astype(np.int64)
+    def sample_rows(self) -> np.ndarray:
+        if self.n_mapped == self.n_documents:
+            return np.arange(self.n_documents)
+        sample = np.random.default_rng(self.seed).choice(self.n_documents, self.n_mapped, replace=False)
+        return np.sort(sample).astype(np.int64)
 
-    def layout(self, rows: np.ndarray, points: np.ndarray, **more: Any) -> Layout:
-        asked = self.perplexity if self.method == "tsne" else None
-        return Layout(points, rows, self.n, self.embeddings, self.method, self.seed, asked, **more)
+    def make_layout(self, rows: np.ndarray, points: np.ndarray, **extra: Any) -> Layout:
+        perplexity_asked = self.perplexity if self.method == "tsne" else None
+        settings = self.n_documents, self.embeddings, self.method, self.seed, perplexity_asked
+        return Layout(points, rows, *settings, **extra)
 
-    def stored(self) -> Layout | None:
-        payload = store.get(SECTION, self.key)
+    def load_cached(self) -> Layout | None:
+        payload = store.get(MAPS_SECTION, self.key)
         if payload is None:
             return None
-        with np.load(io.BytesIO(payload), allow_pickle=False) as found:
-            more = {name: found[name] for name in found}
-        if "perplexity" in more:
-            more["perplexity"] = float(more["perplexity"])
-        return self.layout(**more)
+        with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive}
+        if "perplexity" in arrays:
+            arrays["perplexity"] = float(arrays["perplexity"])
+        return self.make_layout(**arrays)
 
 
-def _check_of(layout: Layout, space: Space) -> None:
+def _check_space(layout: Layout, space: Space) -> None:
     if layout.embeddings != space.embeddings.digest:
         raise DataError("layout is a map of other embeddings than the space's; make one with engine.layout(space)")
 
 
 @dataclass(frozen=True, eq=False)
-class _Ground:
-    """The different directions of mapped documents.
+class _DistinctVectors:
+    """The distinct directions of mapped documents.
 
     mapped: (m,) rows of the corpus; matrix: (u, d + 1) their directions, as `_directions` makes them; first: (u,) which
     mapped document is the first of each; kind: (m,) which one a document has.
     """
 
-    mapped: np.ndarray
+    mapped_rows: np.ndarray
     matrix: Matrix
     first: np.ndarray
-    kind: np.ndarray
+    vector_ids: np.ndarray
 
     def __len__(self) -> int:
         return len(self.first)
 
     @property
     def rows(self) -> Tensor:
-        """(u, d) the directions, zero where a vector is."""
+        """The directions, (u, d), zero where a vector is."""
         return self.matrix.vectors[:, :-1]
 
     @property
     def weight(self) -> Tensor:
-        """(u,) how many documents have each."""
-        return torch.from_numpy(np.bincount(self.kind)).double()
+        """The number of documents of each direction, (u,)."""
+        return torch.from_numpy(np.bincount(self.vector_ids)).double()
 
 
-_GROUNDS: WeakKeyDictionary[Space, _Ground] = WeakKeyDictionary()
+_GROUNDS: WeakKeyDictionary[Space, _DistinctVectors] = WeakKeyDictionary()
 
 
-def _ground(space: Space, rows: np.ndarray) -> _Ground:
-    """The ground of a map; a space keeps its last one, as a page places query after query."""
-    found = _GROUNDS.get(space)
-    if found is None or not np.array_equal(found.mapped, rows):
-        host = space.matrix.on_cpu
-        unit = _directions(host if len(rows) == len(host) else host[torch.from_numpy(rows)])
-        first, kind = np.unique(Matrix(unit).duplicate_of.numpy(), return_inverse=True)
-        found = _Ground(rows, Matrix(unit[torch.from_numpy(first)]), first, kind)
-        _GROUNDS[space] = found
-    return found
+def _find_distinct(space: Space, rows: np.ndarray) -> _DistinctVectors:
+    """Find the distinct vectors of a map; a space caches its last ones, as a page places query after query."""
+    distinct = _GROUNDS.get(space)
+    if distinct is None or not np.array_equal(distinct.mapped_rows, rows):
+        vectors = space.matrix.on_cpu
+        directions = _extend_units(vectors if len(rows) == len(vectors) else vectors[torch.from_numpy(rows)])
+        first, vector_ids = np.unique(Matrix(directions).duplicate_of.numpy(), return_inverse=True)
+        distinct = _DistinctVectors(rows, Matrix(directions[torch.from_numpy(first)]), first, vector_ids)
+        _GROUNDS[space] = distinct
+    return distinct
 
 
-def _unit(rows: Tensor) -> Tensor:
-    """(n, d) float64 rows of length 1; zero rows stay. The largest entry goes first, as squares may underflow."""
+def _normalize(rows: Tensor) -> Tensor:
+    """Scale rows to length 1 in float64; zero rows stay. The largest entry goes first, as squares may underflow."""
     rows = rows.double()
     rows = rows / rows.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
     return torch.div(rows, torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(0.5))
 
 
-def _directions(rows: Tensor) -> Tensor:
-    """(n, d + 1) float32 unit rows; a zero row is 1 in the last column, where all others are 0."""
+def _extend_units(rows: Tensor) -> Tensor:
+    """Return (n, d + 1) float32 unit rows; a zero row is 1 in the last column, where all others are 0."""
     unit = rows.new_zeros(len(rows), rows.shape[1] + 1, dtype=torch.float32)
     for block in slices(len(rows), rows.shape[1]):
-        unit[block, :-1] = _unit(rows[block]) + 0.0  # no negative zeros: equal rows have equal bytes
+        unit[block, :-1] = _normalize(rows[block]) + 0.0  # no negative zeros: equal rows have equal bytes
     unit[:, -1] = (rows == 0).all(1)
     return unit
 
 
-def _pca(ground: _Ground, asked: _Asked, tell: Progress) -> dict[str, Any]:
-    tell(0, 1, ARRANGING)
-    mean, axes = principal(ground.rows, ground.weight)
-    tell(1, 1, ARRANGING)
-    return {"points": projected(ground.rows, mean, axes)[ground.kind], "mean": mean, "axes": axes}
+def _pca(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) -> dict[str, Any]:
+    report(0, 1, ARRANGING_LABEL)
+    mean, axes = find_principal_axes(distinct.rows, distinct.weight)
+    report(1, 1, ARRANGING_LABEL)
+    return {"points": project_rows(distinct.rows, mean, axes)[distinct.vector_ids], "mean": mean, "axes": axes}
 
 
-def _tsne(ground: _Ground, asked: _Asked, tell: Progress) -> dict[str, Any]:
-    perplexity = min(asked.perplexity, max(1.0, (len(ground) - 1) / 3))
-    flat = projected(ground.rows, *principal(ground.rows, ground.weight))
-    points = arranged(ground.matrix, flat, perplexity, asked.seed, tell)
-    return {"points": points[ground.kind], "perplexity": perplexity}
+def _tsne(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) -> dict[str, Any]:
+    perplexity = min(request.perplexity, max(1.0, (len(distinct) - 1) / 3))
+    flat = project_rows(distinct.rows, *find_principal_axes(distinct.rows, distinct.weight))
+    points = arrange_points(distinct.matrix, flat, perplexity, request.seed, report)
+    return {"points": points[distinct.vector_ids], "perplexity": perplexity}

@@ -14,127 +14,128 @@ from engine.matrix import Matrix, blocks, products
 from engine.progress import Progress
 from engine.solvers.tie_breaking import rank_exactly
 
-SEARCHING, ARRANGING = "finding neighbours", "arranging the map"
-BLOCK = 256
+SEARCHING_LABEL, ARRANGING_LABEL = "finding neighbours", "arranging the map"
+NEIGHBOUR_BLOCK = 256
 """So many rows' neighbours are looked for at a time."""
 
 # The neighbourhoods that a map keeps get little better after that (demo, and 10,000 rows in clusters).
 SEARCH_STEPS = 6
 """Steps of the arrangement in the time in which one block finds its neighbours; both grow with the corpus."""
-_EARLY, _LATE = 125, 375
+_EARLY_STEPS, _LATE_STEPS = 125, 375
 _EXAGGERATION = 12
 _MOMENTUM = 0.8
 # From here on interpolation is faster than a tree.
-_INTERPOLATE = 3_000
+_MIN_FFT_POINTS = 3_000
 # From here on two eigenvectors come faster by iteration than by a factorisation.
-_DENSE = 1_024
-_CHUNK = 2_048
-_START, _SHAKEN = 1e-4, 1e-6
+_MAX_DENSE_SIZE = 1_024
+_CHUNK_ROWS = 2_048
+_START_SCALE, _NOISE_SCALE = 1e-4, 1e-6
 
 
-def principal(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (d,) and the two directions of largest variance (d, 2), float64; a direction that is not there is 0.
+def find_principal_axes(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the mean (d,) and the two directions of largest variance (d, 2), float64; a missing one is 0.
 
     rows: (n, d); weight: (n,) how often each counts.
     """
     weight = weight.unsqueeze(1)
-    pairs = list(zip(rows.split(_CHUNK), weight.split(_CHUNK), strict=True))
-    mean = torch.stack([(block.double() * w).sum(0) for block, w in pairs]).sum(0) / weight.sum()
+    blocks = list(zip(rows.split(_CHUNK_ROWS), weight.split(_CHUNK_ROWS), strict=True))
+    mean = torch.stack([(block.double() * block_weight).sum(0) for block, block_weight in blocks]).sum(0) / weight.sum()
     # The smaller of the two Gram matrices has the same eigenvalues.
-    wide = rows.shape[1] > rows.shape[0]
-    centred = ((block.double() - mean) * w.sqrt() for block, w in pairs)
-    if wide:
-        whole = torch.cat(list(centred))
-        gram = whole @ whole.T
+    is_wide = rows.shape[1] > rows.shape[0]
+    centred = ((block.double() - mean) * block_weight.sqrt() for block, block_weight in blocks)
+    if is_wide:
+        centred_rows = torch.cat(list(centred))
+        gram = centred_rows @ centred_rows.T
     else:
         gram = mean.new_zeros(len(mean), len(mean))
         for block in centred:
             gram.addmm_(block.T, block)
-    value, found = _largest_two(gram.numpy())
+    eigenvalues, eigenvectors = _largest_two(gram.numpy())
     axes = np.zeros((rows.shape[1], 2))
-    for to, at in enumerate(reversed(range(len(value)))):
-        if value[at] > max(1e-12 * value[-1], torch.finfo(torch.float32).tiny):
-            axis = whole.T.numpy() @ found[:, at] if wide else found[:, at]
+    for column, position in enumerate(reversed(range(len(eigenvalues)))):
+        if eigenvalues[position] > max(1e-12 * eigenvalues[-1], torch.finfo(torch.float32).tiny):
+            axis = centred_rows.T.numpy() @ eigenvectors[:, position] if is_wide else eigenvectors[:, position]
             # An axis points where its largest entry is positive.
-            axes[:, to] = axis / math.copysign(np.linalg.norm(axis), axis[np.abs(axis).argmax()])
+            axes[:, column] = axis / math.copysign(np.linalg.norm(axis), axis[np.abs(axis).argmax()])
     return mean.numpy(), axes
 
 
 def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The one or two largest eigenvalues of a symmetric matrix, rising, and their vectors as columns."""
+    """Compute the one or two largest eigenvalues of a symmetric matrix, rising, and their vectors as columns."""
     from scipy.linalg import eigh
     from scipy.sparse.linalg import ArpackError, eigsh
 
-    if len(gram) > _DENSE:
+    if len(gram) > _MAX_DENSE_SIZE:
         with suppress(ArpackError):
-            value, found = eigsh(gram, k=2, v0=np.random.default_rng(0).standard_normal(len(gram)))
-            order = value.argsort()
-            return value[order], found[:, order]
+            eigenvalues, eigenvectors = eigsh(gram, k=2, v0=np.random.default_rng(0).standard_normal(len(gram)))
+            order = eigenvalues.argsort()
+            return eigenvalues[order], eigenvectors[:, order]
     return eigh(gram, subset_by_index=[max(0, len(gram) - 2), len(gram) - 1])
 
 
-def projected(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """(n, 2) float32 points of rows (n, d), one by one: the same in every batch."""
-    across, middle = torch.tensor(axes.T), torch.tensor(mean)
-    centred = (block.double() - middle for (block,) in blocks(rows.shape[1], rows))
-    points = torch.cat([torch.stack([(b * axis).sum(1) for axis in across], 1) for b in centred])
+def project_rows(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """Project rows (n, d) to (n, 2) float32 points, one by one, with the same result in every batch."""
+    directions, centre = torch.tensor(axes.T), torch.tensor(mean)
+    centred = (block.double() - centre for (block,) in blocks(rows.shape[1], rows))
+    points = torch.cat([torch.stack([(b * axis).sum(1) for axis in directions], 1) for b in centred])
     return points.float().numpy()
 
 
-def nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(B, k) rows with the largest float64 inner products with points (B, d), equals by row, and these products."""
-    found = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    index, product = rank_exactly(found.relevance, k, found.relevance_error, found.exact_relevance)
+def find_nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k rows with the largest float64 inner products with points, ties by row, and the products, (B, k)."""
+    candidates = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
+    index, product = rank_exactly(candidates.relevance, k, candidates.relevance_error, candidates.exact_relevance)
     return index.numpy(), product.numpy()
 
 
-def others(index: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """(B, k + 1) which k of k + 1 neighbours are not the row itself; without the last where it is not listed."""
-    other: np.ndarray = index != own[:, None]
-    other[other.all(1), -1] = False
-    return other
+def mask_others(index: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
+    """Mask the k of k + 1 neighbours that are not the row itself, (B, k + 1); the last goes where it is not listed."""
+    is_other: np.ndarray = index != own_rows[:, None]
+    is_other[is_other.all(1), -1] = False
+    return is_other
 
 
-def arranged(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, tell: Progress) -> np.ndarray:
-    """(n, 2) float32 points of different unit rows by t-SNE (openTSNE, one thread), from exact neighbours.
+def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, report: Progress) -> np.ndarray:
+    """Arrange distinct unit rows by t-SNE (openTSNE, one thread) from exact neighbours, (n, 2) float32.
 
-    flat: (n, 2) where it starts, at another scale. tell: after every step; what it raises ends the work.
+    flat: (n, 2) where it starts, at another scale. report: after every step; what it raises ends the work.
     """
-    n = len(matrix)
-    if n == 1:
+    n_points = len(matrix)
+    if n_points == 1:
         return np.zeros((1, 2), np.float32)
     from openTSNE import TSNEEmbedding, tsne
     from openTSNE.affinity import PerplexityBasedNN
     from openTSNE.nearest_neighbors import PrecomputedNeighbors
 
-    searches = math.ceil(n / BLOCK)
-    total = searches * SEARCH_STEPS + _EARLY + _LATE
-    k = min(n - 1, math.ceil(3 * perplexity))
-    index, distance = np.empty((n, k), np.int64), np.empty((n, k))
-    for done in range(searches):
-        tell(done * SEARCH_STEPS, total, SEARCHING)
-        own = np.arange(done * BLOCK, min((done + 1) * BLOCK, n))
-        found, cosine = nearest(matrix, matrix.vectors[done * BLOCK : (done + 1) * BLOCK], k + 1)
-        kept = others(found, own)
-        index[own] = found[kept].reshape(len(own), k)
-        distance[own] = np.sqrt(2 * (1 - cosine[kept]).clip(0)).reshape(len(own), k)
-    tell(searches * SEARCH_STEPS, total, ARRANGING)
+    n_searches = math.ceil(n_points / NEIGHBOUR_BLOCK)
+    n_total = n_searches * SEARCH_STEPS + _EARLY_STEPS + _LATE_STEPS
+    k = min(n_points - 1, math.ceil(3 * perplexity))
+    neighbour_rows, distance = np.empty((n_points, k), np.int64), np.empty((n_points, k))
+    for block_index in range(n_searches):
+        report(block_index * SEARCH_STEPS, n_total, SEARCHING_LABEL)
+        own_rows = np.arange(block_index * NEIGHBOUR_BLOCK, min((block_index + 1) * NEIGHBOUR_BLOCK, n_points))
+        nearest_rows, cosine = find_nearest(matrix, matrix.vectors[own_rows[0] : own_rows[-1] + 1], k + 1)
+        is_other = mask_others(nearest_rows, own_rows)
+        neighbour_rows[own_rows] = nearest_rows[is_other].reshape(len(own_rows), k)
+        distance[own_rows] = np.sqrt(2 * (1 - cosine[is_other]).clip(0)).reshape(len(own_rows), k)
+    report(n_searches * SEARCH_STEPS, n_total, ARRANGING_LABEL)
 
-    slope = tsne.kl_divergence_bh if n < _INTERPOLATE else tsne.kl_divergence_fft
-    steps = itertools.count(searches * SEARCH_STEPS)
+    compute_gradient = tsne.kl_divergence_bh if n_points < _MIN_FFT_POINTS else tsne.kl_divergence_fft
+    step_counter = itertools.count(n_searches * SEARCH_STEPS)
 
-    def step(*args: Any, **settings: Any) -> tuple[float, np.ndarray]:
-        tell(min(next(steps), total), total, ARRANGING)
+    def count_gradient(*args: Any, **settings: Any) -> tuple[float, np.ndarray]:
+        report(min(next(step_counter), n_total), n_total, ARRANGING_LABEL)
         # The divergence itself, which openTSNE's callbacks would have it work out, costs a quarter more.
-        result: tuple[float, np.ndarray] = slope(*args, **{**settings, "should_eval_error": False})
+        result: tuple[float, np.ndarray] = compute_gradient(*args, **{**settings, "should_eval_error": False})
         return result
 
-    affinities = PerplexityBasedNN(knn_index=PrecomputedNeighbors(index, distance), perplexity=perplexity, n_jobs=1)
+    neighbours = PrecomputedNeighbors(neighbour_rows, distance)
+    affinities = PerplexityBasedNN(knn_index=neighbours, perplexity=perplexity, n_jobs=1)
     # Tiny, as t-SNE likes it, and shaken a little: points on one line would never leave it.
     spread = float(flat[:, 0].std(dtype=np.float64))
-    noise = np.random.default_rng(seed).standard_normal(flat.shape) * (_SHAKEN if spread > 0 else _START)
-    start = flat * (_START / spread if spread > 0 else 0) + noise
-    points = TSNEEmbedding(start, affinities, negative_gradient_method=step, n_jobs=1)
-    for iterations, exaggeration in ((_EARLY, _EXAGGERATION), (_LATE, 1)):
+    noise = np.random.default_rng(seed).standard_normal(flat.shape) * (_NOISE_SCALE if spread > 0 else _START_SCALE)
+    start = flat * (_START_SCALE / spread if spread > 0 else 0) + noise
+    points = TSNEEmbedding(start, affinities, negative_gradient_method=count_gradient, n_jobs=1)
+    for iterations, exaggeration in ((_EARLY_STEPS, _EXAGGERATION), (_LATE_STEPS, 1)):
         points.optimize(iterations, exaggeration=exaggeration, momentum=_MOMENTUM, inplace=True)
     return np.asarray(points, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The best of all sets of one query's most relevant documents, beside what selectors and relaxations end at."""
+"""Best of all sets of one query's most relevant documents, beside the results of selectors and relaxations."""
 
 from dataclasses import dataclass
 
@@ -13,17 +13,19 @@ from engine.theory.relaxation import Ends, Relaxation, ends, relaxation
 from engine.theory.vrsd import Equivalence, equivalence
 from engine.wording import decimal, percent
 
-SIZE = Whole(5, "k", 2, 6, name="k", help="How many documents a set has.")
-POOL = Whole(18, "pool", 8, 20, name="pool", help="How many of the most relevant documents; all their sets are tried.")
-FACES = 8
+BEST_SET_SIZE = Whole(5, "k", 2, 6, name="k", help="How many documents a set has.")
+BEST_SET_POOL = Whole(
+    18, "pool", 8, 20, name="pool", help="How many of the most relevant documents; all their sets are tried."
+)
+FACE_POOL_SIZE = 8
 """Documents whose faces are enumerated."""
-RELAXED = 3
+RELAXED_SET_SIZE = 3
 """Documents of a set among them."""
 
 
 @dataclass(frozen=True)
 class BestSets:
-    """What is best, and what is returned, on one query."""
+    """Best sets and returned sets on one query."""
 
     gaps: tuple[tuple[str, OptimumGap], ...]  # a selector's title with its parameters → its set beside the best
     equivalence: Equivalence
@@ -32,44 +34,47 @@ class BestSets:
 
 
 def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: float) -> BestSets:
-    """Selectors that have an objective of sets, with and without swaps, beside the enumerated best.
+    """Compare selectors that have an objective of sets, with and without swaps, with the enumerated best.
 
     relevance_weight: θ, of those that have one. Raises ParamError or DataError.
     """
-    ((_, rows, point),) = iterate_pools(space, query, pool)
+    ((_query_id, rows, point),) = iterate_pools(space, query, pool)
     gaps = []
     for name in SET_OBJECTIVE.options:
-        names = {param.name for param in make_selector(name).spec.params}
-        swaps = ({"polish": True}, {"polish": False}) if "polish" in names else ({},)
-        for own in swaps:
-            params = own | ({"relevance_weight": relevance_weight} if "relevance_weight" in names else {})
-            title = make_selector(name).spec.title + ("" if own.get("polish", True) else ", without swaps")
-            gaps.append((title, optimum_gap(name, rows, point, k, fix_first="relevance_weight" not in names, **params)))
-    few = rows[:FACES]
+        param_names = {param.name for param in make_selector(name).spec.params}
+        swap_options = ({"polish": True}, {"polish": False}) if "polish" in param_names else ({},)
+        for swap_params in swap_options:
+            params = swap_params | ({"relevance_weight": relevance_weight} if "relevance_weight" in param_names else {})
+            title = make_selector(name).spec.title + ("" if swap_params.get("polish", True) else ", without swaps")
+            fix_first = "relevance_weight" not in param_names
+            gaps.append((title, optimum_gap(name, rows, point, k, fix_first=fix_first, **params)))
+    face_rows = rows[:FACE_POOL_SIZE]
     return BestSets(
         tuple(gaps),
         equivalence(rows, point, k),
-        relaxation(few, point / torch.linalg.vector_norm(point), RELAXED, relevance_weight=relevance_weight),
+        relaxation(
+            face_rows, point / torch.linalg.vector_norm(point), RELAXED_SET_SIZE, relevance_weight=relevance_weight
+        ),
         tuple(ends(space, query, sizes=(k,))),
     )
 
 
-def equivalence_said(found: Equivalence) -> str:
-    """Whether the two problems of VRSD's §3.1 have one answer on this query."""
-    if found.same:
+def describe_equivalence(equivalence: Equivalence) -> str:
+    """State in words if the two problems of VRSD's §3.1 have one answer on this query."""
+    if equivalence.same:
         return "Both problems have the same best set here."
-    return f"The two best sets differ here: the second has {decimal(found.lost, 4)} less of the first's cosine."
+    return f"The two best sets differ here: the second has {decimal(equivalence.lost, 4)} less of the first's cosine."
 
 
-def relaxation_said(found: Relaxation, stops: tuple[Ends, ...]) -> list[str]:
-    """Whether the relaxation is tight, and where the algorithm ended."""
-    tight = "No point between sets beats the best set" if found.tight else "A point between sets beats the best set"
-    between = f"of {found.fractional:,} stationary points between sets {found.saddles:,} are saddles"
-    runs = sum(stop.runs for stop in stops)
-    whole = runs - sum(stop.fractional for stop in stops)
-    most = max(stop.most for stop in stops)
+def describe_relaxation(relaxation: Relaxation, stops: tuple[Ends, ...]) -> list[str]:
+    """Describe the relaxation's tightness, and the end points of the algorithm."""
+    tightness = f"{'No' if relaxation.tight else 'A'} point between sets beats the best set"
+    between = f"of {relaxation.fractional:,} stationary points between sets {relaxation.saddles:,} are saddles"
+    n_runs = sum(run_ends.runs for run_ends in stops)
+    n_whole = n_runs - sum(run_ends.fractional for run_ends in stops)
+    max_steps = max(run_ends.most for run_ends in stops)
     return [
-        f"{tight}: {decimal(found.value, 4)} against {decimal(found.integral, 4)}; {between}.",
-        f"On the whole corpus {percent(whole / runs)} of its runs, one at each of {len(stops)} values of θ, ended at a "
-        f"set; the longest took {most:,} steps.",
+        f"{tightness}: {decimal(relaxation.value, 4)} against {decimal(relaxation.integral, 4)}; {between}.",
+        f"On the whole corpus {percent(n_whole / n_runs)} of its runs, one at each of {len(stops)} values of θ, ended "
+        f"at a set; the longest took {max_steps:,} steps.",
     ]

@@ -1,29 +1,30 @@
-"""A corpus's check-up in words."""
+"""Check-up of a corpus in words."""
 
 from engine.evaluation.studies.check_up import CheckUp
 from engine.progress import counted, shorten
 from engine.wording import percent
 
-LONGEST = 70
+MAX_QUERY_LENGTH = 70
 """Characters of a query in a headline."""
 
 
-def headline(checked: CheckUp, texts: tuple[str, ...], asked: int, documents: bool = False) -> str:
-    """How many queries get near-duplicates, and which most.
+def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: bool = False) -> str:
+    """State the number of queries with near-duplicates, and the worst query.
 
-    texts: of the queries; asked: how many queries there are, of which these may be a sample; documents: whether these
+    texts: of the queries; n_asked: how many queries there are, of which these may be a sample; documents: whether these
     are documents of the corpus.
     """
-    count = len(checked)
-    kind = counted(count, "document asked as a query", "documents asked as queries")
+    n_checked = len(checked)
+    query_text = counted(n_checked, "document asked as a query", "documents asked as queries")
     if not documents:
-        kind = ("your " if count == asked else "") + counted(count, "query", "queries")
-    whole = "" if count == asked else f" (a random sample of {asked:,})"
-    top = f"the top {checked.rows.shape[1]}"
+        query_text = ("your " if n_checked == n_asked else "") + counted(n_checked, "query", "queries")
+    sample_text = "" if n_checked == n_asked else f" (a random sample of {n_asked:,})"
+    top_text = f"the top {checked.rows.shape[1]}"
     if not checked.n_redundant:
-        return f"None of {kind}{whole} has near-duplicates in {top}."
-    worst = checked.order[0]
+        return f"None of {query_text}{sample_text} has near-duplicates in {top_text}."
+    worst_query = checked.order[0]
     return (
-        f"On {percent(checked.n_redundant / count)} of {kind}{whole} {top} holds near-duplicates. Worst: "
-        f"{shorten(texts[worst], LONGEST)} ({counted(int(checked.pairs[worst]), 'pair')})."
+        f"On {percent(checked.n_redundant / n_checked)} of {query_text}{sample_text} {top_text} holds near-duplicates. "
+        f"Worst: "
+        f"{shorten(texts[worst_query], MAX_QUERY_LENGTH)} ({counted(int(checked.pairs[worst_query]), 'pair')})."
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 MOST_GROUPS = 8
 """Groups with a colour of their own; a column of fewer numbers than that is groups too."""
-OTHERS, ABSENT = "other", "no value"
+OTHERS_GROUP, ABSENT_GROUP = "other", "no value"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +28,16 @@ class Numbers:
 
 
 def colouring(values: Sequence[str]) -> Groups | Numbers:
-    """The colours of documents by a column. Values that are all numbers are a quantity, unless they are few."""
+    """Choose the colours of documents by a column: a quantity if all values are numbers and not few, else groups."""
     texts = [value.strip() for value in values]
     counted = Counter(filter(None, texts))
     numbers = {text: number for text in counted if (number := _number(text)) is not None}
     if len(numbers) == len(counted) > MOST_GROUPS:
         return Numbers(np.array([numbers.get(text, np.nan) for text in texts]))
     order = sorted(counted, key=lambda text: (-counted[text], text))
-    names = order if len(order) <= MOST_GROUPS else [*order[: MOST_GROUPS - 1], OTHERS]
-    place = {text: min(at, len(names) - 1) for at, text in enumerate(order)}
-    return Groups(tuple(names), np.array([place.get(text, -1) for text in texts], dtype=np.int64))
+    names = order if len(order) <= MOST_GROUPS else [*order[: MOST_GROUPS - 1], OTHERS_GROUP]
+    group_index = {text: min(position, len(names) - 1) for position, text in enumerate(order)}
+    return Groups(tuple(names), np.array([group_index.get(text, -1) for text in texts], dtype=np.int64))
 
 
 def _number(text: str) -> float | None:

@@ -17,7 +17,7 @@ from engine.stages import Selector
 from engine.values import Embeddings, Ranking, replace_surrogates
 from engine.wording import power
 
-LEAST = 1e-16
+MIN_RESIDUAL = 1e-16
 """Finest bound in float64."""
 
 
@@ -31,26 +31,26 @@ class Relevance:
 
 
 @without_autocast
-def relevance(selector: Selector, found: ScoredCandidates) -> Relevance | None:
-    """The relevance that a selector saw; None where it is the inner product, and that chose the pool too."""
-    c = found.candidates
-    retrieved = found.retrieved.double()
-    if not selector.by_scores and (c.pool is None or (found.reranked and c.count == len(retrieved))):
+def relevance(selector: Selector, scored: ScoredCandidates) -> Relevance | None:
+    """Return the relevance that a selector saw; None where it is the inner product, which also chose the pool."""
+    c = scored.candidates
+    retrieved = scored.retrieved.double()
+    if not selector.by_scores and (c.pool is None or (scored.reranked and c.count == len(retrieved))):
         return None
-    if c.inner_product and not found.reranked:
+    if c.inner_product and not scored.reranked:
         return None
     pool = torch.arange(len(retrieved), device=retrieved.device) if c.pool is None else c.pool[0]
-    own = c.relevance[0].double() if selector.by_scores else c.products(c.queries)[0].double()
-    same = selector.by_scores and not found.reranked
-    score = retrieved.clone() if same else torch.full_like(retrieved, torch.nan)
-    score[pool] = own
+    pool_scores = c.relevance[0].double() if selector.by_scores else c.products(c.queries)[0].double()
+    is_comparable = selector.by_scores and not scored.reranked
+    score = retrieved.clone() if is_comparable else torch.full_like(retrieved, torch.nan)
+    score[pool] = pool_scores
     # Equals are ordered by row, as everywhere: the sort is stable and the pool ascends.
-    rest = torch.ones_like(retrieved, dtype=torch.bool).index_fill_(0, pool, False).nonzero().flatten()
-    ranked = [at[values.argsort(descending=True, stable=True)] for at, values in ((pool, own), (rest, retrieved[rest]))]
-    order = torch.cat(ranked)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(1, len(order) + 1, device=order.device)
-    return Relevance(score.cpu(), place.cpu(), found)
+    outside = torch.ones_like(retrieved, dtype=torch.bool).index_fill_(0, pool, False).nonzero().flatten()
+    best_in_pool = pool[pool_scores.argsort(descending=True, stable=True)]
+    row_order = torch.cat([best_in_pool, outside[retrieved[outside].argsort(descending=True, stable=True)]])
+    ranks = torch.empty_like(row_order)
+    ranks[row_order] = torch.arange(1, len(row_order) + 1, device=row_order.device)
+    return Relevance(score.cpu(), ranks.cpu(), scored)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Why:
 
 
 @without_autocast
-def why(
+def explain_document(
     space: Space,
     query: Tensor,
     ranking: Ranking,
@@ -98,7 +98,7 @@ def why(
     place: int | None = None,
     relevance: Relevance | None = None,
 ) -> Why:
-    """Reasons for and against a document in one decoder's set for one query.
+    """Collect the reasons for and against a document in one decoder's set for one query.
 
     query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
     where its sets are made of weights; depth: of the decoder's pool; place: the row's rank as `places` has it, where it
@@ -107,44 +107,47 @@ def why(
     """
     rows = ranking.rows()
     index = rows.index(row) if row in rows else None
-    others = rows if index is None else rows[:index]
+    other_rows = rows if index is None else rows[:index]
     score: float | None
     if relevance is None:
-        place = place or places(space, query, [row])[0]
-        score, *scores = relevances(space, query, [row, *others])
+        place = place or find_ranks(space, query, [row])[0]
+        score, *scores = relevances(space, query, [row, *other_rows])
         # Equals are ordered by row, as everywhere.
-        ahead = sum((-value, other) < (-score, row) for other, value in zip(others, scores, strict=True))
+        n_ahead = sum((-largest, other) < (-score, row) for other, largest in zip(other_rows, scores, strict=True))
     else:
-        place, (score,) = int(relevance.place[row]), known(relevance, [row])
-        ahead = sum(int(relevance.place[other]) < place for other in others)
-    near = value = None
-    if others:
-        vectors = space.vectors[[row, *others]].double()
-        alike = (vectors[1:] * vectors[0]).sum(1).tolist()
-        value = max(alike)
-        near = alike.index(value)
+        place, (score,) = int(relevance.place[row]), read_scores(relevance, [row])
+        n_ahead = sum(int(relevance.place[other]) < place for other in other_rows)
+    nearest = largest = None
+    if other_rows:
+        vectors = space.vectors[[row, *other_rows]].double()
+        cosines = (vectors[1:] * vectors[0]).sum(1).tolist()
+        largest = max(cosines)
+        nearest = cosines.index(largest)
+    dual = None
+    if stage and stage.has_weights():
+        dual = _compute_dual(space, query, ranking, row, stage, depth, relevance)
     return Why(
         row=row,
         rank=None if index is None else index + 1,
         size=len(rows),
         relevance=score,
         place=place,
-        overtaken=len(others) - ahead if index is None else place - 1 - ahead,
-        nearest=None if near is None else replace_surrogates(space.corpus.ids[others[near]]),
-        nearest_rank=None if near is None else near + 1,
-        similarity=value,
+        overtaken=len(other_rows) - n_ahead if index is None else place - 1 - n_ahead,
+        nearest=None if nearest is None else replace_surrogates(space.corpus.ids[other_rows[nearest]]),
+        nearest_rank=None if nearest is None else nearest + 1,
+        similarity=largest,
         score=None if index is None else ranking.gain[0, index].item(),
         pool=depth if depth is not None and place > depth else None,
-        dual=_dual(space, query, ranking, row, stage, depth, relevance) if stage and stage.has_weights() else None,
+        dual=dual,
     )
 
 
-def reasons(facts: Why) -> str:
-    """Why a document is in or out, in words."""
+def describe_reasons(facts: Why) -> str:
+    """Explain in words why a document is in the set or not."""
     if facts.pool is not None and facts.rank is None:
         return f"Out: relevance rank {facts.place:,}, beyond the pool of {facts.pool:,}."
     if facts.dual is not None:
-        return _weighed(facts, facts.dual)
+        return _describe_dual(facts, facts.dual)
     if facts.rank is not None:
         if not facts.overtaken:
             return "In: the most relevant document left."
@@ -152,48 +155,48 @@ def reasons(facts: Why) -> str:
     if not facts.size:
         return "Out: no document was selected."
     if not facts.overtaken:
-        every = "the only selected document is" if facts.size == 1 else f"all {facts.size:,} selected documents are"
-        return f"Out: {every} more relevant."
+        verb_text = "the only selected document is" if facts.size == 1 else f"all {facts.size:,} selected documents are"
+        return f"Out: {verb_text} more relevant."
     return f"Out: {counted(facts.overtaken, 'less relevant document')} chosen instead."
 
 
-def _weighed(facts: Why, dual: Dual) -> str:
-    adds, l1 = _apart(dual.score, dual.l1)
+def _describe_dual(facts: Why, dual: Dual) -> str:
+    score_text, l1_text = _format_apart(dual.score, dual.l1)
     if dual.weight > 0:
         if facts.rank is None:
             return f"Out: has weight {dual.weight:.3g}, less than all {counted(facts.size, 'selected document')}."
-        start = f"In with weight {dual.weight:.3g}: adds"
+        opening = f"In with weight {dual.weight:.3g}: adds"
         if not dual.certified:
-            due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
-            return f"{start} {has}, not λ₁ + λ₂w = {due} as at the optimum: the solver stopped early."
+            due_text, has_text = _format_apart(dual.l1 + dual.l2 * dual.weight, dual.score)
+            return f"{opening} {has_text}, not λ₁ + λ₂w = {due_text} as at the optimum: the solver stopped early."
         if dual.l2 == 0:
-            return f"{start} {dual.l1:.3g} = λ₁."
-        return f"{start} {dual.score:.3g} = λ₁ + λ₂w."
-    head = "Out" if facts.rank is None else "Filled in"
+            return f"{opening} {dual.l1:.3g} = λ₁."
+        return f"{opening} {dual.score:.3g} = λ₁ + λ₂w."
+    verdict = "Out" if facts.rank is None else "Filled in"
     if dual.twin is not None:
-        return f"{head}: exact duplicate of {dual.twin}, which stands for both."
+        return f"{verdict}: exact duplicate of {dual.twin}, which stands for both."
     if not dual.certified and dual.score > dual.l1:
-        return f"{head}, though it would add {adds}, more than λ₁ = {l1}: the solver stopped early."
+        return f"{verdict}, though it would add {score_text}, more than λ₁ = {l1_text}: the solver stopped early."
     if abs(dual.score - dual.l1) <= dual.residual:
-        return f"{head}: would add {dual.l1:.3g}, no more than λ₁."
-    return f"{head}: would add {adds}, less than λ₁ = {l1}."
+        return f"{verdict}: would add {dual.l1:.3g}, no more than λ₁."
+    return f"{verdict}: would add {score_text}, less than λ₁ = {l1_text}."
 
 
-def _apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with as few digits as tell them apart."""
-    for digits in range(3, 17):
-        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
-        if one == other or texts[0] != texts[1]:
+def _format_apart(first: float, second: float) -> tuple[str, str]:
+    """Format two numbers with the fewest digits that distinguish them."""
+    for n_digits in range(3, 17):
+        texts = f"{first:.{n_digits}g}", f"{second:.{n_digits}g}"
+        if first == second or texts[0] != texts[1]:
             break
     return texts
 
 
-def known(relevance: Relevance, rows: Sequence[int]) -> list[float | None]:
-    """The scores of some documents; None for those that have none."""
+def read_scores(relevance: Relevance, rows: Sequence[int]) -> list[float | None]:
+    """Return the scores of some documents; None for those that have none."""
     return [None if score != score else score for score in relevance.score[list(rows)].tolist()]
 
 
-def _dual(
+def _compute_dual(
     space: Space,
     query: Tensor,
     ranking: Ranking,
@@ -211,114 +214,114 @@ def _dual(
             queries = Embeddings(("",), query.unsqueeze(0), space.embeddings.encoder)
             weights = weights_of(decode(Decoder(select=stage, depth=depth), space, queries, k=info["support"]))
     vectors = space.vectors[[row, *weights]].double()
-    values = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
-    left = _exact(space, query) - (values @ vectors[1:])[0]
-    twin = next((one for one, others in info["tied"].items() if row in others), None)
+    weight_row = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
+    residual = _exact_query(space, query) - (weight_row @ vectors[1:])[0]
+    twin_row = next((kept_row for kept_row, duplicates in info["tied"].items() if row in duplicates), None)
     return Dual(
-        score=(vectors[0] @ left).item(),
+        score=(vectors[0] @ residual).item(),
         l1=info["l1"],
         l2=info["l2"],
         weight=weights.get(row, 0.0),
-        twin=None if twin is None else replace_surrogates(space.corpus.ids[twin]),
+        twin=None if twin_row is None else replace_surrogates(space.corpus.ids[twin_row]),
         residual=info["residual"],
         certified=info["certified"],
     )
 
 
 def weights_of(ranking: Ranking) -> dict[int, float]:
-    """Row → weight of one query's documents; those filled in have a gain of 0 or less, and no weight."""
+    """Map row to weight for one query's documents; those filled in have a gain of 0 or less, and no weight."""
     pairs = zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
     return {row: weight for row, weight in pairs if row >= 0 and weight > 0}
 
 
 @without_autocast
 def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
-    """Inner products of some documents with a query, (d,), in float64."""
+    """Compute the inner products of some documents with a query, (d,), in float64."""
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
-    return (vectors * _exact(space, query)).sum(1).tolist()
+    return (vectors * _exact_query(space, query)).sum(1).tolist()
 
 
 @without_autocast
 def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
-    """(m, m) float64 inner products of the documents at `rows`; cosines where vectors are unit."""
+    """Compute the float64 inner products of the documents at `rows`, (m, m); cosines where vectors are unit."""
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
     return (vectors @ vectors.T).cpu().numpy()
 
 
 @without_autocast
-def places(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
-    """Ranks of documents by relevance in the whole corpus, from 1; of equals the lower row goes first."""
+def find_ranks(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
+    """Find the ranks of documents by relevance in the full corpus, from 1; ties go to the lower row."""
     point = query.to(space.device, space.vectors.dtype).unsqueeze(0)
     c = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
     scores, error, ranks = c.relevance[0].double(), c.relevance_error.double(), []
     for row, score in zip(rows, relevances(space, query, rows), strict=True):
         # What rounding cannot decide is scored again in float64.
-        close = ((scores - score).abs() <= error).nonzero().flatten()
-        exact = c.exact_relevance(torch.zeros_like(close), close)
-        before = (exact > score) | ((exact == score) & (close < row))
-        ranks.append(int((scores > score + error).sum()) + int(before.sum()) + 1)
+        close_rows = ((scores - score).abs() <= error).nonzero().flatten()
+        exact_scores = c.exact_relevance(torch.zeros_like(close_rows), close_rows)
+        is_before = (exact_scores > score) | ((exact_scores == score) & (close_rows < row))
+        ranks.append(int((scores > score + error).sum()) + int(is_before.sum()) + 1)
     return ranks
 
 
-def _exact(space: Space, query: Tensor) -> Tensor:
-    """The query as decoders see it, in float64."""
+def _exact_query(space: Space, query: Tensor) -> Tensor:
+    """Return the query as decoders see it, in float64."""
     return query.to(space.device, space.vectors.dtype).double()
 
 
-def trust(info: Mapping[str, Any]) -> str:
-    """What a ranking says of itself, in words: how it was reached, and what it is certain of."""
+def describe_trust(info: Mapping[str, Any]) -> str:
+    """Describe a ranking's certificate in words: its computation and its guarantee."""
     scope = _scope(info) if "scope" in info else []
-    parts = list(scope)
-    pool, of = info.get("pool"), info.get("candidates")
+    phrases = list(scope)
+    pool, count = info.get("pool"), info.get("candidates")
     if "support" in info:
-        parts += _weights_trust(info, bool(scope))
+        phrases += _weights_trust(info, bool(scope))
     elif info.get("certified") and not scope:
-        parts.append("Exact" if not pool or pool == of else f"Exact (proved from {counted(pool, 'candidate')})")
+        phrases.append("Exact" if not pool or pool == count else f"Exact (proved from {counted(pool, 'candidate')})")
     elif info.get("whole") is False and not scope:
-        parts.append(f"Only the {pool:,} most relevant were considered")
+        phrases.append(f"Only the {pool:,} most relevant were considered")
     if info.get("past_rank") is not None:
-        parts.append(f"From rank {info['past_rank'] + 1} on by relevance alone: nothing left adds diversity")
+        phrases.append(f"From rank {info['past_rank'] + 1} on by relevance alone: nothing left adds diversity")
     if "swaps" in info:
         swaps = counted(info["swaps"], "swap")
-        parts.append(f"Locally optimal after {swaps}" if info.get("swap_optimal") else f"{swaps}, not all were tried")
+        phrases.append(f"Locally optimal after {swaps}" if info.get("swap_optimal") else f"{swaps}, not all were tried")
     elif info.get("iterations") and "support" not in info:
-        parts.append(counted(info["iterations"], "step"))
-    return " · ".join(parts)
+        phrases.append(counted(info["iterations"], "step"))
+    return " · ".join(phrases)
 
 
 def _scope(info: Mapping[str, Any]) -> list[str]:
-    """Of which documents an answer is the answer, where that need not be the whole corpus."""
+    """Describe the documents for which an answer holds, where these may not be the full corpus."""
     if "depth" in info:
         return [f"Of the {counted(info['depth'], 'most relevant document', 'most relevant documents')} only"]
-    every, seen = f"{info['documents']:,}", counted(info["rows"], "document")
+    total, seen = f"{info['documents']:,}", counted(info["rows"], "document")
     if info["scope"] == "proven":
         if "swaps" in info:
-            return [f"Proven: no swap with any of the {every} documents improves it"]
-        return [f"Proven for all {every} documents, from {info['rows']:,}"]
+            return [f"Proven: no swap with any of the {total} documents improves it"]
+        return [f"Proven for all {total} documents, from {info['rows']:,}"]
     if info["scope"] == "engine":
         recall = info.get("recall")
-        known = "how much it finds is not measured"
+        recall_text = "how much it finds is not measured"
         if recall is not None:
-            known = f"it finds {recall[0]:.0%} of what queries ask for, {recall[1]:.0%} of what a proof asks"
-        return [f"Unproven: the engine's index found nothing better among {every} documents; {known}"]
+            recall_text = f"it finds {recall[0]:.0%} of what queries ask for, {recall[1]:.0%} of what a proof asks"
+        return [f"Unproven: the engine's index found nothing better among {total} documents; {recall_text}"]
     returned = len(info["ids"])
     if returned - info["open"] > 0:
         return [
-            f"{returned - info['open']} of {returned} picks proven for all {every} documents, the rest of {seen} only"
+            f"{returned - info['open']} of {returned} picks proven for all {total} documents, the rest of {seen} only"
         ]
-    return [f"Unproven: of the {seen} that came back, of {every}"]
+    return [f"Unproven: of the {seen} that came back, of {total}"]
 
 
-def _weights_trust(info: Mapping[str, Any], scoped: bool) -> list[str]:
-    """What weights that rebuild the query rest on; scoped: of which documents is said already."""
-    residual = f"KKT residual {power(max(info['residual'], LEAST))}"
-    exact = "Solved" if scoped else "Exact ✓"
+def _weights_trust(info: Mapping[str, Any], is_scoped: bool) -> list[str]:
+    """Describe the evidence for the weights that rebuild the query; is_scoped: the documents are named already."""
+    residual = f"KKT residual {power(max(info['residual'], MIN_RESIDUAL))}"
+    solved_text = "Solved" if is_scoped else "Exact ✓"
     if info.get("certified"):
-        parts = [f"{exact} ({residual})" if info["support"] else exact]
+        phrases = [f"{solved_text} ({residual})" if info["support"] else solved_text]
     else:
-        after = f" after {counted(info['iterations'], 'step')}" if "iterations" in info else ""
-        parts = [f"Approximate: {residual}{after}"]
+        steps_text = f" after {counted(info['iterations'], 'step')}" if "iterations" in info else ""
+        phrases = [f"Approximate: {residual}{steps_text}"]
     if info["tied"]:
-        others = sum(map(len, info["tied"].values()))
-        parts.append(f"{counted(others, 'exact duplicate')} could take their place")
-    return [*parts, *info["messages"]]
+        n_duplicates = sum(map(len, info["tied"].values()))
+        phrases.append(f"{counted(n_duplicates, 'exact duplicate')} could take their place")
+    return [*phrases, *info["messages"]]

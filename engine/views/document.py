@@ -1,4 +1,4 @@
-"""A document of a corpus as a page or a terminal can show it."""
+"""A document of a corpus as shown on a page or a terminal."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,6 @@ class ShownDocument:
 
 
 def shown_fields(corpus: Corpus, row: int) -> dict[str, Any]:
-    """The fields of a ShownDocument."""
+    """Return the fields of a ShownDocument."""
     texts = {"id": corpus.ids[row], "title": corpus.titles[row], "text": corpus.texts[row]}
     return {"row": row, **{name: replace_surrogates(text) for name, text in texts.items()}}

@@ -32,11 +32,11 @@ from engine.views.document import ShownDocument, shown_fields
 from engine.views.sets import Card, Row, card, diff
 from engine.wording import decimal, percent, signed
 
-SHOWN = 400
+MAX_CURVE_POINTS = 400
 """Rounds at which a longer curve is drawn."""
-LEAST = 0.001
+MIN_REPORTED_SHIFT = 0.001
 """Least distance that sentences give."""
-NOISE = 0.01
+NOISE_CHANGE = 0.01
 """A smaller change of a measure says nothing."""
 
 
@@ -52,15 +52,15 @@ class Timeline:
 
 
 def timeline(drifts: Sequence[Drift]) -> Timeline:
-    """Drift at several steps as columns; measures without any value are left out."""
-    columns = {name: tuple(d.figures[name] for d in drifts) for name in MEASURES}
-    columns = {name: column for name, column in columns.items() if any(v is not None for v in column)}
+    """Arrange drift at several steps as columns; measures without any value are left out."""
+    columns = {name: tuple(measured.figures[name] for measured in drifts) for name in MEASURES}
+    columns = {name: column for name, column in columns.items() if any(value is not None for value in column)}
     return Timeline(
-        tuple(d.step for d in drifts),
+        tuple(measured.step for measured in drifts),
         columns,
         tuple(MEASURES[name] for name in columns),
-        tuple(d.alarm for d in drifts),
-        tuple(d.light for d in drifts),
+        tuple(measured.alarm for measured in drifts),
+        tuple(measured.light for measured in drifts),
     )
 
 
@@ -75,39 +75,40 @@ class Sparkline:
     alarm: float | None  # the value from which on it is an alarm
     unexplored: tuple[float | None, ...] = ()  # the values were nothing explored, () where nobody knows
 
-    def value_and_change(self, place: int) -> tuple[str, str, bool]:
-        """The value at a place, its change since the start, both in words, and whether the change is only noise."""
-        known = [value for value in self.values[: place + 1] if value is not None]
-        if not known:
+    def value_and_change(self, position: int) -> tuple[str, str, bool]:
+        """Return the value at a position and its change since the start, in words, and True for mere noise."""
+        known_values = [value for value in self.values[: position + 1] if value is not None]
+        if not known_values:
             return "–", "", True
-        change = known[-1] - known[0]
-        return decimal(known[-1]), signed(change), abs(change) < NOISE
+        change = known_values[-1] - known_values[0]
+        return decimal(known_values[-1]), signed(change), abs(change) < NOISE_CHANGE
 
 
 def sparklines(
     drifts: Sequence[Drift], unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({})
 ) -> tuple[Sparkline, ...]:
-    """The measures of `timeline` on their axes: 0 to 1, the hubs as far about their start as twice their alarm.
+    """Return the measures of `timeline` on fixed axes: 0 to 1, hubs within twice their alarm about their start.
 
     unexplored: measure → its values were nothing explored.
     """
     lines = [_sparkline(drifts, name, tuple(d.figures[name] for d in drifts)) for name in timeline(drifts).columns]
-    others = ((line, tuple(unexplored.get(line.measure.name, ()))) for line in lines)
+    pairs = ((line, tuple(unexplored.get(line.measure.name, ()))) for line in lines)
     return tuple(
-        replace(line, unexplored=values) if any(v is not None for v in values) else line for line, values in others
+        replace(line, unexplored=values) if any(value is not None for value in values) else line
+        for line, values in pairs
     )
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
-    known = [value for value in values if value is not None]
-    low, high, alarm = 0.0, 1.0, None
+    known_values = [value for value in values if value is not None]
+    minimum, maximum, alarm = 0.0, 1.0, None
     if name == "hubs":
-        start = next((d.start for d in drifts if d.start is not None), known[0])
-        low, high, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
+        start = next((measured.start for measured in drifts if measured.start is not None), known_values[0])
+        minimum, maximum, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
     elif name == "longest":
-        high, alarm = RED + 0.25, RED if all(d.ball for d in drifts) else AMBER
-    low, high = min(low, *known), max(high, *known)
-    return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=low, high=high)
+        maximum, alarm = RED + 0.25, RED if all(measured.ball for measured in drifts) else AMBER
+    minimum, maximum = min(minimum, *known_values), max(maximum, *known_values)
+    return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=minimum, high=maximum)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,7 @@ def quality(
     part: str = HELD_OUT,
     group: str = ALL,
 ) -> tuple[Line, ...]:
-    """Metrics of every decoder at every checkpoint, on one part and group of queries.
+    """Collect the metrics of every decoder at every checkpoint, on one part and group of queries.
 
     part: "held-out" or "stream"; group: "all", "head" or "tail".
     """
@@ -153,7 +154,7 @@ def quality(
 
 @dataclass(frozen=True)
 class ThenNow:
-    """One decoder's answer to one query, then and now."""
+    """One decoder's answer to one query, before and after."""
 
     decoder: str
     label: str
@@ -164,24 +165,24 @@ class ThenNow:
 
     @property
     def same(self) -> bool:
-        """Whether the answer is the same, order and all."""
+        """True if the answer is unchanged, including its order."""
         return not self.dropped and all(row.change == 0 for row in self.rows)
 
 
 def then_and_now(
     then: Space, now: Space, decoders: Sequence[Decoder], query: Any, k: int = 10, qrels: Qrels | None = None
 ) -> tuple[ThenNow, ...]:
-    """Every decoder's answers to one query in two spaces. query: text, or Embeddings of one row."""
+    """Compare every decoder's answers to one query in two spaces. query: text, or Embeddings of one row."""
     batch = query_batch(then, query)
     queries = Embeddings(batch.ids, batch.vectors.cpu(), then.embeddings.encoder, batch.texts)
     answers = []
     for decoder, name in zip(decoders, called(decoders), strict=True):
-        new, old = decode(decoder, now, queries, k), decode(decoder, then, queries, k)
-        rows, dropped = diff(now, batch.vectors[0], batch.ids[0], new, old, qrels)
+        new_ranking, old_ranking = decode(decoder, now, queries, k), decode(decoder, then, queries, k)
+        rows, dropped = diff(now, batch.vectors[0], batch.ids[0], new_ranking, old_ranking, qrels)
         listed = [row.row for row in (*rows, *dropped)]
-        before = dict(zip(listed, relevances(then, batch.vectors[0], listed), strict=True)) if listed else {}
-        metrics = card(then, batch.ids[0], new, old, qrels, k)
-        answers.append(ThenNow(name, decoder.label, tuple(rows), tuple(dropped), before, metrics))
+        old_relevance = dict(zip(listed, relevances(then, batch.vectors[0], listed), strict=True)) if listed else {}
+        metrics = card(then, batch.ids[0], new_ranking, old_ranking, qrels, k)
+        answers.append(ThenNow(name, decoder.label, tuple(rows), tuple(dropped), old_relevance, metrics))
     return tuple(answers)
 
 
@@ -194,7 +195,7 @@ class Moved(ShownDocument):
 
 
 def movers(measured: Drift, space: Space, now: np.ndarray, then: np.ndarray | None = None) -> tuple[Moved, ...]:
-    """The documents that moved most, with their text; none that is bit by bit where it was.
+    """List the documents that moved most, with their text; none that is bit by bit unchanged.
 
     now: (n, d) Θ_t; then: (n, d) what the drift is from, by default the space's own vectors.
     """
@@ -230,28 +231,29 @@ class Between:
     same: bool  # whether nothing differs
 
 
-def between(
+def compare_states(
     space: Space,
-    one: np.ndarray,
-    other: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
     probes: Embeddings | None = None,
     *,
     qrels: Qrels | None = None,
     temperature: float = 1.0,
     ball: bool = True,
-    most: int = 20,
+    max_queries: int = 20,
 ) -> Between:
-    """Compare two states of the documents. one, other: (n, d), Θ at both; most: queries."""
-    right = None if probes is None or qrels is None else right_rows(qrels, probes.ids, space.corpus.position)
-    start = origin(one, probes, right=right, temperature=temperature)
-    measured, same = drift(start, other, ball=ball), bool(np.array_equal(one, other))
-    return Between(measured, movers(measured, space, other, one), changed(start, other, probes, most), same)
+    """Compare two states of the documents. first, second: (n, d), Θ at both; max_queries: queries."""
+    right_answers = None if probes is None or qrels is None else right_rows(qrels, probes.ids, space.corpus.position)
+    baseline = origin(first, probes, right=right_answers, temperature=temperature)
+    measured, is_same = drift(baseline, second, ball=ball), bool(np.array_equal(first, second))
+    changed = find_changed_queries(baseline, second, probes, max_queries)
+    return Between(measured, movers(measured, space, second, first), changed, is_same)
 
 
-def changed(
-    start: DriftBaseline, now: np.ndarray, probes: Embeddings | None, most: int = 20
+def find_changed_queries(
+    start: DriftBaseline, now: np.ndarray, probes: Embeddings | None, max_queries: int = 20
 ) -> tuple[ChangedQuery, ...]:
-    """The probe queries whose first answers changed, most changed first."""
+    """Find the probe queries whose first answers changed, most changed first."""
     if probes is None or start.probes is None:
         return ()
     overlap = shared(start.answers, answers(now.astype(np.float64), start.probes))
@@ -259,7 +261,7 @@ def changed(
     texts = probes.texts or ("",) * len(probes)
     return tuple(
         ChangedQuery(i, replace_surrogates(probes.ids[i]), replace_surrogates(texts[i]), float(overlap[i]))
-        for i in order[:most].tolist()
+        for i in order[:max_queries].tolist()
         if overlap[i] < 1
     )
 
@@ -282,7 +284,7 @@ class Entry:
     time: float | None  # when a log took it, in seconds since 1970, None where none did
 
 
-SAID = {
+FEEDBACK_WORDS = {
     ("thumb", True): "thumb up",
     ("thumb", False): "thumb down",
     ("right_one", True): "this is the right one",
@@ -292,17 +294,17 @@ SAID = {
 }
 
 
-def feedback(session: Session, most: int | None = 200) -> tuple[Entry, ...]:
-    """The events of a session, newest first, undone or not."""
+def feedback(session: Session, max_entries: int | None = 200) -> tuple[Entry, ...]:
+    """List the events of a session, newest first, undone or not."""
     ids = session.space.corpus.ids
     return tuple(
         Entry(
             id=event.id, round=event.round, kind=event.kind, query=replace_surrogates(event.query.text or ""),
-            row=event.item, document=replace_surrogates(ids[event.item]), said=SAID[event.kind, event.good],
+            row=event.item, document=replace_surrogates(ids[event.item]), said=FEEDBACK_WORDS[event.kind, event.good],
             good=event.good, propensity=event.propensity, person=event.person, status=session.status(event.id),
             time=event.time,
         )
-        for event in session.history[::-1][:most]
+        for event in session.history[::-1][:max_entries]
     )  # fmt: skip
 
 
@@ -317,10 +319,10 @@ class RegretLines:
     corollary: float | None  # the regret that it would allow after all rounds
 
 
-def regret(simulated: Simulated, most: int = SHOWN) -> RegretLines:
-    """A simulation's regret and what theory promises of it, at no more than so many rounds."""
-    totals, count = simulated.regret, len(simulated.trail)
-    rounds = np.unique(np.rint(np.linspace(0, count - 1, min(most, count))).astype(int))
+def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLines:
+    """Return a simulation's regret and the bounds of theory, at a limited number of rounds."""
+    totals, n_rounds = simulated.regret, len(simulated.trail)
+    rounds = np.unique(np.rint(np.linspace(0, n_rounds - 1, min(max_points, n_rounds))).astype(int))
     bounds = totals.bounds
     columns = {
         "against the full-information oracle": totals.oracle,
@@ -330,20 +332,20 @@ def regret(simulated: Simulated, most: int = SHOWN) -> RegretLines:
     lines = {name: tuple(column[rounds].tolist()) for name, column in columns.items() if column is not None}
     notes = list(totals.doubts)
     if simulated.hindsight is not None and simulated.hindsight.gap > 0:
-        each = simulated.hindsight.gap / count
-        notes.append(f"the best in hindsight is known to within {decimal(each)} nats a round")
+        nats_per_round = simulated.hindsight.gap / n_rounds
+        notes.append(f"the best in hindsight is known to within {decimal(nats_per_round)} nats a round")
     rate, corollary = (None, None) if bounds is None else (bounds.rate, bounds.corollary)
     return RegretLines(tuple((rounds + 1).tolist()), lines, tuple(notes), rate, corollary)
 
 
 def conclusions(measured: Drift) -> tuple[str, ...]:
-    """Conclusions from drift, in sentences."""
+    """Summarise drift in sentences."""
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
-    parts = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]
-    parts += [f"maximum {decimal(measured.movers[0].distance)}"] if measured.movers else []
-    sentences = [f"Movement: {', '.join(parts)}."]
-    if measured.shift > LEAST:
+    figures = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]
+    figures += [f"maximum {decimal(measured.movers[0].distance)}"] if measured.movers else []
+    sentences = [f"Movement: {', '.join(figures)}."]
+    if measured.shift > MIN_REPORTED_SHIFT:
         sentences.append(f"All moved together by {decimal(measured.shift)}, which changes no ranking.")
     if measured.churn is not None:
         changed = f"{DEPTH * measured.churn:.2g} of {DEPTH} results changed per query"

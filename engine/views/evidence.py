@@ -1,4 +1,4 @@
-"""Judged claims as pages, files and the README show them: counts in a sentence, facts and figures of a row."""
+"""Judged claims for pages, files and the README: counts in a sentence, facts and figures of a row."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,34 +13,34 @@ SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 
 def headline(report: Report) -> str:
-    """How many claims came out which way."""
+    """State the number of claims by verdict."""
     counts = [f"{short} {count}" for short, count in report.counts().items() if count]
     return f"{counted(len(report.rows), 'claim')}: {' · '.join(counts)}"
 
 
 def facts(row: JudgedClaim) -> list[tuple[str, str]]:
-    """What a row says beside its figures, by name, what is empty left out."""
-    measured = row.ruling.verdict is not Finding.UNTESTABLE
-    named = {
+    """List a row's facts beside its figures, by name, without empty ones."""
+    is_measured = row.ruling.verdict is not Finding.UNTESTABLE
+    texts = {
         "Verdict": row.words,
         "Claimed": f"{row.claim.place}{f': {row.claim.effect}' if row.claim.effect else ''} ({row.claim.id})",
-        "Evidence": f"{row.scope}, {row.where}" if measured else "",
+        "Evidence": f"{row.scope}, {row.where}" if is_measured else "",
         "Otherwise than in the paper": row.claim.differs,
     }
-    return [(name, text) for name, text in named.items() if text]
+    return [(name, text) for name, text in texts.items() if text]
 
 
 def command(row: JudgedClaim) -> str:
-    """What measures a claim again, "" where nothing can."""
+    """Return the command that measures a claim again, "" where there is none."""
     if row.claim.measure is None:
         return ""
-    data = ["--data", "FOLDER"] if row.claim.sets else []
-    work = ["--work", "FOLDER", "--train"] if row.claim.trained else []
-    return command_line(["frontier", "reproduce", row.claim.id, *data, *work])
+    data_options = ["--data", "FOLDER"] if row.claim.sets else []
+    work_options = ["--work", "FOLDER", "--train"] if row.claim.trained else []
+    return command_line(["frontier", "reproduce", row.claim.id, *data_options, *work_options])
 
 
 def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
-    """A row an effect: what, value, 95% interval, and whether it is as claimed."""
+    """Return a row per effect: name, value, 95% interval, and its sign relative to the claim."""
     return [
         {
             "what": effect.name,
@@ -54,7 +54,7 @@ def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
 
 
 def markdown(report: Report) -> str:
-    """Papers by verdicts as Markdown."""
+    """Format papers by verdicts as Markdown."""
     head, *rows = report.table()
     lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

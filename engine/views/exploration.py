@@ -1,4 +1,4 @@
-"""Exploration view: success of what was drawn beside that of what would have been shown, between checkpoints."""
+"""Exploration view: success of the drawn documents beside that of the best scores, between checkpoints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,25 +25,25 @@ class Explored:
 
 @dataclass(frozen=True)
 class Exploration:
-    """The price of exploring; rows: none where nothing is drawn."""
+    """The price of exploration; rows: none where nothing is drawn."""
 
     rows: tuple[Explored, ...]
     sentences: tuple[str, ...]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """The rows as plain JSON values."""
+        """Return the rows as plain JSON values."""
         return [vars(row) for row in self.rows]
 
 
 def exploration(simulated: Simulated) -> Exploration:
-    """Success between the checkpoints of a simulation, and what exploring costs."""
+    """Compute success between the checkpoints of a simulation, and the price of exploration."""
     success, steps = simulated.success, [checkpoint.step for checkpoint in simulated.checkpoints]
     if simulated.plan.learner != "feedback":
         return Exploration((), ())
     rows = []
     for begin, end in pairwise(steps):
-        drawn, top = success.means(begin, end)
-        rows.append(Explored(begin + 1, end, drawn, top))
+        drawn_mean, top_share = success.means(begin, end)
+        rows.append(Explored(begin + 1, end, drawn_mean, top_share))
     reranked = simulated.variant.candidates > 1
     sentences = [_sentence(success, "Draws", "the reranker's pick of the best" if reranked else "the top document")]
     if (questions := simulated.by_question) is not None and len(questions.drawn):
@@ -52,25 +52,26 @@ def exploration(simulated: Simulated) -> Exploration:
 
 
 def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | None, ...]:
-    """The measure Success at steps, were nothing explored: of what would have been said of the top document.
+    """Return the measure Success at steps without exploration, by the feedback on the top document.
 
     None where nothing is drawn.
     """
     trail, arrivals = simulated.trail, simulated.arrivals
     if simulated.plan.learner != "feedback":
         return (None,) * len(steps)
-    said = np.array(
+    feedback = np.array(
         [
             arrivals.give_feedback(index, int(row), bool(right))
             for index, (row, right) in enumerate(zip(trail.top, simulated.success.top, strict=True))
         ],
         dtype=bool,
     )
-    return tuple(smoothed(said[:step]) for step in steps)
+    return tuple(smoothed(feedback[:step]) for step in steps)
 
 
-def _sentence(success: Success, what: str, instead: str) -> str:
-    drawn, top = success.means()
-    price = 100 * (top - drawn)
-    costs = f"exploring costs {price:.1f} points" if price >= 0 else f"exploring gains {-price:.1f} points"
-    return f"{what} are right in {percent(drawn, 1)}; {instead} would be in {percent(top, 1)}: {costs}."
+def _sentence(success: Success, subject: str, instead: str) -> str:
+    drawn_mean, top_share = success.means()
+    points = 100 * (top_share - drawn_mean)
+    cost_text = f"exploring costs {points:.1f} points" if points >= 0 else f"exploring gains {-points:.1f} points"
+    right_text = f"{subject} are right in {percent(drawn_mean, 1)}"
+    return f"{right_text}; {instead} would be in {percent(top_share, 1)}: {cost_text}."

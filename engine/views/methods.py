@@ -7,7 +7,7 @@ from engine.stages import Kind, methods
 
 
 def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
-    """One row a method: what it is, its parameters and their ranges, where it comes from."""
+    """Return a row per method: summary, parameters with their ranges, and source."""
     return [
         {
             "name": spec.name,

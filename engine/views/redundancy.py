@@ -26,7 +26,7 @@ class Redundancy:
     nearest: tuple[int | None, ...]  # index in the set of the most similar one ranked above each, None for the first
 
     def rank(self, row: int) -> int | None:
-        """The rank of a document of the corpus in the set, from 1; None for out."""
+        """Return the rank of a document of the corpus in the set, from 1; None for out."""
         return self.rows.index(row) + 1 if row in self.rows else None
 
     @property
@@ -35,12 +35,12 @@ class Redundancy:
         if not self.pairs:
             return None
         i, j = np.triu_indices(len(self.rows), 1)
-        most = int(self.similarity[i, j].argmax())
-        return self.rows[i[most]], self.rows[j[most]]
+        closest = int(self.similarity[i, j].argmax())
+        return self.rows[i[closest]], self.rows[j[closest]]
 
 
 def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT_COSINE) -> Redundancy:
-    """The similarities in one query's set; threshold: a pair as similar as this counts as close."""
+    """Compute the similarities in one query's set; threshold: pairs at least as similar count as close."""
     rows = ranking.rows()
     similarity = similarities(space, rows)
     pairs = similarity[np.tril_indices(len(rows), -1)]

@@ -11,10 +11,10 @@ from engine.evaluation.trace import trace
 from engine.solvers.elastic_net.path import WeightPath
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking, replace_surrogates
-from engine.views.decision import Relevance, places, relevances
+from engine.views.decision import Relevance, find_ranks, relevances
 from engine.views.document import ShownDocument, shown_fields
 
-SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
+SAME_MARK, NEW_MARK, DROPPED_MARK, NOWHERE_MARK = "=", "NEW", "DROPPED", "–"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,12 @@ class Row(ShownDocument):
 
 
 def mark(change: int | None) -> str:
-    """Places gained or lost as ▲2, ▼1 or =; NEW for None."""
+    """Format places gained or lost as ▲2, ▼1 or =; NEW for None."""
     match change:
         case None:
-            return NEW
+            return NEW_MARK
         case 0:
-            return SAME
+            return SAME_MARK
         case up if up > 0:
             return f"▲{up}"
         case down:
@@ -70,7 +70,7 @@ def diff(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """The documents of one query's set, best first, and those of the baseline that it dropped.
+    """Return the documents of one query's set, best first, and those of the baseline that it dropped.
 
     query: (d,) its vector; ranking, baseline: of this query alone; relevance: what the ranking's selector saw where
     that was not the inner product.
@@ -103,30 +103,31 @@ def diff(
 
 
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
-    """The figures of one query's set; k: for Recall@k and ILAD@k."""
-    judged = qrels is not None and bool(qrels.relevant(query_id))
-    names = ("ilad", *(m for m in available_metrics(qrels) if METRICS[m].needs)) if judged else ("ilad",)
-    values, base = (
-        measure(r, space, (query_id,), qrels if judged else None, k, names).per_query for r in (ranking, baseline)
+    """Compute the metrics of one query's set; k: for Recall@k and ILAD@k."""
+    is_judged = qrels is not None and bool(qrels.relevant(query_id))
+    names = ("ilad", *(m for m in available_metrics(qrels) if METRICS[m].needs)) if is_judged else ("ilad",)
+    values, base_values = (
+        measure(one, space, (query_id,), qrels if is_judged else None, k, names).per_query
+        for one in (ranking, baseline)
     )
 
     def delta(metric: str) -> float | None:
-        own, other = (of.get(metric, {}).get(query_id) for of in (values, base))
-        return None if own is None or other is None else own - other
+        this, baseline_value = (source.get(metric, {}).get(query_id) for source in (values, base_values))
+        return None if this is None or baseline_value is None else this - baseline_value
 
-    documents, shared = ranking.rows(), set(baseline.rows())
+    documents, base_rows = ranking.rows(), set(baseline.rows())
     return Card(
         returned=len(documents),
         recall=values.get("recall", {}).get(query_id),
         recall_delta=delta("recall"),
         ilad=values.get("ilad", {}).get(query_id),
         ilad_delta=delta("ilad"),
-        overlap=len(shared.intersection(documents)) / max(1, len(shared)),
+        overlap=len(base_rows.intersection(documents)) / max(1, len(base_rows)),
         others={METRICS[m].title: values[m][query_id] for m in names if m not in ("recall", "ilad")},
     )
 
 
-def missed(
+def find_missed(
     space: Space,
     query: torch.Tensor,
     query_id: str,
@@ -134,7 +135,7 @@ def missed(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> list[tuple[str, int | None]]:
-    """Relevant documents that a set lacks, with their rank by relevance in the corpus, nearest first.
+    """Find the relevant documents that a set lacks, with their rank by relevance in the corpus, nearest first.
 
     ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
     have; relevance: what the selector saw where that was not the inner product.
@@ -142,13 +143,13 @@ def missed(
     if qrels is None:
         return []
     rankings = (ranking,) if isinstance(ranking, Ranking) else ranking
-    returned = {space.corpus.ids[row] for each in rankings for row in each.rows()}
-    lacking = sorted(qrels.relevant(query_id) - returned)
-    rows = {doc: space.corpus.position[doc] for doc in lacking if doc in space.corpus.position}
-    at = list(rows.values())
-    of_rows = places(space, query, at) if relevance is None else relevance.place[at].tolist()
-    ranks = dict(zip(rows, of_rows, strict=True))
-    entries = [(replace_surrogates(doc), ranks.get(doc)) for doc in lacking]
+    returned = {space.corpus.ids[row] for one in rankings for row in one.rows()}
+    missing = sorted(qrels.relevant(query_id) - returned)
+    rows = {doc_id: space.corpus.position[doc_id] for doc_id in missing if doc_id in space.corpus.position}
+    missing_rows = list(rows.values())
+    row_ranks = find_ranks(space, query, missing_rows) if relevance is None else relevance.place[missing_rows].tolist()
+    ranks = dict(zip(rows, row_ranks, strict=True))
+    entries = [(replace_surrogates(doc_id), ranks.get(doc_id)) for doc_id in missing]
     return sorted(entries, key=lambda entry: (entry[1] is None, entry[1]))
 
 
@@ -173,7 +174,7 @@ class Merged(ShownDocument):
     sets: int  # the number of decoders that returned it
 
 
-def merged(
+def merge_rankings(
     space: Space,
     query: torch.Tensor,
     query_id: str,
@@ -181,33 +182,38 @@ def merged(
     baseline: str,
     qrels: Qrels | None,
 ) -> list[Merged]:
-    """All documents that any decoder returned for one query, by their best rank, then by the baseline's.
+    """Merge all decoders' documents for one query, by their best rank, then by the baseline's.
 
     query: (d,) its vector; rankings: by decoder, of this query alone; baseline: the one that changes are marked
     against.
     """
-    ranks = {name: {row: rank for rank, row in enumerate(each.rows(), 1)} for name, each in rankings.items()}
-    base = ranks[baseline]
+    ranks = {name: {row: rank for rank, row in enumerate(one.rows(), 1)} for name, one in rankings.items()}
+    base_ranks = ranks[baseline]
     rows = list({row: None for of_decoder in ranks.values() for row in of_decoder})
     relevance = dict(zip(rows, relevances(space, query, rows), strict=True))
-    best = {row: min(of[row] for of in ranks.values() if row in of) for row in rows}
+    best_rank = {row: min(inside[row] for inside in ranks.values() if row in inside) for row in rows}
     relevant = qrels.relevant(query_id) if qrels is not None else None
     return [
         Merged(
             **shown_fields(space.corpus, row),
             relevance=relevance[row],
             relevant=None if not relevant else space.corpus.ids[row] in relevant,
-            places={name: _place(of.get(row), base.get(row), name == baseline) for name, of in ranks.items()},
-            sets=sum(row in of for of in ranks.values()),
+            places={
+                name: _make_place(inside.get(row), base_ranks.get(row), name == baseline)
+                for name, inside in ranks.items()
+            },
+            sets=sum(row in inside for inside in ranks.values()),
         )
-        for row in sorted(rows, key=lambda row: (best[row], base.get(row, len(rows) + 1), -relevance[row], row))
+        for row in sorted(
+            rows, key=lambda row: (best_rank[row], base_ranks.get(row, len(rows) + 1), -relevance[row], row)
+        )
     ]
 
 
-def _place(rank: int | None, base: int | None, own: bool) -> Place:
+def _make_place(rank: int | None, base_rank: int | None, is_baseline: bool) -> Place:
     if rank is None:
-        return Place(None, DROPPED if base is not None else NOWHERE)
-    return Place(rank, "" if own else mark(None if base is None else base - rank))
+        return Place(None, DROPPED_MARK if base_rank is not None else NOWHERE_MARK)
+    return Place(rank, "" if is_baseline else mark(None if base_rank is None else base_rank - rank))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,14 +227,15 @@ class WeightLine(ShownDocument):
 
 
 def weight_lines(
-    space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, most: int = 40
+    space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, max_lines: int = 40
 ) -> list[WeightLine]:
-    """The documents with the largest weights along a path, those with a weight at l1 first, by rank."""
+    """Return the documents with the largest weights along a path, those with a weight at l1 first, by rank."""
     corners: dict[int, list[tuple[float, float]]] = {}
-    for t in range(len(path)):
-        own = path.segment(t)
-        upper, lower = float(path.levels[t]), float(path.levels[t + 1])
-        for row, p, q in zip(path.members[own].tolist(), path.p[own].tolist(), path.q[own].tolist(), strict=True):
+    for segment_index in range(len(path)):
+        segment = path.segment(segment_index)
+        upper, lower = float(path.levels[segment_index]), float(path.levels[segment_index + 1])
+        columns = (path.members[segment], path.p[segment], path.q[segment])
+        for row, p, q in zip(*(column.tolist() for column in columns), strict=True):
             line = corners.setdefault(row, [])
             if not line or line[-1][0] > upper:
                 # It had no weight just above this kink.
@@ -249,7 +256,7 @@ def weight_lines(
             l1=[level for level, _ in corners[row]],
             weight=[weight for _, weight in corners[row]],
         )
-        for row in order[:most]
+        for row in order[:max_lines]
     ]
 
 
@@ -262,23 +269,24 @@ class BeforeAfter(ShownDocument):
     ranks: Mapping[str, tuple[int | None, int | None]]  # by decoder then and now, from 1, None where it is out
 
     @property
-    def moved(self) -> bool:
-        """Whether score or rank differ."""
+    def has_moved(self) -> bool:
+        """True if score or rank differ."""
         return self.before != self.after or any(then != now for then, now in self.ranks.values())
 
 
 def before_after(
     then: Space, now: Space, query: torch.Tensor, rankings: Mapping[str, tuple[Ranking, Ranking]]
 ) -> tuple[BeforeAfter, ...]:
-    """The documents of any set whose score or rank differs between two spaces of one corpus.
+    """Find the documents of any set whose score or rank differs between two spaces of one corpus.
 
     query: (d,) its vector; rankings: by decoder, what it answered this query alone then, and now. Those whose scores
     changed most come first, then by the first decoder's ranks.
     """
-    places = {
-        name: tuple({row: rank for rank, row in enumerate(r.rows(), 1)} for r in two) for name, two in rankings.items()
+    ranks_by_decoder = {
+        name: tuple({row: rank for rank, row in enumerate(ranking.rows(), 1)} for ranking in pair)
+        for name, pair in rankings.items()
     }
-    rows = list(dict.fromkeys(row for two in places.values() for ranks in reversed(two) for row in ranks))
+    rows = list(dict.fromkeys(row for pair in ranks_by_decoder.values() for ranks in reversed(pair) for row in ranks))
     if not rows:
         return ()
     before, after = relevances(then, query, rows), relevances(now, query, rows)
@@ -287,8 +295,9 @@ def before_after(
             **shown_fields(then.corpus, row),
             before=old,
             after=new,
-            ranks={name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
+            ranks={name: (pair[0].get(row), pair[1].get(row)) for name, pair in ranks_by_decoder.items()},
         )
         for row, old, new in zip(rows, before, after, strict=True)
     ]
-    return tuple(sorted((one for one in changes if one.moved), key=lambda one: -abs(one.after - one.before)))
+    moved = [changed for changed in changes if changed.has_moved]
+    return tuple(sorted(moved, key=lambda changed: -abs(changed.after - changed.before)))

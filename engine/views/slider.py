@@ -1,4 +1,4 @@
-"""One query's sets at every position of a parameter's slider, as plain values that a browser asks for and draws."""
+"""One query's sets at every position of a parameter's slider, as plain values for a browser to draw."""
 
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -16,12 +16,12 @@ from engine.reach import Reach
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
-from engine.views.decision import relevances, similarities, trust
+from engine.views.decision import describe_trust, relevances, similarities
 from engine.wording import visible
 
-FINE, COARSE = 1000, 100
+FINE_STEPS, COARSE_STEPS = 1000, 100
 """Steps of a linear slider from end to end: where every value has an answer, and where each is computed."""
-RATIOS = 60
+RATIO_STEPS = 60
 """Positions of a slider of equal ratios."""
 PRECISION = 100_000
 """Cosines are sent as whole numbers of 1/PRECISION, rounded down: at .9 one is a near-duplicate here as there."""
@@ -33,25 +33,25 @@ MAX_FULL_SIZE, POOL_SIZE = 200_000, 500
 
 
 def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
-    """Whether a parameter is set by a slider: a number that cannot be left out, and that people look for."""
+    """Return True if a parameter is set by a slider: a required number that users adjust."""
     return isinstance(param, Real | Whole) and param.unset is None and not param.advanced
 
 
 def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
-    """The values of a slider's positions; current: a value beyond the comfortable range is within the slider's."""
-    low, high = param.comfortable_range
+    """List the values of a slider's positions; `current` extends the comfortable range where it lies beyond."""
+    minimum, maximum = param.comfortable_range
     if isinstance(param, Whole):
-        return list(range(int(min(low, current)), int(max(high, current)) + 1))
+        return list(range(int(min(minimum, current)), int(max(maximum, current)) + 1))
     if param.scale == "log":
-        values = [value for value in param.grid(RATIOS) if value is not None]
-        return sorted({*values, *([] if min(values) <= current <= high else [current])})
-    low, high, steps = min(low, current), max(high, current), FINE if exact else COARSE
-    return [float(f"{low + (high - low) * i / steps:.6g}") for i in range(steps + 1)]
+        values = [value for value in param.grid(RATIO_STEPS) if value is not None]
+        return sorted({*values, *([] if min(values) <= current <= maximum else [current])})
+    minimum, maximum, n_steps = min(minimum, current), max(maximum, current), FINE_STEPS if exact else COARSE_STEPS
+    return [float(f"{minimum + (maximum - minimum) * i / n_steps:.6g}") for i in range(n_steps + 1)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SliderRequest:
-    """What a browser asks for when a slider is drawn: data alone, which keep no corpus alive."""
+    """Request of a browser for a slider's answers: data alone, which keep no corpus alive."""
 
     source: weakref.ref[Space] | Reach  # the corpus, or the engine whose first documents stand for it
     decoder: Decoder
@@ -65,22 +65,22 @@ class SliderRequest:
     details: Mapping[str, Any]  # `relevant` and `scores` of `packed`
 
     def answer(self) -> dict[str, Any]:
-        """The answers at every position as JSON values. Raises DataError where the corpus is not in memory."""
+        """Compute the answers at all positions as JSON values. Raises DataError if the corpus is not in memory."""
         if isinstance(self.source, weakref.ref):
             space, rows = self.source(), None
-            found = None if space is None else self.candidates() if self.candidates else self._score(space)
+            scored = None if space is None else self.candidates() if self.candidates else self._score(space)
         else:
-            pool, rows = self.source.pool(self.query)
-            space, found = self.source.space, self._score(pool)
-        if space is None or found is None:
+            pool_space, rows = self.source.pool(self.query)
+            space, scored = self.source.space, self._score(pool_space)
+        if space is None or scored is None:
             raise DataError("what this slider shows is no longer in memory; move it to have it computed again")
-        answers = slider_answers(self.decoder.select, self.param, self.stops, found, self.k, self.start)
+        answers = slider_answers(self.decoder.select, self.param, self.stops, scored, self.k, self.start)
         rankings = answers.pop("rankings")
         if rows is not None:
             rankings = np.where(rankings < 0, -1, np.array(rows)[rankings])
         if self.within or rows is not None:
             answers["within"] = f"from the top {len(rows) if rows is not None else self.decoder.depth:,}"
-        return {**answers, "stops": self.stops, **packed(space, self.query.vectors[0], rankings, **self.details)}
+        return {**answers, "stops": self.stops, **pack_sets(space, self.query.vectors[0], rankings, **self.details)}
 
     def _score(self, space: Space) -> ScoredCandidates:
         return score_candidates(self.decoder, space, self.query)
@@ -95,17 +95,17 @@ def requests(
     candidates: ScoredCandidates | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
-    """The requests for a slider's answers, of a part of them first where all take long.
+    """Build the requests for a slider's answers; a part of them comes first where all take long.
 
     candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `packed`
     """
     stage, in_memory, size = decoder.select, isinstance(source, Space), len(source)
-    exact = stage.no_path is None and param.name == stage.path_parameter
-    values = stops(param, getattr(stage, param.name), exact)
-    parts = [(values, 0.0)]
+    is_exact = stage.no_path is None and param.name == stage.path_parameter
+    values = stops(param, getattr(stage, param.name), is_exact)
+    value_parts = [(values, 0.0)]
     if in_memory and TWO_PART_SIZE < size <= MAX_FULL_SIZE:
         sparse = values[::5] if isinstance(param, Real) and param.scale != "log" else values
-        parts.insert(0, (values, FIRST_PART_START) if exact else (sparse, 0.0))
+        value_parts.insert(0, (values, FIRST_PART_START) if is_exact else (sparse, 0.0))
     within = in_memory and size > MAX_FULL_SIZE and decoder.depth is None
     if within:
         decoder = Decoder(stage, decoder.retrieve, decoder.rerank, max(POOL_SIZE, 2 * k))
@@ -114,7 +114,7 @@ def requests(
             source=weakref.ref(source) if isinstance(source, Space) else source,
             decoder=decoder,
             param=param,
-            stops=part,
+            stops=values_part,
             start=start,
             query=query,
             k=k,
@@ -122,7 +122,7 @@ def requests(
             within=within,
             details=details,
         )
-        for part, start in parts
+        for values_part, start in value_parts
     ]
 
 
@@ -130,7 +130,7 @@ def requests(
 def slider_answers(
     stage: Selector, param: Real | Whole, values: Sequence[float], scored: ScoredCandidates, k: int, start: float = 0.0
 ) -> dict[str, Any]:
-    """A selector's rankings of one query along one of its parameters, the others as they are.
+    """Compute a selector's rankings of one query along one of its parameters, the others fixed.
 
     values: of the positions; start: where a path begins at the earliest. JSON values but for `rankings`, (m, k) rows
     of the corpus, −1 pads. With a path, `start` says where it begins, `ends` where in the parameter each ranking but
@@ -141,33 +141,35 @@ def slider_answers(
     if name is not None:
         settings = [type(stage)(**values_of(stage) | {param.name: value}) for value in values]
         answers = select_grid_from(settings, scored, k)
-        return {"rankings": np.vstack([a.index.cpu().numpy() for a in answers]), "ends": None, "why": name}
-    c = scored.candidates
+        return {"rankings": np.vstack([answer.index.cpu().numpy() for answer in answers]), "ends": None, "why": name}
+    candidates = scored.candidates
     # Equal ratios never reach 0: the path begins at the first position above it.
     ratios = isinstance(param, Real) and param.scale == "log"
-    inner = [value for value in values if value >= start and (value > 0 or not ratios)]
-    lines = stage.lambda_path(c, min(k, c.count), (inner[0], inner[-1]), inner)[0]
+    path_values = [value for value in values if value >= start and (value > 0 or not ratios)]
+    lines = stage.lambda_path(candidates, min(k, candidates.count), (path_values[0], path_values[-1]), path_values)[0]
     picks = lines.picks[lines.last]
-    if c.pool is not None:
-        picks = np.where(picks < 0, -1, c.pool[0].cpu().numpy()[picks])
+    if candidates.pool is not None:
+        picks = np.where(picks < 0, -1, candidates.pool[0].cpu().numpy()[picks])
     rankings = [np.pad(picks, ((0, 0), (0, k - picks.shape[1])), constant_values=-1)]
     values = [value for value in values if value >= start]
-    at = np.minimum(np.searchsorted(lines.ends, values), len(lines.ends) - 1)
-    low, high = lines.certain[at].T
-    apart = [value for value, sure in zip(values, (low <= values) & (values <= high), strict=True) if not sure]
-    count = len(rankings[0])
-    for value in apart:
+    positions = np.minimum(np.searchsorted(lines.ends, values), len(lines.ends) - 1)
+    low_certain, high_certain = lines.certain[positions].T
+    # Positions at which rounding may decide the ranking are solved one by one.
+    is_certain = (low_certain <= values) & (values <= high_certain)
+    uncertain = [value for value, certain in zip(values, is_certain, strict=True) if not certain]
+    n_lines = len(rankings[0])
+    for value in uncertain:
         setting = type(stage)(**values_of(stage) | {param.name: value})
         rankings.append(select_from(setting, scored, k).index.cpu().numpy())
-    numbered = [[value, count + i] for i, value in enumerate(apart)]
+    numbered = [[value, n_lines + i] for i, value in enumerate(uncertain)]
     ends = lines.ends[lines.last[:-1]].tolist()
     return {"rankings": np.vstack(rankings), "start": lines.start, "ends": ends, "apart": numbered, "why": ""}
 
 
-def packed(
+def pack_sets(
     space: Space, query: torch.Tensor, rankings: np.ndarray, relevant: Collection[str] = (), scores: Any = None
 ) -> dict[str, Any]:
-    """Sets of documents, and all that is drawn of them, as JSON values.
+    """Return sets of documents with everything that is drawn of them, as JSON values.
 
     query: (d,) its vector; rankings: (m, k) rows, −1 pads; relevant: ids judged so; scores: (n,) what the selector saw
     where that was not the inner product with the query. `sets` are the distinct rankings as positions in `rows`,
@@ -176,28 +178,30 @@ def packed(
     """
     sets, which = np.unique(rankings, axis=0, return_inverse=True)
     rows = np.unique(sets[sets >= 0])
-    local = np.where(sets < 0, -1, np.searchsorted(rows, sets))
-    second, first = np.tril_indices(sets.shape[1], -1)
-    meet = np.sort(np.stack([local[:, first].ravel(), local[:, second].ravel()]), axis=0)
-    meet = meet[:, meet[0] >= 0]
-    _, at = np.unique(meet[0] * (len(rows) + 1) + meet[1], return_index=True)
-    one, other = meet[:, np.sort(at)]
+    local_sets = np.where(sets < 0, -1, np.searchsorted(rows, sets))
+    second_rank, first_rank = np.tril_indices(sets.shape[1], -1)
+    pairs = np.sort(np.stack([local_sets[:, first_rank].ravel(), local_sets[:, second_rank].ravel()]), axis=0)
+    pairs = pairs[:, pairs[0] >= 0]
+    _pair_keys, first_seen = np.unique(pairs[0] * (len(rows) + 1) + pairs[1], return_index=True)
+    first_row, second_row = pairs[:, np.sort(first_seen)]
     documents, corpus = rows.tolist(), space.corpus
-    cosines = similarities(space, documents)[one, other]
-    own = None if scores is None else [None if s != s else round(s, 6) for s in scores[rows].tolist()]
-    names = [corpus.titles[row] or corpus.texts[row] or corpus.ids[row] for row in documents]
+    cosines = similarities(space, documents)[first_row, second_row]
+    values = (
+        None if scores is None else [None if score != score else round(score, 6) for score in scores[rows].tolist()]
+    )
+    labels = [corpus.titles[row] or corpus.texts[row] or corpus.ids[row] for row in documents]
     return {
         "rows": documents,
-        "names": [visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME] for name in names],
+        "names": [visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME] for name in labels],
         "relevance": [round(value, 6) for value in relevances(space, query, documents)],
-        "scores": own,
+        "scores": values,
         "right": [i for i, row in enumerate(documents) if corpus.ids[row] in relevant],
         "near": np.floor(cosines * PRECISION).astype(int).tolist(),
-        "sets": [[i for i in ids if i >= 0] for ids in local.tolist()],
+        "sets": [[i for i in ids if i >= 0] for ids in local_sets.tolist()],
         "which": which.ravel().tolist(),
     }
 
 
-def packed_ranking(space: Space, query: torch.Tensor, ranking: Ranking, **more: Any) -> dict[str, Any]:
-    """The same of one ranking of one query, and what that says of itself."""
-    return packed(space, query, ranking.index.cpu().numpy(), **more) | {"trust": trust(ranking.info[0])}
+def pack_ranking(space: Space, query: torch.Tensor, ranking: Ranking, **more: Any) -> dict[str, Any]:
+    """Pack one ranking of one query, with its certificate in words."""
+    return pack_sets(space, query, ranking.index.cpu().numpy(), **more) | {"trust": describe_trust(ranking.info[0])}

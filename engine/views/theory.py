@@ -23,14 +23,14 @@ from engine.views.decision import weights_of
 from engine.views.document import ShownDocument, shown_fields
 from engine.wording import decimal, percent
 
-ANGLE = Whole(20, "φ", 0, 90, name="angle", help="Of v, in degrees: at 0 it is document 2, at 90 document 3.")
-NEXT = 5
+QUERY_ANGLE = Whole(20, "φ", 0, 90, name="angle", help="Of v, in degrees: at 0 it is document 2, at 90 document 3.")
+N_NEXT_SHOWN = 5
 """Documents below the set that are shown with it."""
-SHARES = (0.5, 0.75, 0.95)
+NEEDED_SHARES = (0.5, 0.75, 0.95)
 
 
-def weighing() -> str:
-    """The name of the first selector whose answers are made of weights."""
+def find_weighing_selector() -> str:
+    """Return the name of the first selector whose answers have weights."""
     return next(name for name, spec in methods("selector").items() if spec.cls.has_weights())
 
 
@@ -59,34 +59,34 @@ class Proof:
 
 @without_autocast
 def proof(space: Space, query: Tensor, k: int) -> Proof:
-    """The witness of the k best documents, and the elastic net solved there. Raises as `witness` does."""
+    """Return the witness of the k best documents, and the elastic net solved there. Raises as `witness` does."""
     vectors = space.vectors.double()
     query = query.to(vectors)
     located = witness(vectors, query, k)
     # One more than the set: a support that is too large would show.
-    size = min(len(located.rows) + 1, len(space))
-    answer = select(weighing(), vectors, query, k=size, l1=located.l1, l2=located.l2)
+    n_shown = min(len(located.rows) + 1, len(space))
+    answer = select(find_weighing_selector(), vectors, query, k=n_shown, l1=located.l1, l2=located.l2)
     weights = weights_of(answer)
     scores = vectors @ query
-    order = torch.sort(scores, descending=True, stable=True).indices[: len(located.rows) + NEXT].tolist()
-    inside = set(located.rows)
+    row_order = torch.sort(scores, descending=True, stable=True).indices[: len(located.rows) + N_NEXT_SHOWN].tolist()
+    set_rows = set(located.rows)
     rows = tuple(
         Weighed(
             **shown_fields(space.corpus, row),
             place=place,
             score=float(scores[row]),
             weight=weights.get(row, 0.0),
-            inside=row in inside,
+            inside=row in set_rows,
         )
-        for place, row in enumerate(order, start=1)
+        for place, row in enumerate(row_order, start=1)
     )
     info = answer.info[0]
     return Proof(
-        method=weighing(),
+        method=find_weighing_selector(),
         witness=located,
         rows=rows,
         support=info["support"],
-        same=set(weights) == inside,
+        same=set(weights) == set_rows,
         residual=info["residual"],
         certified=bool(info["certified"]),
     )
@@ -106,25 +106,25 @@ class Turned:
     best: tuple[int, ...]  # as many by score, rising
 
     @property
-    def ranked(self) -> bool:
-        """Whether a ranking by score finds the support."""
+    def is_ranked(self) -> bool:
+        """True if a ranking by score finds the support."""
         return self.support == self.best
 
 
-def turned(angle: int = ANGLE.default, l1: float = 0.1) -> Turned:
-    """The elastic net at λ₁ = l1, λ₂ = 0 of Proposition 1's documents for a query at `angle`, in degrees.
+def turn_query(angle: int = QUERY_ANGLE.default, l1: float = 0.1) -> Turned:
+    """Solve the elastic net at λ₁ = l1, λ₂ = 0 of Proposition 1's documents for a query at `angle`, in degrees.
 
     angle: whole, in [0, 90]; l1: in (0, 1/3). Raises ParamError.
     """
-    angle = ANGLE.check(angle)
+    angle = QUERY_ANGLE.check(angle)
     example = counterexample(l1)
     vectors, radians = example.vectors, math.radians(angle)
     axes = vectors[1:]
     query = math.cos(radians) * axes[0] + math.sin(radians) * axes[1]
     scores = tuple((vectors @ query).tolist())
-    answer = select(weighing(), vectors, query, k=len(vectors), l1=l1, l2=0.0)
+    answer = select(find_weighing_selector(), vectors, query, k=len(vectors), l1=l1, l2=0.0)
     weights = weights_of(answer)
-    order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
+    row_order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
     return Turned(
         angle=angle,
         l1=l1,
@@ -133,7 +133,7 @@ def turned(angle: int = ANGLE.default, l1: float = 0.1) -> Turned:
         scores=scores,
         weights=tuple(weights.get(row, 0.0) for row in range(len(vectors))),
         support=tuple(sorted(weights)),
-        best=tuple(sorted(order[: len(weights)])),
+        best=tuple(sorted(row_order[: len(weights)])),
     )
 
 
@@ -151,12 +151,12 @@ class Bounded:
 
     @property
     def times(self) -> float | None:
-        """How many times the measured k the bound's is."""
+        """The ratio of the bound's k to the measured k."""
         return None if self.measured is None else self.guaranteed / self.measured
 
 
-def against_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
-    """What was measured against what Lemma 1 asks, bin by bin; error: β, in (0, 1). Raises ParamError."""
+def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
+    """Compare the measured dimensions with Lemma 1's, bin by bin; error: β, in (0, 1). Raises ParamError."""
     first = min(cell.k for cell in errors.cells)
     return tuple(
         Bounded(
@@ -182,9 +182,10 @@ class Needed:
     simple: int  # what Corollary 1 asks
 
 
-def needed(measured: Margins, error: float) -> tuple[Needed, ...]:
-    """The dimension that the bound asks for so that shares of the queries keep their best document first against its
-    nearest rival, at an error of β for each.
+def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
+    """Compute the dimension that keeps the best document first for shares of the queries.
+
+    First against its nearest rival, at an error of β for each query.
 
     measured: of one bin, with rank 1 among the ranks; error: in (0, 1). Raises ParamError.
     """
@@ -194,23 +195,23 @@ def needed(measured: Margins, error: float) -> tuple[Needed, ...]:
     values = rows[0].values
     if not len(values):
         return ()
-    margins = [float(np.quantile(values, 1 - share, method="lower")) for share in SHARES]
+    margins = [float(np.quantile(values, 1 - share, method="lower")) for share in NEEDED_SHARES]
     return tuple(
-        Needed(s, m, sufficient_dimension(m, error), simple_dimension(m, error))
-        for s, m in zip(SHARES, margins, strict=True)
+        Needed(s, margin, sufficient_dimension(margin, error), simple_dimension(margin, error))
+        for s, margin in zip(NEEDED_SHARES, margins, strict=True)
     )
 
 
-def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
-    """What the pairs of so many queries show, sentence by sentence, the verdict first. words: of a passage."""
-    pairs, asked = len(segments), counted(queries, "query", "queries")
-    if not pairs:
-        return (f"No pairs: none of {asked} shares words with two documents.",)
-    promised, apart = int(segments.promised.sum()), int(segments.apart.sum())
+def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
+    """Describe the pairs of the queries, sentence by sentence, the verdict first. words: of a passage."""
+    n_pairs, query_text = len(segments), counted(queries, "query", "queries")
+    if not n_pairs:
+        return (f"No pairs: none of {query_text} shares words with two documents.",)
+    n_promised, n_apart = int(segments.promised.sum()), int(segments.apart.sum())
     verdict = " and holds for all of them" if not segments.broken else f", violated for {segments.broken:,}"
     sentences = [
-        f"The theorem covers {promised:,} of {counted(pairs, 'pair')} ({percent(promised / pairs)}) from {asked}"
-        + (f"{verdict}." if promised else "."),
+        f"The theorem covers {n_promised:,} of {counted(n_pairs, 'pair')} ({percent(n_promised / n_pairs)}) "
+        f"from {query_text}" + (f"{verdict}." if n_promised else "."),
         *(["This should be impossible: please report it."] if segments.broken else []),
         f"It covers pairs whose best document has all query words in one passage of {counted(words, 'word')}.",
     ]
@@ -224,9 +225,9 @@ def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ..
     sentences.append(
         "The theorem assumes segments without common words. "
         + (
-            f"In {percent((pairs - apart) / pairs)} of the pairs the best passages share words with the rest of their "
-            "documents."
-            if pairs > apart
+            f"In {percent((n_pairs - n_apart) / n_pairs)} of the pairs the best passages share words with the rest of "
+            "their documents."
+            if n_pairs > n_apart
             else "Here no best passage shares a word with the rest of its document; a short document is one passage."
         )
     )

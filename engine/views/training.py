@@ -7,9 +7,9 @@ from engine.evaluation.metrics import METRICS
 from engine.training.comparison import CONTROL, START
 from engine.training.metrics import Dev, Epoch
 
-WATCHED = (("comp", 5), ("comp", 3), ("recall", 5))
+WATCHED_METRICS = (("comp", 5), ("comp", 3), ("recall", 5))
 """Metrics of the chart, the one that chooses the best epoch first."""
-SHARES = {
+SHARE_TITLES = {
     "empty": "queries without a document in the support",
     "outside": "relevant documents outside the support",
     "satisfied": "queries with a loss of 0",
@@ -40,50 +40,53 @@ class Curves:
     shares: Mapping[str, tuple[float | None, ...]]  # the columns of SHARES, by title
 
 
-def best_of(history: Sequence[Epoch]) -> Epoch:
-    """The epoch whose weights are kept: the first with the highest Comp@5 on dev."""
+def find_best_epoch(history: Sequence[Epoch]) -> Epoch:
+    """Find the epoch whose weights are stored: the first with the highest Comp@5 on dev."""
     return max(history, key=lambda epoch: (epoch.dev.comp5, -epoch.epoch))
 
 
-def compared_with(stage: str, histories: Mapping[str, Sequence[Epoch]], untrained: Mapping[str, Dev]) -> dict[str, Dev]:
-    """Dev metrics of the systems that a stage is compared with: start and control at their best, untrained systems.
+def select_compared_systems(
+    stage: str, histories: Mapping[str, Sequence[Epoch]], untrained: Mapping[str, Dev]
+) -> dict[str, Dev]:
+    """Select the dev metrics that a stage is compared with: start and control at their best, untrained systems.
 
     histories: the epochs of every stage; untrained: by name.
     """
-    order = list(histories)
+    stage_order = list(histories)
     # Later stages are no measure of a stage.
-    earlier = order[: order.index(stage)] if stage in order else order
-    trained = {name: best_of(histories[name]).dev for name in (START, CONTROL) if name in earlier and histories[name]}
+    earlier = stage_order[: stage_order.index(stage)] if stage in stage_order else stage_order
+    available = [name for name in (START, CONTROL) if name in earlier and histories[name]]
+    trained = {name: find_best_epoch(histories[name]).dev for name in available}
     return trained | (dict(untrained) if stage not in (START, CONTROL) else {})
 
 
 def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
-    """One stage's epochs as columns; lines: name → dev, drawn across."""
-    best = best_of(history)
+    """Arrange one stage's epochs as columns; lines: name → dev, drawn across."""
+    best_epoch = find_best_epoch(history)
     bands = []
-    for metric, k in WATCHED:
+    for metric, k in WATCHED_METRICS:
         name = f"{metric}{k}"
         means = [(getattr(epoch.dev, name), getattr(epoch.dev, f"{name}_se")) for epoch in history]
         bands.append(
             Band(
                 f"{METRICS[metric].title}@{k}",
-                tuple(value for value, _ in means),
+                tuple(value for value, _error in means),
                 tuple(value - error for value, error in means),
                 tuple(value + error for value, error in means),
-                getattr(best.dev, name),
+                getattr(best_epoch.dev, name),
                 {system: getattr(dev, name) for system, dev in lines.items()},
             )
         )
-    columns = {name: tuple(getattr(epoch, name) for epoch in history) for name in ("loss", "support", *SHARES)}
+    columns = {name: tuple(getattr(epoch, name) for epoch in history) for name in ("loss", "support", *SHARE_TITLES)}
     present = {name: column for name, column in columns.items() if any(value is not None for value in column)}
     # A loss that is never 0, as of a method without weights, has no share of satisfied queries.
     if "support" not in present and not any(present.get("satisfied", ())):
         present.pop("satisfied", None)
     return Curves(
         tuple(epoch.epoch for epoch in history),
-        best.epoch,
+        best_epoch.epoch,
         tuple(bands),
         present.get("loss", ()),
         present.get("support", ()),
-        {title: present[name] for name, title in SHARES.items() if name in present},
+        {title: present[name] for name, title in SHARE_TITLES.items() if name in present},
     )

@@ -1,4 +1,4 @@
-"""What a verdict card shows: a frontier, the sentence it comes to, what that rests on, and the code to have it."""
+"""Content of a verdict card: a frontier, its conclusion, the evidence, and the code to reproduce it."""
 
 from dataclasses import dataclass
 

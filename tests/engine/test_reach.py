@@ -15,7 +15,7 @@ from engine.data.stores.recall import MeasuredRecall
 from engine.data.stores.store import VectorStore, is_unit
 from engine.matrix import Matrix, products
 from engine.reach import Reach
-from engine.views.decision import trust
+from engine.views.decision import describe_trust
 from support.instances import FAMILIES, problem, unit
 from support.reaches import K, LossyStore, corpus, decoder, same_as_whole
 
@@ -245,8 +245,8 @@ def test_depth_is_a_pool_and_says_so():
         assert list(info["ids"]) == [ids[row] for row in whole.rows(q)]
         for told in (info, whole.info[q]):
             assert told["scope"] == "pool" and told["depth"] == 50
-            assert trust(told).startswith("Of the 50 most relevant documents only")
-            assert "Exact" not in trust(told)
+            assert describe_trust(told).startswith("Of the 50 most relevant documents only")
+            assert "Exact" not in describe_trust(told)
 
 
 def test_reranker_scores_the_depth_by_its_texts():
@@ -306,7 +306,7 @@ def test_filter_counts_only_what_matches():
 )
 def test_trust_says_of_which_documents(info, words):
     told = {"ids": ("a", "b", "c"), "documents": 9000, "rows": 620, "certified": True, **info}
-    assert trust(told).startswith(words)
+    assert describe_trust(told).startswith(words)
 
 
 def test_no_documents_is_refused():

@@ -5,8 +5,8 @@ import pytest
 
 from dashboard.charts.map import MARGIN, ROOM, WEBGL_FROM, around, map_backdrop, map_figure, whole
 from dashboard.charts.palette import MUTED, PALETTE
-from engine.maps.density import density
-from engine.views.colouring import ABSENT, colouring
+from engine.maps.density import estimate_density
+from engine.views.colouring import ABSENT_GROUP, colouring
 
 DRAW = np.random.default_rng(4)
 
@@ -15,7 +15,7 @@ def backdrop(count, values=None, dark=False, names=None):
     """(traces of documents, trace of contours)."""
     xy = DRAW.normal(size=(count, 2)).astype(np.float32)
     colours = None if values is None else colouring(values)
-    figure = map_backdrop(xy, range(count), names or ["x"] * count, dark, density(xy), colours)
+    figure = map_backdrop(xy, range(count), names or ["x"] * count, dark, estimate_density(xy), colours)
     *documents, contours = figure.data
     assert contours.type == "contour" and np.asarray(contours.z).shape == (len(contours.y), len(contours.x))
     assert sorted(row for trace in documents for row in trace.customdata) == list(range(count))
@@ -34,7 +34,7 @@ def test_backdrop_is_drawn_by_webgl_from_many_points_on():
 def test_groups_have_muted_colours_and_names_and_what_has_none_is_grey(dark):
     documents, _ = backdrop(9, ["<b>", "b", "<b>", "", "b", "<b>", "c", "c", "<b>"], dark)
     named = {trace.name: (trace.marker.color, trace.customdata.tolist()) for trace in documents}
-    assert list(named) == [ABSENT, "&lt;b&gt;", "b", "c"] and named[ABSENT][1] == [3]
+    assert list(named) == [ABSENT_GROUP, "&lt;b&gt;", "b", "c"] and named[ABSENT_GROUP][1] == [3]
     assert [named[name][0] for name in list(named)[1:]] == [pair[dark] for pair in MUTED[:3]]
     assert named["&lt;b&gt;"][1] == [0, 2, 5, 8] and all(trace.showlegend for trace in documents)
 

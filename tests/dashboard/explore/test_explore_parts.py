@@ -93,9 +93,9 @@ def test_drawer_shows_the_open_document_and_the_reasons_until_it_is_closed(loade
         assert any(loaded.space.corpus.texts[row] == t.value for t in app.text)
         assert component(app, "explore.lists")["opened"] == row
         for line, (name, answer) in zip(reasons(app), answers.items(), strict=True):
-            expected = decision.why(loaded.space, asked.vector, answer.ranking, row, answer.stage)
+            expected = decision.explain_document(loaded.space, asked.vector, answer.ranking, row, answer.stage)
             rank = "" if expected.rank is None else f" #{expected.rank}"
-            assert line == f"{style_of(name).sign} {answer.title}{rank}. {decision.reasons(expected)}"
+            assert line == f"{style_of(name).sign} {answer.title}{rank}. {decision.describe_reasons(expected)}"
             if expected.rank is not None:
                 assert any(f"score when picked {decimal(expected.score)}" in t.value for t in app.text)
         assert any(c.value.startswith("Relevance 0.") and f" of {len(loaded.space)}" in c.value for c in app.caption)

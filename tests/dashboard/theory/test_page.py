@@ -16,7 +16,7 @@ from dashboard.theory.page import GROUPS
 from engine.theory.margins import margin, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.random_projections import kept_from
-from engine.views.theory import against_bound, needed, proof, turned
+from engine.views.theory import compare_with_bound, compute_needed, proof, turn_query
 from support import pages
 from support.patience import patient
 from support.theory_page import said, theory
@@ -206,10 +206,10 @@ def test_relevant_margins_are_the_smallest_over_the_rest(demo):
 
 def test_a_turned_query_has_the_weights_of_orthogonal_documents():
     for angle in range(0, 91, 6):
-        result, turn = turned(angle, 0.2), math.radians(angle)
+        result, turn = turn_query(angle, 0.2), math.radians(angle)
         expected = (0.0, max(0.0, math.cos(turn) - 0.2), max(0.0, math.sin(turn) - 0.2))
         assert result.weights == pytest.approx(expected, abs=1e-9)
-    assert not turned(20).ranked and turned(45).ranked
+    assert not turn_query(20).is_ranked and turn_query(45).is_ranked
 
 
 def test_a_proof_holds_for_every_size(demo):
@@ -225,7 +225,7 @@ def test_bounds_beside_what_was_measured(demo):
     queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
     result = engine.pair_errors(dataset.corpus, queries, dimensions=(32, 128, 512), bins=3, draws=8, accuracy=0.9)
     assert kept_from(result, 0.1) == tuple(own.dimension for own in result.bins)
-    for own, row in zip(result.bins, against_bound(result, 0.1), strict=True):
+    for own, row in zip(result.bins, compare_with_bound(result, 0.1), strict=True):
         assert row.guaranteed == own.guaranteed and row.measured == own.dimension
         assert row.times is None or row.times == pytest.approx(row.guaranteed / row.measured)
     with pytest.raises(engine.ParamError, match="error"):
@@ -236,10 +236,10 @@ def test_what_shares_of_the_queries_need(demo):
     dataset, _ = demo
     queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
     result = engine.margins(dataset.corpus, queries, ranks=(1,), bins=1)
-    rows = needed(result, 0.1)
+    rows = compute_needed(result, 0.1)
     for row in rows:
         assert (result.rows[0].values >= row.margin).mean() >= row.share
         assert row.dimension == engine.sufficient_dimension(row.margin, 0.1)
     assert [r.dimension for r in rows] == sorted(r.dimension for r in rows)
     with pytest.raises(engine.ParamError, match="one bin"):
-        needed(replace(result, rows=result.rows * 2), 0.1)
+        compute_needed(replace(result, rows=result.rows * 2), 0.1)

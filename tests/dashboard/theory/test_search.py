@@ -13,7 +13,7 @@ from dashboard.services.source import Source
 from dashboard.session.query import first_split
 from engine.evaluation.studies.ann_indexes import INDEXES, usual_indexes
 from engine.evaluation.studies.rerank_depth import compare_depths
-from engine.views.theory import segments_said
+from engine.views.theory import describe_segments
 from support.pages import beir, column, csv_source, ended, pick, run, screen, texts, worked
 from support.theory_page import said, theory
 from support.training import StopAfter
@@ -110,7 +110,7 @@ def test_segments_of_the_question_and_of_many_queries_of_this_corpus(demo):
     dataset, _ = demo
     queries = dataset.judged(first_split(dataset)).sample(100)
     result = engine.segments(dataset.corpus, queries)
-    verdict, *details = segments_said(result, 100, 50)
+    verdict, *details = describe_segments(result, 100, 50)
     assert f"**{verdict}**" in [m.value for m in app.markdown] and " ".join(details) in said(app)
     assert f"{result.passages_gain:.0%} of the pairs" in said(app)
     proved = column(app, "Proved")
@@ -121,7 +121,7 @@ def test_segments_of_the_question_and_of_many_queries_of_this_corpus(demo):
 def test_what_is_said_of_segments():
     text = ("alpha beta gamma delta", "alpha beta other words", "alpha here is one more", "zeta eta theta iota")
     corpus = engine.Corpus(tuple("abcd"), text)
-    short = segments_said(engine.segments(corpus, ["alpha gamma"], passage_words=50), 1, 50)
+    short = describe_segments(engine.segments(corpus, ["alpha gamma"], passage_words=50), 1, 50)
     assert "a short document is one passage" in short[-1] and "The theorem covers" in short[0] and "100%" in short[2]
     # Every passage of two words shares "alpha" with the rest of its document.
     long = engine.Corpus(
@@ -129,8 +129,8 @@ def test_what_is_said_of_segments():
     )
     result = engine.segments(long, ["alpha beta"], passage_words=2)
     assert len(result) and not result.apart.any()
-    assert "In 100% of the pairs the best passages share words" in segments_said(result, 1, 2)[-1]
-    none = segments_said(engine.segments(corpus, ["nothing known"]), 1, 50)
+    assert "In 100% of the pairs the best passages share words" in describe_segments(result, 1, 2)[-1]
+    none = describe_segments(engine.segments(corpus, ["nothing known"]), 1, 50)
     assert none == ("No pairs: none of 1 query shares words with two documents.",)
 
 

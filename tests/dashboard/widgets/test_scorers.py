@@ -71,12 +71,12 @@ def test_the_relevance_is_what_the_selector_saw():
     kept, dropped = set_views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
     assert [r.relevance for r in kept] == [saw.score[r.row].item() for r in kept]
     assert all(a.relevance >= b.relevance for a, b in pairwise(kept)) and not dropped
-    inside = decision.why(space, asked.vector, ranking, kept[2].row, stage, 10, relevance=saw)
+    inside = decision.explain_document(space, asked.vector, ranking, kept[2].row, stage, 10, relevance=saw)
     assert (inside.relevance, inside.place, inside.overtaken) == (kept[2].relevance, 3, 0)
-    outside = decision.why(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
+    outside = decision.explain_document(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
     assert outside.relevance is None and outside.pool == 10
-    assert decision.reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
-    lacking = dict(set_views.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
+    assert decision.describe_reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
+    lacking = dict(set_views.find_missed(space, asked.vector, "q", ranking, asked.qrels, saw))
     assert all(rank == int(saw.place[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
 
 
@@ -96,9 +96,11 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     assert torch.allclose(saw.score[pool], (space.vectors[pool] @ asked.vector).double(), atol=1e-6)
     ranking = decode(decoder, space, query, 2)
     for row in range(len(space)):
-        seen = decision.why(space, asked.vector, ranking, row, blind, 9, relevance=saw)
+        seen = decision.explain_document(space, asked.vector, ranking, row, blind, 9, relevance=saw)
         assert (seen.pool is None) == (row in pool.tolist())
-        whole = decision.why(space, asked.vector, decode(decoder, space, query, 9), row, blind, 9, relevance=saw)
+        whole = decision.explain_document(
+            space, asked.vector, decode(decoder, space, query, 9), row, blind, 9, relevance=saw
+        )
         assert seen.dual.score == pytest.approx(whole.dual.score), "the weights that the set does not show count too"
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.views.decision import trust
+from engine.views.decision import describe_trust
 from support.instances import problem
 from support.rankings import queries_of, space_of
 
@@ -69,13 +69,13 @@ def test_what_does_not_fit_is_refused(change, message):
 def test_a_ranking_says_how_far_it_can_be_trusted():
     rows, queries = problem("clustered", 1, n=3000, d=24)
     said = {
-        name: trust(engine.select(name, rows, queries[0], k=5).info[0])
+        name: describe_trust(engine.select(name, rows, queries[0], k=5).info[0])
         for name in ("mmr", "frank_wolfe", "facility_location")
     }
     assert said["mmr"].startswith("Exact (proved from ") and said["mmr"].endswith(" candidates)")
     assert said["frank_wolfe"].startswith("Locally optimal after ")
     assert said["facility_location"].startswith("Only the 1,000 most relevant were considered")
     flat = np.repeat(np.eye(3, 24), 50, axis=0)
-    past = trust(engine.select("dpp", flat, queries[0], k=5).info[0])
+    past = describe_trust(engine.select("dpp", flat, queries[0], k=5).info[0])
     assert "From rank 4 on by relevance alone" in past
-    assert trust({}) == ""
+    assert describe_trust({}) == ""

@@ -92,14 +92,14 @@ def test_a_sample_leaves_every_document_placeable(groups, method):
     made = engine.layout(space, method, most=200, cache=False)
     assert made.sampled and len(made) == 200 and made.of == 600
     assert (np.diff(made.rows) > 0).all() and made.rows.dtype == np.int64
-    everywhere = layout.positions(made, space, range(600))
+    everywhere = layout.find_positions(made, space, range(600))
     assert everywhere.shape == (600, 2) and np.isfinite(everywhere).all()
     assert everywhere[made.rows].tobytes() == made.points.tobytes()
     if method == "tsne":
         assert (group_on(made, everywhere, group[made.rows]) == group).mean() > 0.95
     some = [599, 3, 3, int(made.rows[0])]
-    assert layout.positions(made, space, some).tobytes() == everywhere[some].tobytes()
-    assert layout.positions(made, space, []).shape == (0, 2)
+    assert layout.find_positions(made, space, some).tobytes() == everywhere[some].tobytes()
+    assert layout.find_positions(made, space, []).shape == (0, 2)
     assert list(engine.layout(space, method, most=200, seed=1, cache=False).rows) != list(made.rows)
 
 
@@ -136,7 +136,7 @@ def test_no_corpus_is_too_odd(case, method):
     assert (made.perplexity != made.asked) == (method == "tsne" and len(rows) < 91)
     placed = layout.place(made, space, torch.cat([rows, torch.zeros(1, rows.shape[1]), torch.ones(1, rows.shape[1])]))
     assert np.isfinite(placed).all()
-    assert 0 <= layout.fidelity(made, space) <= 1
+    assert 0 <= layout.measure_fidelity(made, space) <= 1
     if case != "nearly the same":
         np.testing.assert_allclose(placed[: len(rows)], made.points, rtol=1e-6, atol=1e-6)
     # Equal vectors share one point.
@@ -162,7 +162,7 @@ def test_only_making_a_tsne_map_needs_opentsne(groups, monkeypatch):
     monkeypatch.setitem(sys.modules, "openTSNE", None)
     for usable in (made, engine.layout(space, "pca", cache=False)):
         assert layout.place(usable, space, space.vectors[:3]).shape == (3, 2)
-        assert layout.fidelity(usable, space) > 0
+        assert layout.measure_fidelity(usable, space) > 0
     with pytest.raises(ImportError):
         engine.layout(space, cache=False)
 
@@ -231,27 +231,27 @@ def test_a_damaged_entry_is_made_again():
 
 def test_errors_name_the_argument_the_range_and_the_value(groups):
     space, _, made = groups
-    for param in (layout.METHOD, layout.PERPLEXITY, layout.SEED, layout.MOST):
+    for param in (layout.LAYOUT_METHOD, layout.PERPLEXITY, layout.SEED, layout.MAX_MAPPED):
         for bad in invalid_values(param):
             with pytest.raises(engine.ParamError) as error:
                 engine.layout(space, **{param.name: bad})
             assert all(part in str(error.value) for part in (param.name, param.domain, repr(bad)))
     for bad in (-1, 600, 1.5, True):
         with pytest.raises(engine.ParamError, match=r"row must be a whole number in \[0, 599\]"):
-            layout.neighbours(space, bad)
+            layout.find_neighbours(space, bad)
     for bad in ([-1], [600], [0.5], [[1]]):
         with pytest.raises(engine.DataError, match=r"rows must be whole numbers in \[0, 599\]"):
-            layout.positions(made, space, bad)
+            layout.find_positions(made, space, bad)
     with pytest.raises(engine.ParamError, match="count must be"):
-        layout.neighbours(space, 0, 0)
+        layout.find_neighbours(space, 0, 0)
     with pytest.raises(engine.ParamError, match="k must be"):
-        layout.fidelity(made, space, 0)
+        layout.measure_fidelity(made, space, 0)
     with pytest.raises(engine.DataError, match="dimension; got 3, the corpus has 24"):
         layout.place(made, space, [1.0, 2.0, 3.0])
     with pytest.raises(engine.DataError, match="vectors must be finite"):
         layout.place(made, space, [float("nan")] * 24)
     other = space_of(clustered(600, seed=4)[0])
-    for call in (layout.place, layout.positions, layout.fidelity):
+    for call in (layout.place, layout.find_positions, layout.measure_fidelity):
         with pytest.raises(engine.DataError, match="other embeddings"):
             call(made, other, other.vectors[:1])
 
@@ -268,15 +268,15 @@ def test_neighbours_are_those_of_brute_force(kind):
     space = space_of(rows)
     exact = unit(rows.astype(np.float64))
     for row in (0, 7, 100, 165, 200, 299):
-        found = layout.neighbours(space, row, 20)
+        found = layout.find_neighbours(space, row, 20)
         assert len(found) == 20 and row not in dict(found)
         cosine = exact @ exact[row]
         np.testing.assert_allclose([s for _, s in found], cosine[[r for r, _ in found]], rtol=0, atol=1e-12)
         # Equal to the last digits that brute force has; and equals in the order of their rows.
         order = sorted((r for r in range(300) if r != row), key=lambda r: (-round(cosine[r], 12), r))[:20]
         assert [r for r, _ in found] == order
-    assert len(layout.neighbours(space, 3, 1000)) == 299
-    assert layout.neighbours(space_of(rows[:1]), 0) == []
+    assert len(layout.find_neighbours(space, 3, 1000)) == 299
+    assert layout.find_neighbours(space_of(rows[:1]), 0) == []
 
 
 def test_fidelity_is_the_share_of_neighbours_kept(groups):
@@ -288,7 +288,7 @@ def test_fidelity_is_the_share_of_neighbours_kept(groups):
     np.fill_diagonal(gap, np.inf)
     true, shown = (-similarity).argsort(1)[:, :10], gap.argsort(1)[:, :10]
     kept = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true, shown, strict=True)])
-    assert layout.fidelity(made, space) == pytest.approx(kept, abs=1e-9)
-    assert kept > layout.fidelity(engine.layout(space, "pca", cache=False), space)
+    assert layout.measure_fidelity(made, space) == pytest.approx(kept, abs=1e-9)
+    assert kept > layout.measure_fidelity(engine.layout(space, "pca", cache=False), space)
     flat = space_of(unit(np.random.default_rng(1).normal(size=(200, 2))).astype(np.float32))
-    assert layout.fidelity(engine.layout(flat, "pca", cache=False), flat) > 0.99
+    assert layout.measure_fidelity(engine.layout(flat, "pca", cache=False), flat) > 0.99

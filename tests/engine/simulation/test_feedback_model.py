@@ -71,13 +71,13 @@ def test_feedback_lies_as_often_as_asked():
 
 def test_what_each_liar_says():
     honest = drawn(order="given")
-    assert honest.feedback(0, 3, True) and not honest.feedback(0, 5, False)
+    assert honest.give_feedback(0, 3, True) and not honest.give_feedback(0, 5, False)
     flipped = drawn(order="given", flips=1.0)
-    assert not flipped.feedback(0, 3, True) and flipped.feedback(0, 5, False)
+    assert not flipped.give_feedback(0, 3, True) and flipped.give_feedback(0, 5, False)
     hostile = drawn(order="given", adversary=1.0)
-    assert [row for row in range(N) if hostile.feedback(0, row, row == 3)] == [hostile.promoted]
+    assert [row for row in range(N) if hostile.give_feedback(0, row, row == 3)] == [hostile.promoted]
     popular = drawn(order="given", popularity=1.0)
-    assert [row for row in range(N) if popular.feedback(3, row, row == 0)] == [0, *np.flatnonzero(popular.popular)]
+    assert [row for row in range(N) if popular.give_feedback(3, row, row == 0)] == [0, *np.flatnonzero(popular.popular)]
 
 
 def test_the_adversary_praises_what_is_rarely_right():

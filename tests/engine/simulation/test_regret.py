@@ -123,7 +123,7 @@ def test_regret_against_the_oracle_is_what_its_losses_say():
 
 def test_what_the_theorem_is_not_about_is_said():
     one, two = [np.array([0])], [np.array([0, 1])]
-    plain = {"capped": False, "honest": True, "left": False}
+    plain = {"is_capped": False, "is_honest": True, "is_outside": False}
     assert list_doubts(one, Preset(), **plain) == ()
     for name, value in plain.items():
         assert len(list_doubts(one, Preset(), **{**plain, name: not value})) == 1, name

@@ -331,10 +331,10 @@ def test_what_did_not_move_is_no_mover_and_has_no_arrow(small):
     layout = engine.layout(space, "pca", cache=False)
     found = trajectories(layout, space, [(0, session.vectors), (1, now.vectors)])
     assert found.rows.tolist() == [7] and found.arrows(0)["row"] == [] and found.arrows()["row"] == [7]
-    longer, times = found.lengthened(span=float(np.ptp(layout.points, axis=0).max()))
+    longer, times = found.lengthen(span=float(np.ptp(layout.points, axis=0).max()))
     assert times >= 1 and np.array_equal(longer.points[0], found.points[0])
     far = float(np.linalg.norm(found.points[-1] - found.points[0], axis=1).max())
-    factors = [found.lengthened(span=room * far, share=1)[1] for room in (0.3, 1.5, 2.5, 7, 23)]
+    factors = [found.lengthen(span=room * far, share=1)[1] for room in (0.3, 1.5, 2.5, 7, 23)]
     assert factors == [1, 1, 2, 5, 20]
     went, before = (np.diff(f.points, axis=0) for f in (longer, found))
     assert went == pytest.approx(times * before, rel=1e-3, abs=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import engine
-from engine.views.best_sets import RELAXED, best_sets, equivalence_said, relaxation_said
+from engine.views.best_sets import RELAXED_SET_SIZE, best_sets, describe_equivalence, describe_relaxation
 
 
 def test_best_sets_are_those_of_enumeration_and_the_sentences_follow():
@@ -28,8 +28,8 @@ def test_best_sets_are_those_of_enumeration_and_the_sentences_follow():
     assert abs(whole["Frank–Wolfe"].best.value - best) < 1e-6 and whole["Frank–Wolfe"].best.sets == 120
     assert all(0 <= gap.share <= 1 for gap in whole.values()) and "Max-sum, without swaps" in whole
     assert whole["VRSD"].best.sets == 36  # the most relevant document is fixed
-    said = equivalence_said(result.equivalence)
+    said = describe_equivalence(result.equivalence)
     assert ("same best set" in said) == result.equivalence.same
-    tight, ended = relaxation_said(result.relaxation, result.ends)
+    tight, ended = describe_relaxation(result.relaxation, result.ends)
     assert tight.startswith("No point between sets beats") and "100% of its runs" in ended
-    assert sum(value > 0.5 for value in result.relaxation.point) == RELAXED
+    assert sum(value > 0.5 for value in result.relaxation.point) == RELAXED_SET_SIZE

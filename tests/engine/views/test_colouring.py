@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.views.colouring import MOST_GROUPS, OTHERS, Groups, Numbers, colouring
+from engine.views.colouring import MOST_GROUPS, OTHERS_GROUP, Groups, Numbers, colouring
 
 
 def test_numbers_are_a_quantity_with_gaps_where_there_is_no_value():
@@ -20,7 +20,7 @@ def test_few_numbers_are_groups_the_largest_first():
 def test_groups_beyond_the_colours_are_one():
     values = [f"g{i}" for i in range(MOST_GROUPS + 3) for _ in range(30 - i)]
     found = colouring(values)
-    assert found.names == (*(f"g{i}" for i in range(MOST_GROUPS - 1)), OTHERS)
+    assert found.names == (*(f"g{i}" for i in range(MOST_GROUPS - 1)), OTHERS_GROUP)
     assert set(found.of[np.array(values) == "g10"]) == {MOST_GROUPS - 1}
     assert len(colouring([f"g{i}" for i in range(MOST_GROUPS)]).names) == MOST_GROUPS
 

@@ -12,7 +12,7 @@ from engine.drift.measures import MEASURES, drift
 from engine.drift.round_metrics import adapted
 from engine.simulation.simulate import Plan, simulate
 from engine.views import drift as views
-from engine.views.drift_map import beside, trajectories, turned
+from engine.views.drift_map import compare_encoders_drift, find_rotation, trajectories
 from support.feedback import random_space
 from support.instances import unit
 from support.planted import planted
@@ -91,7 +91,7 @@ def test_two_states_compared(found):
     space, queries, qrels = planted(n=30)
     one, other = (found.snapshots[at].vectors(found.begun.origin) for at in (1, 3))
     probes = queries.take(range(0, 300, 7))
-    shown = views.between(space, one, other, probes, qrels=qrels, temperature=found.begun.temperature)
+    shown = views.compare_states(space, one, other, probes, qrels=qrels, temperature=found.begun.temperature)
     assert shown.drift.churn > 0 and not shown.same and shown.movers
     assert shown.drift.confidence is not None
     decoder = engine.Decoder(engine.make("top_k"))
@@ -99,11 +99,11 @@ def test_two_states_compared(found):
     kept = [len(set(a.tolist()) & set(b.tolist())) / 10 for a, b in zip(*lists, strict=True)]
     assert [q.overlap for q in shown.queries] == sorted(k for k in kept if k < 1)[:20]
     assert all(kept[q.place] == q.overlap and probes.ids[q.place] == q.id for q in shown.queries)
-    assert views.between(space, one, one, probes).same
+    assert views.compare_states(space, one, one, probes).same
 
 
 def test_regret_as_lines(found):
-    shown = views.regret(found, most=50)
+    shown = views.regret(found, max_points=50)
     assert len(shown.steps) == 50 and shown.steps[0] == 1 and shown.steps[-1] == 240
     assert len(shown.lines) == 3
     for line, column in zip(shown.lines.values(), (found.regret.oracle, found.regret.best), strict=False):
@@ -121,7 +121,7 @@ def test_the_log_says_what_was_said(session):
     assert shown[0].query == "question 11" and shown[0].document == "d1" and shown[0].person == "p11"
     assert [entry.said for entry in shown[:3]] == ["thumb up", "thumb up", "thumb down"]
     assert [entry.status for entry in shown].count("undone") == 1 and shown[7].status == "undone"
-    assert len(views.feedback(session, most=5)) == 5
+    assert len(views.feedback(session, max_entries=5)) == 5
 
 
 def test_every_kind_of_feedback_has_words(session):
@@ -163,7 +163,7 @@ def test_arrows_start_on_the_map_and_end_where_a_document_went(found, method):
     start = found.begun.space
     plan = engine.layout(start, method, perplexity=5, cache=False)
     states = [(s.step, s.vectors(found.begun.origin)) for s in found.snapshots]
-    shown = trajectories(plan, start, states, most=12)
+    shown = trajectories(plan, start, states, max_documents=12)
     assert shown.steps == (0, 80, 160, 240) and shown.points.shape == (4, 12, 2)
     assert np.array_equal(shown.points[0], plan.points[shown.rows])
     far = np.array([m.distance for m in found.checkpoints[-1].drift.movers])
@@ -187,14 +187,14 @@ def test_a_small_move_is_a_small_arrow_and_a_common_one_none(method):
     spread = plan.points.std()
     lengths = []
     for share in (0.0, 0.001, 0.01, 0.1, 1.0):
-        shown = trajectories(plan, space, [(1, first + share * (towards - first))], most=1)
+        shown = trajectories(plan, space, [(1, first + share * (towards - first))], max_documents=1)
         lengths.append(0.0 if not len(shown.rows) else float(np.linalg.norm(shown.points[-1, 0] - shown.points[0, 0])))
         assert shown.rows.tolist() == ([4] if share else [])
     assert lengths == sorted(lengths) and lengths[0] == 0 and lengths[1] < 0.02 * spread < lengths[-1]
     gone = plan.points[9] - plan.points[4]
     arrow = shown.points[-1, 0] - shown.points[0, 0]
     assert arrow @ gone / np.linalg.norm(arrow) / np.linalg.norm(gone) > 0.7, "it points where the document went"
-    shift = trajectories(plan, space, [(1, first + 0.3 * first[0])], most=5)
+    shift = trajectories(plan, space, [(1, first + 0.3 * first[0])], max_documents=5)
     assert np.abs(shift.points[-1] - shift.points[0]).max(initial=0) < 1e-3 * spread
 
 
@@ -247,7 +247,7 @@ def test_a_rotation_is_found_and_keeps_every_inner_product(d):
     rng = np.random.default_rng(1)
     one = unit(rng.standard_normal((30, 8)))
     other = one @ np.linalg.qr(rng.standard_normal((12, 8)))[0].T if d == 12 else unit(rng.standard_normal((30, d)))
-    frame = turned(one, other)
+    frame = find_rotation(one, other)
     moved = other @ frame
     if d == 12:
         assert np.allclose(moved, one, atol=1e-12)
@@ -267,7 +267,7 @@ def test_the_same_encoder_in_another_frame_is_the_same_arrows(method):
     now = start.astype(np.float64)
     now[[3, 9, 40]] += 0.3 * unit(rng.standard_normal((3, 8)))
     frame = orthogonal(8)
-    found = beside(layout, space, now, start @ frame, now @ frame)
+    found = compare_encoders_drift(layout, space, now, start @ frame, now @ frame)
     assert found.agreement == pytest.approx((1, 1), abs=1e-6)
     assert set(found.rows[:3].tolist()) == {3, 9, 40}
     assert np.allclose(found.points[0, 0], found.points[1, 0], atol=1e-3)
@@ -282,12 +282,12 @@ def test_agreement_rises_where_both_move_to_the_same_place_and_drift_is_not_turn
     other = unit(start + 0.8 * unit(rng.standard_normal(start.shape))) @ frame
     meant = unit(start + 0.5 * unit(rng.standard_normal(start.shape)))
     layout = engine.layout(space, "pca", cache=False)
-    towards = beside(layout, space, 0.3 * start + 0.7 * meant, other, 0.3 * other + 0.7 * meant @ frame)
+    towards = compare_encoders_drift(layout, space, 0.3 * start + 0.7 * meant, other, 0.3 * other + 0.7 * meant @ frame)
     assert towards.agreement[1] > towards.agreement[0] + 0.1
-    still = beside(layout, space, start.astype(np.float32), other, other)
+    still = compare_encoders_drift(layout, space, start.astype(np.float32), other, other)
     assert still.agreement[0] == pytest.approx(still.agreement[1]) and not len(still.rows)
     # A rotation of all that one encoder has is drift, not a frame.
-    spun = beside(layout, space, start, other, other @ orthogonal(8, 5))
+    spun = compare_encoders_drift(layout, space, start, other, other @ orthogonal(8, 5))
     assert spun.agreement[1] < towards.agreement[0]
     with pytest.raises(engine.DataError, match="the same 40 documents"):
-        beside(layout, space, start, other[:5], other[:5])
+        compare_encoders_drift(layout, space, start, other[:5], other[:5])

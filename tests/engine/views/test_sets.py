@@ -8,9 +8,19 @@ import pytest
 import torch
 
 import engine
-from engine.views.decision import places, reasons, trust, why
+from engine.views.decision import describe_reasons, describe_trust, explain_document, find_ranks
 from engine.views.redundancy import redundancy, similarities
-from engine.views.sets import DROPPED, NEW, NOWHERE, SAME, card, diff, merged, missed, weight_lines
+from engine.views.sets import (
+    DROPPED_MARK,
+    NEW_MARK,
+    NOWHERE_MARK,
+    SAME_MARK,
+    card,
+    diff,
+    find_missed,
+    merge_rankings,
+    weight_lines,
+)
 
 
 @pytest.fixture
@@ -32,8 +42,8 @@ def ranking(*rows):
 
 def test_diff_marks_places_gained_lost_new_and_dropped(space):
     kept, dropped = diff(space, QUERY, "q", ranking(0, 3, 2, -1), ranking(0, 1, 2, -1), QRELS)
-    assert [(r.rank, r.id, r.mark) for r in kept] == [(1, "a", "="), (2, "d", NEW), (3, "c", "=")]
-    assert [(r.rank, r.id) for r in dropped] == [(2, "b")] and DROPPED != NEW
+    assert [(r.rank, r.id, r.mark) for r in kept] == [(1, "a", "="), (2, "d", NEW_MARK), (3, "c", "=")]
+    assert [(r.rank, r.id) for r in dropped] == [(2, "b")] and DROPPED_MARK != NEW_MARK
     moved, _ = diff(space, QUERY, "q", ranking(2, 0, 1), ranking(0, 1, 2), None)
     assert [r.mark for r in moved] == ["▲2", "▼1", "▼1"]
 
@@ -68,9 +78,9 @@ def test_card_names_the_other_metrics_where_there_are_judgements(space):
 
 def test_missed_lists_relevant_documents_by_their_rank(space):
     qrels = engine.Qrels({"q": {"a": 1, "d": 2, "c": 1, "gone": 1, "e": 0}})
-    assert missed(space, QUERY, "q", ranking(0, 1), qrels) == [("c", 3), ("d", 4), ("gone", None)]
-    assert missed(space, QUERY, "q", ranking(0, 3, 2), QRELS) == []
-    assert missed(space, QUERY, "q", ranking(0), None) == []
+    assert find_missed(space, QUERY, "q", ranking(0, 1), qrels) == [("c", 3), ("d", 4), ("gone", None)]
+    assert find_missed(space, QUERY, "q", ranking(0, 3, 2), QRELS) == []
+    assert find_missed(space, QUERY, "q", ranking(0), None) == []
 
 
 def test_card_has_no_figure_where_there_is_none(space):
@@ -97,7 +107,7 @@ def test_weight_lines_follow_the_path_and_name_who_is_chosen(space):
 def test_trust_puts_a_certificate_in_words(space):
     query = torch.tensor([[1.0, 0.4]])
     said = [
-        trust(engine.select("nnn", space.vectors, query, k=3, **params).info[0])
+        describe_trust(engine.select("nnn", space.vectors, query, k=3, **params).info[0])
         for params in ({}, {"l2": 0}, {"solver": "fista", "iterations": 2}, {"l1": 5})
     ]
     assert all(re.fullmatch(r"Exact ✓ \(KKT residual \d·10⁻[⁰¹²³⁴⁵⁶⁷⁸⁹]+\).*", one) for one in said[:2])
@@ -132,7 +142,7 @@ def test_why_says_what_brute_force_says(name, depth):
     order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
     found = [row for row in answer.index[0].tolist() if row >= 0]
     for row in range(len(space)):
-        seen = why(space, query, answer, row, stage, depth)
+        seen = explain_document(space, query, answer, row, stage, depth)
         rank = found.index(row) + 1 if row in found else None
         others = found if rank is None else found[: rank - 1]
         assert (seen.rank, seen.place, seen.size) == (rank, order.index(row) + 1, len(found))
@@ -150,7 +160,7 @@ def test_why_says_what_brute_force_says(name, depth):
         else:
             assert seen.overtaken == len(set(order[: order.index(row)]) - set(others))
         assert seen.pool == (depth if depth and order.index(row) >= depth else None)
-        assert reasons(seen).startswith("Out" if rank is None else ("In", "Filled in"))
+        assert describe_reasons(seen).startswith("Out" if rank is None else ("In", "Filled in"))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -166,19 +176,19 @@ def test_the_dual_score_is_what_the_optimality_conditions_are_about(seed, params
     expected = vectors @ (query.double().numpy() - vectors.T @ weights)
     answer = decoded(space, query, stage, k)
     for row in range(len(space)):
-        seen = why(space, query, answer, row, stage)
+        seen = explain_document(space, query, answer, row, stage)
         dual = seen.dual
         assert dual.score == pytest.approx(expected[row], abs=1e-9) and dual.l1 == stage.l1
         assert dual.weight == pytest.approx(weights[row], abs=1e-12)
         if weights[row] > 0:
             assert dual.score == pytest.approx(stage.l1 + stage.l2 * weights[row], abs=1e-6)
-            assert ("In with weight" if seen.rank else "less than all") in reasons(seen)
+            assert ("In with weight" if seen.rank else "less than all") in describe_reasons(seen)
         else:
             assert dual.score <= stage.l1 + 1e-6
             assert (
-                "less than λ₁" in reasons(seen)
-                or "no more than λ₁" in reasons(seen)
-                or "exact duplicate" in reasons(seen)
+                "less than λ₁" in describe_reasons(seen)
+                or "no more than λ₁" in describe_reasons(seen)
+                or "exact duplicate" in describe_reasons(seen)
             )
 
 
@@ -189,41 +199,41 @@ def test_an_exact_duplicate_is_named_by_what_stands_for_it():
     pairs = [(one, other) for one, others in answer.info[0]["tied"].items() for other in others]
     assert pairs
     for one, other in pairs:
-        seen = why(space, query, answer, other, stage)
-        assert seen.rank is None and reasons(seen) == f"Out: exact duplicate of d{one}, which stands for both."
+        seen = explain_document(space, query, answer, other, stage)
+        assert seen.rank is None and describe_reasons(seen) == f"Out: exact duplicate of d{one}, which stands for both."
 
 
 def test_reasons_of_a_solver_that_stopped_early_do_not_claim_a_minimiser():
     space, query = crowded(3)
     stage = engine.make("nnn", solver="fista", iterations=2, l1=0.01, l2=0.01)
     answer = decoded(space, query, stage, 60)
-    seen = [why(space, query, answer, row, stage) for row in range(len(space))]
-    inside = [reasons(w) for w in seen if w.rank]
+    seen = [explain_document(space, query, answer, row, stage) for row in range(len(space))]
+    inside = [describe_reasons(w) for w in seen if w.rank]
     assert inside and all("not λ₁ + λ₂w = " in said and said.endswith("the solver stopped early.") for said in inside)
     over = [w for w in seen if w.rank is None and w.dual.score > w.dual.l1]
-    assert all("more than λ₁ = 0.01: the solver stopped" in reasons(w) for w in over)
+    assert all("more than λ₁ = 0.01: the solver stopped" in describe_reasons(w) for w in over)
 
 
 def test_reasons_with_numbers_that_round_alike_are_told_apart(space):
     stage = engine.make("nnn", l1=0.9999, l2=0.0)
-    assert reasons(why(space, QUERY, decoded(space, QUERY, stage, 3), 1, stage)) == (
+    assert describe_reasons(explain_document(space, QUERY, decoded(space, QUERY, stage, 3), 1, stage)) == (
         "Out: would add 0.985, less than λ₁ = 1."
     )
-    seen = why(space, QUERY, decoded(space, QUERY, stage, 3), 1, stage)
+    seen = explain_document(space, QUERY, decoded(space, QUERY, stage, 3), 1, stage)
     close = replace(seen, dual=replace(seen.dual, score=0.09996, l1=0.1))
-    assert reasons(close) == "Out: would add 0.09996, less than λ₁ = 0.1."
+    assert describe_reasons(close) == "Out: would add 0.09996, less than λ₁ = 0.1."
 
 
 def test_filled_in_documents_have_no_weight_and_say_so(space):
     stage = engine.make("nnn", l1=5.0, fill="fill")
     answer = decoded(space, QUERY, stage, 2)
-    said = [reasons(why(space, QUERY, answer, row, stage)) for row in (0, 1, 3)]
+    said = [describe_reasons(explain_document(space, QUERY, answer, row, stage)) for row in (0, 1, 3)]
     assert said[0] == "Filled in: would add 1, less than λ₁ = 5." and said[1].startswith("Filled in: would add 0.985")
     assert said[2].startswith("Out: would add ")
 
 
 def test_reasons_in_the_words_of_any_method(space):
-    said = [reasons(why(space, QUERY, ranking(0, 3, 2), row)) for row in range(5)]
+    said = [describe_reasons(explain_document(space, QUERY, ranking(0, 3, 2), row)) for row in range(5)]
     assert said == [
         "In: the most relevant document left.",
         "Out: 2 less relevant documents chosen instead.",
@@ -231,15 +241,17 @@ def test_reasons_in_the_words_of_any_method(space):
         "In: chosen over 2 more relevant documents.",
         "Out: all 3 selected documents are more relevant.",
     ]
-    assert reasons(why(space, QUERY, ranking(-1), 0)) == "Out: no document was selected."
-    assert reasons(why(space, QUERY, ranking(0), 4, depth=2)) == ("Out: relevance rank 5, beyond the pool of 2.")
+    assert describe_reasons(explain_document(space, QUERY, ranking(-1), 0)) == "Out: no document was selected."
+    assert describe_reasons(explain_document(space, QUERY, ranking(0), 4, depth=2)) == (
+        "Out: relevance rank 5, beyond the pool of 2."
+    )
 
 
 def test_places_follow_the_order_of_the_engine_among_equals():
     for seed in range(3):
         space, query = crowded(seed, n=200, d=3)
         order = decoded(space, query, engine.make("top_k"), len(space)).index[0].tolist()
-        assert places(space, query, order) == list(range(1, len(space) + 1))
+        assert find_ranks(space, query, order) == list(range(1, len(space) + 1))
 
 
 def test_redundancy_counts_the_pairs(space):
@@ -258,18 +270,21 @@ def test_redundancy_counts_the_pairs(space):
 
 def test_merged_has_every_document_once_by_its_best_rank(space):
     rankings = {"base": ranking(0, 1, 2), "other": ranking(2, 0, 3), "short": ranking(1, -1)}
-    rows = merged(space, QUERY, "q", rankings, "base", QRELS)
+    rows = merge_rankings(space, QUERY, "q", rankings, "base", QRELS)
     assert [(r.id, r.sets, r.relevant, *map(str, r.places.values())) for r in rows] == [
-        ("a", 2, True, "1", "2 ▼1", DROPPED),
-        ("b", 2, False, "2", DROPPED, "1 ▲1"),
-        ("c", 2, False, "3", "1 ▲2", DROPPED),
-        ("d", 1, True, NOWHERE, "3 NEW", NOWHERE),
+        ("a", 2, True, "1", "2 ▼1", DROPPED_MARK),
+        ("b", 2, False, "2", DROPPED_MARK, "1 ▲1"),
+        ("c", 2, False, "3", "1 ▲2", DROPPED_MARK),
+        ("d", 1, True, NOWHERE_MARK, "3 NEW", NOWHERE_MARK),
     ]
-    assert str(merged(space, QUERY, "q", {"x": ranking(0), "y": ranking(0)}, "x", None)[0].places["y"]) == f"1 {SAME}"
+    assert (
+        str(merge_rankings(space, QUERY, "q", {"x": ranking(0), "y": ranking(0)}, "x", None)[0].places["y"])
+        == f"1 {SAME_MARK}"
+    )
     assert rows[3].relevance == pytest.approx(0, abs=1e-7)
-    assert merged(space, QUERY, "q", {"x": ranking(-1)}, "x", None) == []
+    assert merge_rankings(space, QUERY, "q", {"x": ranking(-1)}, "x", None) == []
 
 
 def test_missed_by_all_is_what_no_set_holds(space):
     qrels = engine.Qrels({"q": {"a": 1, "d": 2, "c": 1, "gone": 1}})
-    assert missed(space, QUERY, "q", [ranking(0, 1), ranking(2)], qrels) == [("d", 4), ("gone", None)]
+    assert find_missed(space, QUERY, "q", [ranking(0, 1), ranking(2)], qrels) == [("d", 4), ("gone", None)]

@@ -10,7 +10,7 @@ import engine
 from engine.decoder import decode_grid, score_candidates
 from engine.params import Real, Whole, form_of, values_of
 from engine.views.decision import relevance
-from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, slider_answers, stops
+from engine.views.slider import FINE_STEPS, PRECISION, has_slider, pack_ranking, pack_sets, slider_answers, stops
 from support.instances import problem
 from support.packed import Packed, PackedPath
 
@@ -56,7 +56,7 @@ def answers_of(space, decoder, moved, query, k, given=None):
     found = score_candidates(decoder, space, query)
     answers = slider_answers(stage, form, given, found, k)
     seen = relevance(stage, found)
-    told = packed(space, query.vectors[0], answers.pop("rankings"), ("d0", "d4", "elsewhere"), seen and seen.score)
+    told = pack_sets(space, query.vectors[0], answers.pop("rankings"), ("d0", "d4", "elsewhere"), seen and seen.score)
     return PackedPath(json.loads(json.dumps({**answers, "stops": given, **told}, allow_nan=False))), exact
 
 
@@ -147,7 +147,7 @@ def test_positions_are_round_and_hold_what_is_set():
     weight, penalty, size = (declared(engine.make(n, **g), p) for n, g, p in (
         ("mmr", {}, "relevance_weight"), ("nnn", {}, "l1"), ("nnn", {"scale": "support"}, "l1")))  # fmt: skip
     fine = stops(weight, 0.8, True)
-    assert fine == [i / FINE for i in range(FINE + 1)] and stops(weight, 0.8, False) == fine[::10]
+    assert fine == [i / FINE_STEPS for i in range(FINE_STEPS + 1)] and stops(weight, 0.8, False) == fine[::10]
     ratios = stops(penalty, 0.1, True)
     assert ratios[:2] == [0, 0.001] and ratios[-1] == 1 and len(ratios) == 61 and ratios == sorted(ratios)
     assert stops(penalty, 2.5, True) == [*ratios, 2.5], "what was set beyond the comfortable range is there"
@@ -171,7 +171,7 @@ def test_below_a_path_of_ratios_nothing_is_known_but_zero():
 def test_close_to_nine_tenths_a_pair_is_on_the_same_side_here_and_there():
     angle = np.arccos(0.9)
     rows = np.array([[np.cos(a), np.sin(a)] for a in (0, angle - 1e-13, angle + 1e-13, 1.5)])
-    told = Packed(packed(space_of(rows), torch.tensor([1.0, 0]), np.array([[0, 1, 2, -1], [3, 0, -1, -1]])))
+    told = Packed(pack_sets(space_of(rows), torch.tensor([1.0, 0]), np.array([[0, 1, 2, -1], [3, 0, -1, -1]])))
     cosines = {tuple(sorted(pair)): cosine for pair, cosine in told.near.items()}
     assert cosines[0, 1] == 0.9 and cosines[0, 2] == 0.89999 and len(cosines) == 4
     assert (told.rows(0), told.rows(1)) == ([0, 1, 2], [3, 0])
@@ -179,12 +179,12 @@ def test_close_to_nine_tenths_a_pair_is_on_the_same_side_here_and_there():
 
 def test_sets_of_one_and_of_none():
     space, query = space_of(np.eye(3)), torch.tensor([1.0, 0, 0], dtype=torch.float64)
-    told = Packed(packed(space, query, np.array([[-1, -1], [2, -1], [-1, -1]])))
+    told = Packed(pack_sets(space, query, np.array([[-1, -1], [2, -1], [-1, -1]])))
     assert [told.rows(i) for i in range(3)] == [[], [2], []] and not told.near and told.diversity(1) is None
-    empty = packed(space, query, np.array([[-1, -1]]))
+    empty = pack_sets(space, query, np.array([[-1, -1]]))
     assert empty["rows"] == empty["names"] == empty["near"] == [] and empty["sets"] == [[]]
     ranking = engine.Ranking(torch.tensor([[1, 0]]), torch.zeros(1, 2), ({},))
-    one = Packed(packed_ranking(space, query, ranking, relevant={"d1"}))
+    one = Packed(pack_ranking(space, query, ranking, relevant={"d1"}))
     assert one.rows() == [1, 0] and one.found() == 1 and one.diversity() == pytest.approx(1, abs=2e-5)
 
 
@@ -192,5 +192,5 @@ def test_names_are_short_lines_of_legal_text():
     texts = ("a " * 200, "hello \ud83d\n world", "")
     corpus = engine.Corpus(("a", "b", "c"), texts)
     space = engine.Space(corpus, engine.Embeddings(corpus.ids, np.eye(3)), "cpu")
-    names = packed(space, torch.eye(3, dtype=torch.float64)[0], np.array([[0, 1, 2]]))["names"]
+    names = pack_sets(space, torch.eye(3, dtype=torch.float64)[0], np.array([[0, 1, 2]]))["names"]
     assert names[0] == ("a " * 45) and names[1:] == ["hello \\ud83d world", "c"]

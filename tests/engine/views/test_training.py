@@ -8,7 +8,7 @@ from dashboard.charts.training import training_figure
 from engine.training.comparison import CONTROL, START
 from engine.training.experiment import course, finished, foreseen, histories, planned
 from engine.training.metrics import Dev, Epoch
-from engine.views.training import SHARES, best_of, compared_with, curves
+from engine.views.training import SHARE_TITLES, curves, find_best_epoch, select_compared_systems
 from support.training import QUICK, planted
 
 PARAMS = {**QUICK, "epochs": 2}
@@ -97,21 +97,23 @@ def test_the_chart_marks_the_best_and_draws_what_it_is_compared_with():
             epoch(1, 0.5, loss=0.8, satisfied=0.3, support=8.0, empty=0.0, outside=0.3),
         ),
     }
-    assert best_of(stages["new"]).epoch == 0, "of equals the first"
-    lines = compared_with("new", stages, {"untrained": epoch(-1, 0.35).dev})
+    assert find_best_epoch(stages["new"]).epoch == 0, "of equals the first"
+    lines = select_compared_systems("new", stages, {"untrained": epoch(-1, 0.35).dev})
     assert {name: dev.comp5 for name, dev in lines.items()} == {START: 0.3, CONTROL: 0.3, "untrained": 0.35}
-    assert list(compared_with(CONTROL, stages, {"untrained": epoch(-1, 0.35).dev})) == [START]
-    assert compared_with(START, stages, {}) == {}
+    assert list(select_compared_systems(CONTROL, stages, {"untrained": epoch(-1, 0.35).dev})) == [START]
+    assert select_compared_systems(START, stages, {}) == {}
     assert not curves(stages[START], {}).shares and curves(stages[CONTROL], {}).shares, "a share that is never above 0"
     found = curves(stages["new"], lines)
     assert [band.title for band in found.bands] == ["Comp@5", "Comp@3", "Recall@5"]
     assert found.bands[0].low == pytest.approx((0.25, 0.45, 0.45)) and found.bands[0].best == 0.5
     assert (
-        found.loss == (None, 0.9, 0.8) and found.support[1:] == (7.0, 8.0) and list(found.shares) == [*SHARES.values()]
+        found.loss == (None, 0.9, 0.8)
+        and found.support[1:] == (7.0, 8.0)
+        and list(found.shares) == [*SHARE_TITLES.values()]
     )
     figure = training_figure("new <b>", found, dark=True)
     names = [trace.name for trace in figure.data if trace.showlegend]
-    assert {"new &lt;b&gt;", START, CONTROL, "untrained", "best epoch", *SHARES.values()} <= set(names)
+    assert {"new &lt;b&gt;", START, CONTROL, "untrained", "best epoch", *SHARE_TITLES.values()} <= set(names)
     marks = [(trace.x[0], trace.y[0]) for trace in figure.data if trace.name == "best epoch"]
     assert marks == [(0, 0.5), (0, 0.25), (0, 0.6)]
     first = training_figure("new", curves(stages["new"][:1], {}), dark=False)
