@@ -144,7 +144,7 @@ def measure_deployments(
     sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
 ) -> Measurement:
     """Apply `measure` to each set's deployment; cells are named by the set and the part."""
-    cells = {}
+    cells: dict[str, list[float]] = {}
     for judged in sets:
         cells |= {f"{judged.name}, {name}": as_list(values) for name, values in measure(deploy_set(judged)).items()}
     return cells

@@ -313,7 +313,7 @@ def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
         if rows is None:
             true = not has_subset_sum(numbers, target)
         else:
-            true = len(rows) and numbers[list(rows)].sum() == target
+            true = len(rows) > 0 and bool(numbers[list(rows)].sum() == target)
         disagreements.append(int(not true))
     return {"apart": disagreements}
 
