@@ -174,7 +174,7 @@ def _build_decoders(
     return list(dict.fromkeys(decoders))
 
 
-def collect_cells(results: Iterator[Any], event: threading.Event, describe_stored: Callable[[int], str]) -> list[Any]:
+def collect_cells(results: Iterator[Any], stop: threading.Event, describe_stored: Callable[[int], str]) -> list[Any]:
     """Collect all cells of a sweep; Ctrl-C raises Cancelled.
 
     describe_stored: takes the number of finished cells and says where they are stored
@@ -184,7 +184,7 @@ def collect_cells(results: Iterator[Any], event: threading.Event, describe_store
         for cell in results:
             finished_cells.append(cell)
     except (KeyboardInterrupt, Cancelled):
-        event.set()
+        stop.set()
         # Closing the generator ends its worker processes before the command returns.
         if isinstance(results, Generator):
             results.close()
@@ -271,9 +271,9 @@ def compare(
     if as_json:
         at_k = [c for c in cells if c.k == k]
         written = dict(zip((c.label for c in at_k), short_names(at_k, format_stage_call), strict=True))
-        front = [
-            {"decoder": p.point.decoder, "name": written[p.point.label], x_name: p.x, y_name: p.y} for p in curve.front
-        ]
+        front = []
+        for p in curve.front:
+            front.append({"decoder": p.point.decoder, "name": written[p.point.label], x_name: p.x, y_name: p.y})
         baseline_label = resolve_baseline(at_k, table.rows[0][0], k).label
         head = {"k": k, "queries": curve.queries, "baseline": written[baseline_label], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}

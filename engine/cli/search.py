@@ -102,9 +102,9 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
     depth_titles = [f"{depth:,}" for depth in depths]
     for metric_name in dict.fromkeys(metrics):
         table_head = (f"{METRICS[metric_name].title}@{cells[0].k} by depth", *depth_titles)
-        table_rows = [
-            (label, *(f"{cell.mean[metric_name]:.4f}" for cell in row_cells)) for label, row_cells in rows.items()
-        ]
+        table_rows = []
+        for label, row_cells in rows.items():
+            table_rows.append((label, *(f"{cell.mean[metric_name]:.4f}" for cell in row_cells)))
         echo(format_columns([table_head, *table_rows]) + "\n")
     time_rows = [(label, *(or_dash(cell.latency, 2) for cell in row_cells)) for label, row_cells in rows.items()]
     echo(format_columns([("ms a query by depth", *depth_titles), *time_rows]))

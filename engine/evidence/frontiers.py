@@ -85,13 +85,13 @@ def measure_tables(judged_set: JudgedSet, seed: int) -> Mapping[int, Table]:
     )  # fmt: skip
     # The sweep yields cells in any order: they are looked up by label and size.
     values = {(cell.label, cell.k): cell.values for cell in swept_cells}
-    return {
-        size: {
+    tables = {}
+    for size in set_sizes:
+        tables[size] = {
             name: {metric: np.stack([values[d.label, size][metric] for d in decoders], axis=1) for metric in metrics}
             for name, decoders in METHOD_GRIDS.items()
         }
-        for size in set_sizes
-    }
+    return tables
 
 
 def compute_means(metric_columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:

@@ -96,7 +96,7 @@ def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
 def compute_ratios(measured: Measurement, method: str) -> Mapping[tuple[str, float], tuple[Sequence[int], np.ndarray]]:
     """Return, by documents and weight, sizes and a method's times relative to Frank–Wolfe, (calls, sizes)."""
     own_seconds = {(set_name, weight): values for set_name, weight, _, values in iterate_seconds(measured, FW)}
-    return {
-        (set_name, weight): (set_sizes, values / own_seconds[set_name, weight])
-        for set_name, weight, set_sizes, values in iterate_seconds(measured, method)
-    }
+    ratios = {}
+    for set_name, weight, set_sizes, values in iterate_seconds(measured, method):
+        ratios[(set_name, weight)] = (set_sizes, values / own_seconds[set_name, weight])
+    return ratios

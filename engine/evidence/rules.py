@@ -386,16 +386,15 @@ def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
 
 
 def _estimate_needed(
-    verdict: Finding, cells_by: Mapping[str, Sequence[float]], effects: Sequence[Effect], distances: Sequence[float]
+    verdict: Finding, cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], distances: Sequence[float]
 ) -> int | None:
     """Return the queries with which the least decided cell would show its difference."""
     if verdict is not Finding.UNDECIDED:
         return None
-    needed_queries = [
-        estimate_queries_needed(np.asarray(cell_values, dtype=np.float64), distance)
-        for cell_values, effect, distance in zip(cells_by.values(), effects, distances, strict=True)
-        if effect.sign is None and distance > 0
-    ]
+    needed_queries = []
+    for cell_values, effect, distance in zip(cells.values(), effects, distances, strict=True):
+        if effect.sign is None and distance > 0:
+            needed_queries.append(estimate_queries_needed(np.asarray(cell_values, dtype=np.float64), distance))
     return max(filter(None, needed_queries), default=None)
 
 

@@ -52,7 +52,7 @@ class FrontierPostprocessor(BaseNodePostprocessor):
         if query_bundle is None:
             raise ValueError("the nodes are selected for a query: pass query_bundle or query_str")
         selection = self.answer(nodes, query_bundle)
-        return [
-            NodeWithScore(node=nodes[row_index].node, score=score)
-            for row_index, score in zip(selection.rows, selection.scores, strict=True)
-        ]
+        selected_nodes = []
+        for row_index, score in zip(selection.rows, selection.scores, strict=True):
+            selected_nodes.append(NodeWithScore(node=nodes[row_index].node, score=score))
+        return selected_nodes

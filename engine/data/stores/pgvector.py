@@ -143,9 +143,9 @@ class PgVectorStore(VectorStore):
         # Numbers of another measure are replaced by inner products computed here, and widened by what the index may
         # have misordered.
         slack = self.rows.slack(facts, measure, is_half) if not looked_at_all or measure != "ip" else 0.0
-        hits = [
-            self.rows.hits(rows, point if slack else None, slack) for rows, point in zip(results, points, strict=True)
-        ]
+        hits = []
+        for rows, point in zip(results, points, strict=True):
+            hits.append(self.rows.hits(rows, point if slack else None, slack))
         return hits, plan, looked_at_all
 
     def count(self, where: Where | None = None) -> int:
@@ -158,10 +158,10 @@ class PgVectorStore(VectorStore):
         statement = self.rows.sql(
             "SELECT {id}::text, {text}::text FROM {table} WHERE {id} = ANY(%s::text[]::" + id_type + "[])"
         )
-        text_by = dict(self.connections.ask(lambda connection: connection.execute(statement, [list(ids)]).fetchall()))
-        if unknown_ids := [doc_id for doc_id in ids if doc_id not in text_by]:
+        texts = dict(self.connections.ask(lambda connection: connection.execute(statement, [list(ids)]).fetchall()))
+        if unknown_ids := [doc_id for doc_id in ids if doc_id not in texts]:
             raise DataError(f"{self.name} has no document {unknown_ids[0]!r}")
-        return [text_by[doc_id] or "" for doc_id in ids]
+        return [texts[doc_id] or "" for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
         # Rows are ordered by a hash with the seed: the same seed gives the same rows.

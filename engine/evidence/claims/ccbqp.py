@@ -274,11 +274,10 @@ frontier_claim(
 
 
 def judge_c9(measured: Measurement) -> Ruling:
-    effects = [
-        read_effect(f"{cell_name}, share of {method}'s way", stored_effect)
-        for cell_name, cell_ratios in measured["steps"].items()
-        for method, stored_effect in cell_ratios.items()
-    ]
+    effects = []
+    for cell_name, cell_ratios in measured["steps"].items():
+        for method, stored_effect in cell_ratios.items():
+            effects.append(read_effect(f"{cell_name}, share of {method}'s way", stored_effect))
     return judge_range(effects, high=0.5)
 
 
@@ -365,9 +364,9 @@ def judge_c13(measured: Measurement) -> Ruling:
 def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Return, by source and θ, what the set lacks of the best one, as a share of the range of all."""
     rng, count = np.random.default_rng(seed), 150
-    cases: dict[str, list[tuple[Any, Any]]] = {
-        name: [_draw_pool(rng, clusters) for _ in range(count)] for name, clusters in (("random", 0), ("clustered", 4))
-    }
+    cases: dict[str, list[tuple[Any, Any]]] = {}
+    for name, clusters in (("random", 0), ("clustered", 4)):
+        cases[name] = [_draw_pool(rng, clusters) for _ in range(count)]
     for judged in judged_sets:
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
@@ -480,7 +479,7 @@ def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: f
         if len(objective_values) > 1000 or gap.max() <= tolerance:
             return np.array(objective_values)
         if constant is None:
-            bend = -(direction * (hessian @ direction)).sum(0)
+            curvature = -(direction * (hessian @ direction)).sum(0)
         else:
-            bend = constant * (direction * direction).sum(0)
-        weights += np.where(gap > tolerance, gap / np.maximum(bend, np.maximum(gap, tolerance)), 0) * direction
+            curvature = constant * (direction * direction).sum(0)
+        weights += np.where(gap > tolerance, gap / np.maximum(curvature, np.maximum(gap, tolerance)), 0) * direction

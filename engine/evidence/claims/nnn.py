@@ -159,9 +159,9 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_n4(measured: Measurement) -> Ruling:
-    gains = {
-        f"{name}: points of queries": [POINTS * gain for gain in of_set["gains"]] for name, of_set in measured.items()
-    }
+    gains = {}
+    for name, of_set in measured.items():
+        gains[f"{name}: points of queries"] = [POINTS * gain for gain in of_set["gains"]]
     return difference(gains, margin=0.5)
 
 
@@ -529,7 +529,9 @@ def _count_other_sets(judged_set: JudgedSet) -> list[int]:
     grid = [dict(values_of(decoder.select)) for decoder in ELASTIC_GRID]
     steps = [{**settings, "solver": "fista"} for settings in grid]
     pairs = zip(*(engine.select_grid("nnn", vectors, queries, k=5, grid=g) for g in (grid, steps)), strict=True)
-    different = [(a.index.sort(1).values != step_ranking.index.sort(1).values).any(1) for a, step_ranking in pairs]
+    different = [
+        (exact.index.sort(1).values != step_ranking.index.sort(1).values).any(1) for exact, step_ranking in pairs
+    ]
     return [sum(int(flags.sum()) for flags in different), sum(len(flags) for flags in different)]
 
 
@@ -764,13 +766,12 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 def judge_n30(measured: Measurement) -> Ruling:
     differences = {f"{set_name}: 10 steps less 50": set_values["apart"] for set_name, set_values in measured.items()}
-    curves = {
-        f"{set_name}: 10 steps less 50": [
+    curves = {}
+    for set_name, set_values in measured.items():
+        curves[f"{set_name}: 10 steps less 50"] = [
             curve_of(system, ("steps of FISTA", f"Comp@5 in points, {set_name}"), FISTA_STEPS, step_points)
             for system, step_points in set_values["curves"].items()
         ]
-        for set_name, set_values in measured.items()
-    }
     return add_curves(equivalence(differences, margin=1.0), curves)
 
 
@@ -789,10 +790,10 @@ def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     few steps of the trained one have less than many, query by query in the mean over seeds."""
     set_results = {}
     for judged_set in judged_sets:
-        by_system = measure_by_steps(judged_set)
-        trained = by_system[UNROLLED].mean(0)
+        points = measure_by_steps(judged_set)
+        trained = points[UNROLLED].mean(0)
         set_results[judged_set.name] = {
-            "curves": {name: system_points.mean((0, 1)).round(4).tolist() for name, system_points in by_system.items()},
+            "curves": {name: system_points.mean((0, 1)).round(4).tolist() for name, system_points in points.items()},
             "apart": (trained[:, FISTA_STEPS.index(10)] - trained[:, FISTA_STEPS.index(50)]).round(4).tolist(),
         }
     return set_results
@@ -822,5 +823,5 @@ def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, en
 
 
 def _with_steps(decoder: Decoder, n_steps: int) -> Decoder:
-    l1_l2 = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
-    return replace(decoder, select=engine.make("nnn", **l1_l2, fill="strict", solver="fista", iterations=n_steps))
+    weights = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
+    return replace(decoder, select=engine.make("nnn", **weights, fill="strict", solver="fista", iterations=n_steps))

@@ -250,16 +250,16 @@ def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         pilot_run = deployment.run(first_seed, **changes)
         start_vectors = pilot_run.begun.start.exact
         hindsight_best = find_hindsight(start_vectors, pilot_run.collect_rounds(pilot_run.trail))
-        far = float(((hindsight_best.vectors - start_vectors) ** 2).sum())
+        distance = float(((hindsight_best.vectors - start_vectors) ** 2).sum())
         _, query_counts = np.unique(pilot_run.trail.query, return_counts=True)
         squares = np.ones(n_rounds)
         # The corollary's rate depends on the distance to the best embeddings, which a pilot run of the stream
         # estimates.
-        rate = compute_bounds(far, pilot_run.trail.chance, squares, pilot_run.begun.preset.rate, 1.0, True).rate
+        rate = compute_bounds(distance, pilot_run.trail.chance, squares, pilot_run.begun.preset.rate, 1.0, True).rate
         runs = [deployment.run(run_seed, rate=rate, **changes) for run_seed in run_seeds(seed, N_RUNS)]
         regrets.append(as_list(np.array([run.trail.loss.sum() - query_counts @ hindsight_best.losses for run in runs])))
         allowed.append(
-            np.mean([compute_bounds(far, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs])
+            np.mean([compute_bounds(distance, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs])
         )
     return {"rounds": stream_sizes, "regret": regrets, "allowed": as_list(np.array(allowed))}
 
@@ -512,9 +512,12 @@ def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     measured = {}
     for judged_set in judged_sets:
         deployment = deploy_set(judged_set)
-        cut = deployment.shorten(5)
-        recall = cut.values(cut.held_out)["recall"]
-        runs = [cut.points_after(cut.run(run_seed), cut.held_out)["recall"] for run_seed in run_seeds(seed)]
+        shortened = deployment.shorten(5)
+        recall = shortened.values(shortened.held_out)["recall"]
+        runs = [
+            shortened.points_after(shortened.run(run_seed), shortened.held_out)["recall"]
+            for run_seed in run_seeds(seed)
+        ]
         lost, regained = deployment.values(deployment.held_out)["recall"] - recall, np.mean(runs, axis=0) - recall
         measured[judged_set.name] = {"lost": as_list(lost), "regained": as_list(regained)}
     return measured
@@ -614,9 +617,9 @@ def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         # At one temperature the best in hindsight, in the ball, is the same for all: losses differ as regrets do.
         temperature = deployment.run(seed).begun.temperature
         starts = {str(max_words or "all"): deployment.shorten(max_words) for max_words in (5, 15, None)}
-        sorteds = sorted(starts, key=lambda start: float(starts[start].values(deployment.stream)["ndcg"].mean()))
-        losses = {start: _measure_losses(starts[start], temperature, seed) for start in sorteds}
-        return {f"{worse} words to {better}": losses[worse] - losses[better] for worse, better in pairwise(sorteds)}
+        order = sorted(starts, key=lambda start: float(starts[start].values(deployment.stream)["ndcg"].mean()))
+        losses = {start: _measure_losses(starts[start], temperature, seed) for start in order}
+        return {f"{worse} words to {better}": losses[worse] - losses[better] for worse, better in pairwise(order)}
 
     return measure_deployments(judged_sets, compare)
 

@@ -338,13 +338,13 @@ def judge_l7(measured: Measurement) -> Ruling:
 )
 def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → weighting → the least margin above 0 of the best document of all over any other, of any query."""
-    return {
-        judged_set.name: {
+    measurement = {}
+    for judged_set in judged_sets:
+        measurement[judged_set.name] = {
             weighting: engine.margins(judged_set.dataset.corpus, judged_set.queries("test"), weighting, bins=1).smallest
             for weighting in ("bm25", "boolean")
         }
-        for judged_set in judged_sets
-    }
+    return measurement
 
 
 @define_measure("segment margins")
@@ -385,9 +385,9 @@ claim(
 
 
 def judge_l9(measured: Measurement) -> Ruling:
-    differences = {
-        f"{name}, share less 0.5": [share - 0.5 for share in shares] for name, shares in measured["kept"].items()
-    }
+    differences = {}
+    for name, shares in measured["kept"].items():
+        differences[f"{name}, share less 0.5"] = [share - 0.5 for share in shares]
     return difference(differences, margin=0.05)
 
 
@@ -422,14 +422,14 @@ def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Mea
 
     "hybrid" has the weight that is best on other queries: of those with a passage, half are "beside" it.
     """
-    return {
-        judged_set.name: {
+    measurement = {}
+    for judged_set in judged_sets:
+        measurement[judged_set.name] = {
             "questions": {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")},
             "lengths": _relevant_lengths(judged_set),
             "contained": _measure_passages(judged_set, seed),
         }
-        for judged_set in judged_sets
-    }
+    return measurement
 
 
 def _measure_questions(judged: JudgedSet, metric: str) -> Values:
@@ -452,15 +452,15 @@ def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
     # Few passages make retrieval too easy to tell systems apart.
     if count < 200:
         return {}
-    return {
-        str(n_words): _measure_contained(
+    values_by_length = {}
+    for n_words, corpus in corpus_by_length.items():
+        values_by_length[str(n_words)] = _measure_contained(
             judged_set,
             containing_passages(
                 _take_rows(corpus, sorted(Random(seed).sample(range(len(corpus)), count))), 300, seed=seed
             ),
         )
-        for n_words, corpus in corpus_by_length.items()
-    }
+    return values_by_length
 
 
 def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
@@ -633,11 +633,11 @@ def choose_in_time(
     places: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
 ) -> int:
     """Return the search that is best on other queries among those quick enough, else the quickest."""
-    quick = [search_index for search_index in places if this_half[search_index].milliseconds <= milliseconds]
-    if not quick:
+    quick_ones = [search_index for search_index in places if this_half[search_index].milliseconds <= milliseconds]
+    if not quick_ones:
         return min(places, key=lambda search_index: this_half[search_index].milliseconds)
     # The other half chooses by quality; time is measured on this one, where the search must be quick enough.
-    return max(quick, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
+    return max(quick_ones, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
 
 
 claim(
@@ -673,9 +673,9 @@ def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
     seeds = range(3 * seed, 3 * seed + 3)
-    values = [
-        _train_values(judged, "multi_vector", run_seed, dimension=SMALL_DIMENSION, vectors=count) for run_seed in seeds
-    ]
+    values = []
+    for run_seed in seeds:
+        values.append(_train_values(judged, "multi_vector", run_seed, dimension=SMALL_DIMENSION, vectors=count))
     single = [_train_values(judged, "dual_encoder", run_seed, dimension=SMALL_DIMENSION * count) for run_seed in seeds]
     # Both systems store equally many numbers a document, in several short vectors or in one long one.
     gaps = POINTS * (np.mean(values, axis=0) - np.mean(single, axis=0))
