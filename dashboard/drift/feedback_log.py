@@ -14,7 +14,7 @@ from dashboard.drift import movers
 from dashboard.drift.history import MEMORY, DriftHistory, worked_out
 from dashboard.drift.user_feedback import split_of
 from dashboard.services import feedback
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
 from dashboard.widgets.basics import download_button, show_failure, step_button, upload_field
@@ -59,18 +59,18 @@ def show(history: DriftHistory) -> None:
 def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     """Undo of the last one, this person's own before another's, and reset."""
     loaded = history.loaded
-    me = feedback.person()
+    me = feedback.get_person()
     last = last_of(entries, me)
 
     def undo(entry: Entry) -> None:
-        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
+        confirm.take_step(lambda: feedback.open_or_create_log(loaded).undo(entry.id))
 
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
         how: dict[str, Any] = {"disabled": last is None, "help": "Removes this vote completely."}
         step_button("Undo the last", "drift.undo", undo, last, icon=UNDO, **how)
         question = "Undo all votes? Each can be brought back below."
-        confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
+        confirm.ask("reset", "Reset", question, not counting, lambda: feedback.open_or_create_log(loaded).reset())
         if last is not None:
             whose = "Your last vote" if last.person == me else "Last vote, by somebody else"
             st.text(f"{whose}: {last.said}, {last.document[:MOST_SHOWN]}")
@@ -113,7 +113,7 @@ def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
             on_click=partial(_turn, f"{key}.turn", history.loaded, tuple(entries)),
         )
         columns = {"Take back": ([REDO if entry.status == "undone" else UNDO for entry in entries], button), **columns}
-    draw_columns(columns, key=key, most=MOST_ROWS, placeholder="")
+    draw_columns(columns, key=key, max_rows=MOST_ROWS, placeholder="")
 
 
 def _turn(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
@@ -123,10 +123,10 @@ def _turn(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
     entry = entries[click.row]
 
     def turn() -> None:
-        log = feedback.log_of(loaded)
+        log = feedback.open_or_create_log(loaded)
         (log.redo if entry.status == "undone" else log.undo)(entry.id)
 
-    confirm.act(turn)
+    confirm.take_step(turn)
 
 
 def _downloads(history: DriftHistory) -> None:
@@ -158,7 +158,7 @@ def _take_in(history: DriftHistory) -> None:
             return
         raw = upload.getvalue()
         try:
-            session, notices = remembered(MEMORY, ("import", upload.file_id), lambda: _read(raw, history.loaded))
+            session, notices = get_or_compute(MEMORY, ("import", upload.file_id), lambda: _read(raw, history.loaded))
         except DataError as error:
             show_failure("This log cannot be used here.", error)
             return
@@ -210,7 +210,7 @@ def offer(loaded: Loaded, session: orag.Session, name: str, then: Callable[[], N
 def put(loaded: Loaded, session: orag.Session) -> Path | None:
     """Make a session the corpus's log, for everybody; returns the backup of the one before. Raises FrontierError."""
     _check_finite(session)
-    return replace_log(session, feedback.path(loaded))
+    return replace_log(session, feedback.get_log_path(loaded))
 
 
 def show_snapshots(history: DriftHistory) -> None:
@@ -219,7 +219,7 @@ def show_snapshots(history: DriftHistory) -> None:
 
     def take() -> None:
         name = st.session_state[NAME].strip()
-        confirm.act(lambda: feedback.log_of(history.loaded).snapshot(name))
+        confirm.take_step(lambda: feedback.open_or_create_log(history.loaded).snapshot(name))
         st.session_state[NAME] = ""
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -239,7 +239,7 @@ def show_snapshots(history: DriftHistory) -> None:
         question = "Restore the votes as they were at this snapshot? Later votes can be brought back."
 
         def restore() -> None:
-            feedback.log_of(history.loaded).restore(places[one])
+            feedback.open_or_create_log(history.loaded).restore(places[one])
 
         confirm.ask("restore", "Restore the first", question, one == NOW, restore)
     _compared(history, places[one], places[other])

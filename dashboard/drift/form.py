@@ -9,9 +9,9 @@ import streamlit as st
 from dashboard.drift.request import SimulationRequest
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import corpus_key, first_split, judged_splits, largest_k
+from dashboard.session.query import corpus_key, count_judged, find_first_split, find_max_k
 from dashboard.widgets.choices import select
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from engine.data.degrade import SHORTENED_WORDS
 from engine.data.plans import has_plans
 from engine.decoder import SET_SIZE, Decoder
@@ -60,8 +60,8 @@ def ask(loaded: Loaded) -> SimulationRequest:
         "Learn from",
         [*splits, OWN],
         f"{PREFIX}.learn.{key}",
-        default=first_split(loaded.dataset),
-        place=places[0],
+        default=find_first_split(loaded.dataset),
+        container=places[0],
         format_func=lambda split: split or "documents as their own queries",
         help="A split's judgements vote instead of people. Documents as their own queries are easier.",
     )
@@ -70,7 +70,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
         "Hold out",
         others,
         f"{PREFIX}.report.{key}.{learn}",
-        place=places[1],
+        container=places[1],
         format_func=lambda split: split or "a share of them",
         help="Queries that are never learned from: a gain there holds for new queries.",
     )
@@ -91,7 +91,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
         plan=Plan(**more),
         preset=preset,
         decoders=chosen_decoders(),
-        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
+        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), find_max_k(loaded)),
         words=words,
         **variant,
     )
@@ -99,13 +99,13 @@ def ask(loaded: Loaded) -> SimulationRequest:
 
 def splits_of(loaded: Loaded) -> list[str]:
     """The splits with judged queries, where an encoder can embed these."""
-    return list(judged_splits(loaded.dataset)) if loaded.space.encoder is not None else []
+    return list(count_judged(loaded.dataset)) if loaded.space.encoder is not None else []
 
 
 def chosen_decoders() -> tuple[Decoder, ...]:
     """The decoders that Explore shows; the baseline where none is chosen there."""
     first = next(iter(methods("selector").values())).cls
-    return tuple(decoders.decoders().values()) or (Decoder(first()),)
+    return tuple(decoders.get_decoders().values()) or (Decoder(first()),)
 
 
 def _variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
     rerankers = [NOBODY, *RERANKERS, *(methods("scorer") if judged else ())]
     described = "; ".join(f"{name}: {what}" for name, what in RERANKERS.items())
     picked = select(
-        "Reranker", rerankers, _key("reranker"), place=places[0],
+        "Reranker", rerankers, _key("reranker"), container=places[0],
         help=f"Picks what is shown among several drawn (Algorithm 2). {described}; or any scorer.",
     )  # fmt: skip
     if picked != NOBODY:
@@ -137,7 +137,7 @@ def _preset() -> Preset:
     params = {param.name: param for param in params_of(Preset)}
     places = st.columns(A_ROW, vertical_alignment="bottom")
     why = "\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items())
-    name = select("Preset", PRESETS, _key("preset"), place=places[0], on_change=_put, help=why)
+    name = select("Preset", PRESETS, _key("preset"), container=places[0], on_change=_put, help=why)
     values = {param: _control(params[param], place) for place, param in zip(places[1:], PLAIN, strict=True)}
     with st.expander("How documents learn"):
         values |= _several([param for param in params.values() if param.name not in PLAIN])
@@ -171,7 +171,7 @@ def _control(param: Param, place: Any) -> Any:
     """Draw the widget of a parameter under the name that people read; returns its value."""
     label = LABELS.get(param.name)
     named = param if label is None else replace(param, symbol=label, name=label)
-    return control(named, _key(param.name), place)
+    return draw_parameter(named, _key(param.name), place)
 
 
 def _key(name: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from dashboard.drift.request import SimulationOutcome, SimulationRequest
-from dashboard.services.memo import remembered, session_memo
+from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets.job_panel import JobPanel
@@ -102,7 +102,7 @@ class DriftHistory:
             vectors = self.vectors(step)
             return adapted(self.start_at(step), vectors if rows is None else vectors[rows])
 
-        return remembered(SPACES_TABLE, ("space", self.key, step), make, SPACES)
+        return get_or_compute(SPACES_TABLE, ("space", self.key, step), make, SPACES)
 
     @cached_property
     def unexplored(self) -> Mapping[str, tuple[float | None, ...]]:
@@ -160,7 +160,7 @@ def of_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
         qrels=outcome.qrels,
         decoders=request.decoders,
         k=request.k,
-        session=remembered(MEMORY, ("session", outcome.key), simulated.session) if replayable else None,
+        session=get_or_compute(MEMORY, ("session", outcome.key), simulated.session) if replayable else None,
         simulated=simulated,
         note=note,
         request=request,
@@ -184,14 +184,14 @@ def worked_out(
     """
     memo = session_memo(table, entries)
     if key in memo or effort <= DIRECT:
-        return remembered(table, key, work, entries)
+        return get_or_compute(table, key, work, entries)
     return JobPanel(
         purpose=purpose,
         key=key,
         title=title,
         work=lambda job: work(progress=job.report, stop=job.stop),
-        again="Run",
-        patience=QUICK,
+        resume_label="Run",
+        wait_seconds=QUICK,
         memo=memo,
     ).result()
 
@@ -217,4 +217,4 @@ def step_key(history: DriftHistory) -> str:
 
 def names(shown: Sequence[Decoder]) -> dict[str, tuple[str, str]]:
     """A decoder's label → its selector, and what people call it."""
-    return {decoder.label: (decoder.select.spec.name, decoders.title(decoder)) for decoder in shown}
+    return {decoder.label: (decoder.select.spec.name, decoders.format_title(decoder)) for decoder in shown}

@@ -12,13 +12,13 @@ from dashboard.drift import timeline
 from dashboard.drift.history import MEMORY, DriftHistory, States, step_key, step_of, worked_out
 from dashboard.drift.request import SimulationOutcome, SimulationRequest, run
 from dashboard.services import corpora, jobs
-from dashboard.services.memo import remembered, session_memo
+from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_name, map_of, query_place
+from dashboard.widgets.map import MAP_WAYS, CorpusMap, build_backdrop, describe_map, get_map, name_document, place_query
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.maps import layout as maps
 from engine.values import replace_surrogates
@@ -50,7 +50,7 @@ def _drawn(history: DriftHistory, question: Question | None) -> None:
     way, step = _controls(history)
     picked = None
     with left:
-        found = map_of(history.loaded, way)
+        found = get_map(history.loaded, way)
         paths = None if found is None else _paths(history, found.layout, bool(st.session_state.get(LONGER, True)))
         if found is not None and paths is not None:
             picked = _chart(history, question, found, paths[0], step)
@@ -72,10 +72,10 @@ def _controls(history: DriftHistory) -> tuple[str, int]:
             step_button(label, "drift.map.play", _turn, history, icon=icon, type="primary")
         step = step_of(history)
         with st.popover("Options"):
-            way = choose("Projection", WAYS, WAY, named=True)
+            way = choose("Projection", MAP_WAYS, WAY, show_label=True)
             why = "Votes move documents by little: at their true length most arrows are too short to see."
             st.toggle("Exaggerate the arrows", True, key=LONGER, persist_state="session", help=why)
-    return WAYS[way], step
+    return MAP_WAYS[way], step
 
 
 def _turn(history: DriftHistory) -> None:
@@ -122,20 +122,20 @@ def _chart(
 ) -> Picked:
     loaded, layout = history.loaded, below.layout
     arrows = paths.arrows(paths.steps.index(step))
-    names = [document_name(loaded, int(row)) for row in arrows["row"]]
-    query = None if question is None else query_place(history.space, question, layout)
+    names = [name_document(loaded, int(row)) for row in arrows["row"]]
+    query = None if question is None else place_query(history.space, question, layout)
     figure = arrows_figure(arrows, names, layout.points, query, is_dark())
     figure["layout"]["uirevision"] = layout.digest
-    key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", backdrop(loaded, below, is_dark())
+    key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, below, is_dark())
     return plot(figure, key, backdrop=behind, scroll=True, file="drift-map", label="Where documents went")
 
 
 def _caption(layout: maps.Layout, paths: Trajectories, times: float) -> str:
     if not len(paths.rows):
-        return f"{describe(layout)} · Nothing has moved."
+        return f"{describe_map(layout)} · Nothing has moved."
     longer = f", ×{times:g}" if times > 1 else ""
     arrows = f"arrows: the {len(paths.rows):,} documents that moved most{longer}"
-    return f"{describe(layout)}, of the start · {arrows} · distances between clusters mean little · click to read"
+    return f"{describe_map(layout)}, of the start · {arrows} · distances between clusters mean little · click to read"
 
 
 def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
@@ -144,7 +144,7 @@ def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
     if not 0 <= row < len(loaded.space):
         return
     corpus = loaded.space.corpus
-    with jobs.turn(), st.container(border=True, height=200, gap="xxsmall"):
+    with jobs.page_turn(), st.container(border=True, height=200, gap="xxsmall"):
         st.text(visible(corpus.ids[row]))
         if row in paths.rows:
             st.text(f"moved by {paths.distance[paths.rows == row][0]:.3f} at the last step")
@@ -156,8 +156,8 @@ def others(history: DriftHistory) -> dict[str, Loaded]:
     request = history.request
     if request is None or request.words is not None:
         return {}
-    every = corpora.variants(history.loaded)
-    names = corpora.variant_names(every)
+    every = corpora.list_variants(history.loaded)
+    names = corpora.format_variant_names(every)
     return {name: other.origin for name, other in list(zip(names, every, strict=True))[1:]}
 
 
@@ -171,7 +171,7 @@ def show_both(history: DriftHistory) -> None:
     outcome = _outcome(request, other, name)
     if outcome is None:
         return
-    found = map_of(history.loaded, next(iter(WAYS.values())))
+    found = get_map(history.loaded, next(iter(MAP_WAYS.values())))
     if found is None:
         return
     simulated, layout = outcome.simulated, found.layout
@@ -181,23 +181,23 @@ def show_both(history: DriftHistory) -> None:
         now = history.vectors(history.last).astype(np.float64)
         return beside(layout, history.space, now, start.astype(np.float64), simulated.final)
 
-    both = remembered(MEMORY, ("two encoders", history.key, outcome.key, layout.digest), work)
-    mine = corpora.variant_names([history.loaded, other])[0]
-    names = [document_name(history.loaded, int(row)) for row in both.rows]
+    both = get_or_compute(MEMORY, ("two encoders", history.key, outcome.key, layout.digest), work)
+    mine = corpora.format_variant_names([history.loaded, other])[0]
+    names = [name_document(history.loaded, int(row)) for row in both.rows]
     dark = is_dark()
     figure = arrows_figure(both.arrows(0), names, layout.points, None, dark, 0, mine)
     second: dict[str, Any] = arrows_figure(both.arrows(1), names, layout.points, None, dark, 1, name)
     figure["data"] += second["data"]
     figure["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
     figure["layout"]["margin"] = figure["layout"]["margin"] | {"t": 34}
-    behind = backdrop(history.loaded, found, dark)
+    behind = build_backdrop(history.loaded, found, dark)
     plot(figure, "drift.encoders", backdrop=behind, scroll=True, file="two-encoders", label="Drift of two encoders")
     before, after = map(decimal, both.agreement)
     reached = (_reached(*pair) for pair in ((mine, history.checkpoints), (name, simulated.checkpoints)))
     agreement = f"A document's two vectors agree to {before} (mean cosine) before feedback and {after} after."
     st.text(" ".join((agreement, *reached)))
     st.caption(
-        f"{describe(layout)}, of {mine} · the vectors of {name} are turned onto it by the rotation that fits them best "
+        f"{describe_map(layout)}, of {mine} · the vectors of {name} are turned onto it by the best-fitting rotation "
         "before feedback, which leaves all of their inner products · the documents that moved most in either"
     )
 
@@ -210,10 +210,10 @@ def _outcome(request: SimulationRequest, other: Loaded, name: str) -> Simulation
         key=request.digest(other),
         title=f"Simulating on {name}",
         work=partial(run, request, other),
-        start="Run",
-        offer=f"Run the same simulation on {name}.",
-        by_itself=False,
-        failed="The simulation failed.",
+        start_label="Run",
+        offer_text=f"Run the same simulation on {name}.",
+        autostart=False,
+        failed_text="The simulation failed.",
         memo=memo,
     ).result()
 

@@ -7,14 +7,14 @@ import streamlit as st
 
 from dashboard.drift import form
 from dashboard.drift.history import MEMORY, DriftHistory, step_of
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, query
-from dashboard.session.answers import query_of
+from dashboard.session.answers import as_embeddings
 from dashboard.session.query import Question
 from dashboard.widgets.basics import show_failure
-from dashboard.widgets.common import method_heading
-from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, pair, set_table, text_column
+from dashboard.widgets.common import draw_method_heading
+from dashboard.widgets.tables import CLICKABLE, draw_columns, draw_set, find_click, number_column, pair, text_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.progress import shorten
@@ -44,7 +44,7 @@ def show(history: DriftHistory) -> None:
         def rows_at() -> Sequence[ChangedQuery]:
             return changed(history.origin, history.vectors(step), history.queries)
 
-        rows_of = partial(remembered, MEMORY, ("changed", history.key, step), rows_at)
+        rows_of = partial(get_or_compute, MEMORY, ("changed", history.key, step), rows_at)
         queries_table(history, f"drift.changed.{history.key[:12]}.{step}", rows_of)
 
 
@@ -65,10 +65,10 @@ def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
             "Length": ([r.length for r in rows], number_column("%.3f", 64, "Of its vector now; 1 at the start")),
         },
         key=key,
-        most=len(rows),
+        max_rows=len(rows),
         **CLICKABLE,
     )
-    index = clicked(key, event, len(rows))
+    index = find_click(key, event, len(rows))
     if index is not None:
         st.session_state[READ] = rows[index].row, key
     row, table_key = st.session_state.get(READ, (None, None))
@@ -102,7 +102,7 @@ def queries_table(
             "Kept": ([row.overlap for row in rows], kept),
         },
         key=key,
-        most=10,
+        max_rows=10,
         on_select=partial(_ask, history.loaded, key, tuple(rows)),
         selection_mode="single-cell",
     )
@@ -113,7 +113,7 @@ def queries_table(
 
 def _ask(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
     """Make the query that was clicked the session's."""
-    index = clicked(key, st.session_state[key], len(rows))
+    index = find_click(key, st.session_state[key], len(rows))
     if index is None:
         return
     dataset, ident = loaded.dataset, rows[index].id
@@ -133,13 +133,13 @@ def show_results(history: DriftHistory, question: Question | None) -> None:
     with st.container(width=520):
         step = step_of(history)
     st.text(shorten(question.text, 300))
-    query, chosen = query_of(history.loaded, question), form.chosen_decoders()
+    query, chosen = as_embeddings(history.loaded, question), form.chosen_decoders()
     for number, decoder in enumerate(chosen):
         if number % 2 == 0:
             places = pair(f"drift-pair-{decoder.select.spec.name}")
         try:
-            decoders.checked(decoder, history.space)
-            with st.spinner(f"Decoding with {decoders.title(decoder)}"):
+            decoders.check_decoder(decoder, history.space)
+            with st.spinner(f"Decoding with {decoders.format_title(decoder)}"):
                 now = _answer(history, decoder, query, question, step)
         except FrontierError as error:
             show_failure("No results at this setting.", error)
@@ -158,20 +158,20 @@ def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question
             history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
         )[0]
 
-    return remembered("drift.answers", key, make, 64)
+    return get_or_compute("drift.answers", key, make, 64)
 
 
 def _changes(history: DriftHistory, decoder: Decoder, now: ThenNow, step: int) -> None:
     """The documents that came, went or changed places, and what that did to the metrics."""
     spec, figures = decoder.select.spec, now.card
-    method_heading(spec.name, f"{decoders.title(decoder)} {history.describe(step)}")
+    draw_method_heading(spec.name, f"{decoders.format_title(decoder)} {history.describe(step)}")
     changed = [row for row in now.rows if row.change != 0]
     if same := len(now.rows) - len(changed):
         st.caption(f"{same:,} unchanged")
     if changed or now.dropped:
         before = [now.before[row.row] for row in (*changed, *now.dropped)]
         then = {"Then": before}, {"Then": number_column("%.3f", 62, "Relevance at the start")}
-        set_table(f"drift.set.{spec.name}.now", changed, now.dropped, WIDTH, "Relevance now", then)
+        draw_set(f"drift.set.{spec.name}.now", changed, now.dropped, WIDTH, "Relevance now", then)
     parts = [] if now.same else [f"Overlap {percent(figures.overlap)}"]
     if figures.recall is not None and figures.recall_delta is not None:
         parts.append(f"Recall {decimal(figures.recall)} ({signed(figures.recall_delta)})")

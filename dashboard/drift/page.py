@@ -53,7 +53,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
     # Where the first feedback has come since, it is what people look for.
     first = YOURS if has_feedback else EXAMPLE
     key = f"{SOURCE}.{has_feedback}"
-    source = select("Feedback from", SOURCES, key, default=first, place=right, label_visibility="collapsed")
+    source = select("Feedback from", SOURCES, key, default=first, container=right, label_visibility="collapsed")
     if (history := SOURCES[source](loaded)) is None:
         return
     views = _views(history, question, loaded)

@@ -8,7 +8,7 @@ from typing import Any
 
 import engine
 from dashboard.services.jobs import Job
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.data import cache
@@ -165,7 +165,7 @@ def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None
         return own_queries(loaded.space, PROBES)
     queries = loaded.dataset.judged(split).sample(PROBES)
     if known is None:
-        vectors = query_vectors(loaded, queries, job)
+        vectors = embed_missing(loaded, queries, job)
     else:
         place = {query: row for row, query in enumerate(known.ids)}
         vectors = known.take([place[query] for query in queries.ids])

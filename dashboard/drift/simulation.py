@@ -8,9 +8,9 @@ from dashboard.drift.request import SimulationOutcome, SimulationRequest
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import first_split
+from dashboard.session.query import find_first_split
 from dashboard.widgets.basics import show_failure
-from dashboard.widgets.job_panel import JobPanel, SharedPanel, run_button
+from dashboard.widgets.job_panel import JobPanel, SharedPanel, draw_run_button
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
 from engine.feedback.presets import Preset
@@ -34,7 +34,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
     panel = _started(loaded)
     job = None if panel is None else panel.job
     outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES, {})
-    going = job is not None and job.going  # asked before the result, which may come between the two
+    going = job is not None and job.is_active  # asked before the result, which may come between the two
     if job is not None and job.result is not None:
         outcomes[loaded.key] = job.result
         job = None
@@ -58,7 +58,7 @@ def _form(loaded: Loaded) -> None:
     problem, resumes = False, False
     try:
         for decoder in request.decoders:
-            decoders.checked(decoder, loaded.space)
+            decoders.check_decoder(decoder, loaded.space)
         text = _forecast(loaded, request)
         resumes = request.file(loaded).exists()
         st.text(text + (" Resume continues the run that was stopped." if resumes else ""))
@@ -66,9 +66,9 @@ def _form(loaded: Loaded) -> None:
         problem = True
         show_failure("These settings cannot be simulated.", error)
     panel = _started(loaded)
-    going = panel is not None and panel.job is not None and panel.job.going
+    going = panel is not None and panel.job is not None and panel.job.is_active
     with st.container(horizontal=True, vertical_alignment="center"):
-        if run_button("Resume" if resumes else "Run", "drift.simulate.start", PURPOSE, disabled=problem or going):
+        if draw_run_button("Resume" if resumes else "Run", "drift.simulate.start", PURPOSE, disabled=problem or going):
             _start(loaded, request)
             st.rerun()
 
@@ -102,11 +102,11 @@ def _start(loaded: Loaded, request: SimulationRequest) -> None:
         purpose=PURPOSE,
         key=loaded.key,
         title="Simulating feedback",
-        by_itself=False,
+        autostart=False,
         **timeline.panel_arguments(request, loaded),
-        dismiss="Progress stays saved.",
+        dismiss_help="Progress stays saved.",
     )
-    panel.begin()
+    panel.start_job()
 
 
 def example_of(loaded: Loaded) -> DriftHistory | None:
@@ -116,9 +116,9 @@ def example_of(loaded: Loaded) -> DriftHistory | None:
     panel = SharedPanel(
         purpose="drift.example",
         key=loaded.key,
-        about=request,
+        job_key=request,
         title="Worked example",
-        shared=_EXAMPLES,
+        shared_jobs=_EXAMPLES,
         **timeline.panel_arguments(request, loaded),
     )
     whose = f"{visible(request.learn)} queries" if request.learn else "documents as queries"
@@ -128,7 +128,7 @@ def example_of(loaded: Loaded) -> DriftHistory | None:
         return of_simulation(job.result, note)
     st.text(note)
     if job is None and loaded.space.embeddings.vectors.numel() > BY_ITSELF:
-        st.button("Run", type="primary", key="drift.example.start", on_click=panel.begin)
+        st.button("Run", type="primary", key="drift.example.start", on_click=panel.start_job)
         return None
     outcome = panel.result()
     return None if outcome is None else of_simulation(outcome, note)
@@ -143,7 +143,7 @@ def example_request(loaded: Loaded) -> SimulationRequest:
     """A short simulation on the corpus's first judged split, else on documents that ask for themselves."""
     dataset = loaded.dataset
     splits = form.splits_of(loaded)
-    usual = first_split(dataset)
+    usual = find_first_split(dataset)
     return SimulationRequest(
         learn=usual if usual in splits else next(iter(splits), form.OWN),
         report=None,

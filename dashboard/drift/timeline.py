@@ -15,7 +15,7 @@ from dashboard.drift.request import SimulationRequest, probes, run
 from dashboard.drift.user_feedback import MOST_KNOWN, split_of
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
-from dashboard.services.memo import remembered, session_memo
+from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets.basics import show_failure
@@ -99,7 +99,7 @@ def regret(history: DriftHistory) -> None:
     simulated = history.simulated
     if simulated is None:
         return
-    lines = remembered(MEMORY, ("regret", history.key), lambda: views.regret(simulated))
+    lines = get_or_compute(MEMORY, ("regret", history.key), lambda: views.regret(simulated))
     if not lines.lines:
         st.info("Regret was not computed. Set Regret to “oracle” or “hindsight” and run the simulation again.")
         return
@@ -145,7 +145,7 @@ def log_quality(history: DriftHistory) -> None:
     setting = (split, tuple(decoder.label for decoder in history.decoders), history.k)
     keys = {step: (history.log_digests[step], *setting) for step in history.steps}
     key = (history.feedback.digest, *setting)
-    job = jobs.current(PURPOSE, key, alone=True)
+    job = jobs.find_job(PURPOSE, key, stop_other=True)
 
     def reached() -> list[RoundMetrics]:
         known.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
@@ -161,18 +161,18 @@ def log_quality(history: DriftHistory) -> None:
             quality(rows, names(history.decoders), history.k, history.unit)
 
     if missing and _measurable(history):
-        going = job is not None and job.going
+        going = job is not None and job.is_active
         titles = ", ".join(title for _, title in names(history.decoders).values())
         JobPanel(
             purpose=PURPOSE,
             key=key,
             title="Measuring decoders",
             work=partial(_measure, history, split, missing),
-            start="Run",
-            offer=f"Measure {titles} as set in Explore, at {len(missing)} moments of the log.",
-            by_itself=False,
+            start_label="Run",
+            offer_text=f"Measure {titles} as set in Explore, at {len(missing)} moments of the log.",
+            autostart=False,
             on_partial=draw if going else None,
-            failed="The decoders cannot be measured.",
+            failed_text="The decoders cannot be measured.",
         ).result()
         if going:
             return
@@ -183,7 +183,7 @@ def _measurable(history: DriftHistory) -> bool:
     """Whether the decoders have what they need; draws what they lack."""
     try:
         for decoder in history.decoders:
-            decoders.checked(decoder, history.space)
+            decoders.check_decoder(decoder, history.space)
     except FrontierError as error:
         show_failure("These decoders cannot be measured.", error)
         return False

@@ -14,7 +14,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import first_split, largest_k
+from dashboard.session.query import find_first_split, find_max_k
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine import feedback as orag
@@ -45,7 +45,7 @@ class Followed(NamedTuple):
 def history_of(loaded: Loaded) -> DriftHistory | None:
     """The feedback on this corpus; None where there is none, and the page says how to give some."""
     try:
-        session, notices = feedback.session(loaded), feedback.notices(loaded)
+        session, notices = feedback.session(loaded), feedback.list_notices(loaded)
     except FrontierError as error:
         show_failure("The feedback on this corpus cannot be read.", error)
         return None
@@ -55,7 +55,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
             "Open a document in Explore and vote on it. Each vote moves documents a little; this page shows how far."
         )
         if st.button("Open Explore", type="primary", key="drift.explore"):
-            decoders.show()
+            decoders.open_explore()
         return None
     for notice in notices:
         st.text(visible(f"⚠ {notice}"))
@@ -79,7 +79,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         qrels=qrels,
         known_origin=start,
         decoders=form.chosen_decoders(),
-        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
+        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), find_max_k(loaded)),
         session=session,
         log_digests=digests,
     )
@@ -87,7 +87,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
 
 def split_of(loaded: Loaded) -> str:
     """The split whose queries are followed: the first one, "" for documents that ask for themselves."""
-    split = first_split(loaded.dataset)
+    split = find_first_split(loaded.dataset)
     return split if split in form.splits_of(loaded) else ""
 
 
@@ -122,8 +122,8 @@ def _look_back(
         key=(session.digest, split),
         title="Measuring drift",
         work=partial(_work, loaded, session, split, missing, _followed(session, split)),
-        patience=QUICK,
-        stopped="Stopped. Not every moment is measured.",
+        wait_seconds=QUICK,
+        stopped_text="Stopped. Not every moment is measured.",
     )
     followed = panel.result()
     if panel.job is not None:

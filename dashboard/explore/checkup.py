@@ -11,10 +11,10 @@ from dashboard.components.thumbnails import wall
 from dashboard.services import memo
 from dashboard.services.jobs import Job
 from dashboard.services.memo import session_memo
-from dashboard.services.query_vectors import known_vectors, query_vectors
+from dashboard.services.query_vectors import embed_missing, find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, query
-from dashboard.session.query import LABELLED, MOST_LISTED, SIMILAR, Question, first_split
+from dashboard.session.query import LABELLED, MAX_LISTED_QUERIES, SIMILAR, Question, find_first_split
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
 from engine.evaluation.studies.check_up import CheckUp, check_up
@@ -52,10 +52,10 @@ def at_once(loaded: Loaded, k: int, depth: int | None) -> Checked | None:
         checked: Checked = known[key]
         return checked
     queries, *_ = _asked(loaded)
-    vectors = None if queries is None else known_vectors(loaded, queries)
+    vectors = None if queries is None else find_query_vectors(loaded, queries)
     if queries is not None and vectors is None:
         return None
-    return memo.remembered(TABLE, key, partial(_check, loaded, vectors, k, depth), ENTRIES)
+    return memo.get_or_compute(TABLE, key, partial(_check, loaded, vectors, k, depth), ENTRIES)
 
 
 def show(loaded: Loaded, question: Question) -> None:
@@ -81,8 +81,8 @@ def show(loaded: Loaded, question: Question) -> None:
     def open_query(place: int) -> None:
         """Ask the query of a square, and show Explore's first view."""
         way = SIMILAR if checked.documents else LABELLED
-        confirm.act(lambda: query.select(loaded, way, checked.split, found.queries[positions[place]]))
-        st.session_state.pop(decoders.VIEW, None)
+        confirm.take_step(lambda: query.select(loaded, way, checked.split, found.queries[positions[place]]))
+        st.session_state.pop(decoders.VIEW_KEY, None)
 
     wall(
         similarity,
@@ -107,11 +107,11 @@ def _panel(loaded: Loaded, question: Question) -> JobPanel[Checked]:
 
     def work(job: Job) -> Checked:
         queries = _asked(loaded)[0]
-        vectors = None if queries is None else query_vectors(loaded, queries, job)
+        vectors = None if queries is None else embed_missing(loaded, queries, job)
         return _check(loaded, vectors, question.k, question.depth)
 
     key, known = _key(loaded, question.k, question.depth), session_memo(TABLE, ENTRIES)
-    return JobPanel(purpose=TABLE, key=key, title="Checking queries", work=work, patience=1, memo=known)
+    return JobPanel(purpose=TABLE, key=key, title="Checking queries", work=work, wait_seconds=1, memo=known)
 
 
 def _key(loaded: Loaded, k: int, depth: int | None) -> tuple[object, ...]:
@@ -120,8 +120,8 @@ def _key(loaded: Loaded, k: int, depth: int | None) -> tuple[object, ...]:
 
 def _split(loaded: Loaded) -> str | None:
     """The split that is shown, or else shown at first."""
-    way, split, _ = query.selected(loaded)
-    return split if way == LABELLED else first_split(loaded.dataset)
+    way, split, _ = query.get_selection(loaded)
+    return split if way == LABELLED else find_first_split(loaded.dataset)
 
 
 def _size(k: int) -> int:
@@ -132,7 +132,7 @@ def _asked(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
     """The queries, all of which can be opened, their split, and how many there are; None for documents as queries."""
     dataset, split = loaded.dataset, _split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
-    queries = queries.only(queries.ids[:MOST_LISTED])
+    queries = queries.only(queries.ids[:MAX_LISTED_QUERIES])
     if not len(queries) or loaded.space.encoder is None:
         return None, None, len(loaded.space)
     return queries.sample(MOST), split, len(queries)
@@ -146,5 +146,5 @@ def _check(loaded: Loaded, vectors: Embeddings | None, k: int, depth: int | None
         texts = tuple(corpus.titles[row] or corpus.ids[row] for row in map(corpus.position.__getitem__, vectors.ids))
     else:
         texts = queries.texts
-    found = check_up(decoders.baseline(depth), loaded.space, vectors, _size(k))
+    found = check_up(decoders.make_baseline(depth), loaded.space, vectors, _size(k))
     return Checked(found, tuple(map(visible, texts)), asked, split, queries is None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from dashboard.charts.palette import style_of
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.answers import Answer
@@ -66,7 +66,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> N
         return
     row, space, vector = document.row, loaded.space, question.vector
     st.html(STYLE)
-    with turn():
+    with page_turn():
         place = places(space, vector, [row])[0]
         explanations = {
             name: why(space, vector, answer.ranking, row, answer.stage, question.depth, place, answer.relevance)
@@ -80,7 +80,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> N
         st.caption(_relevance(loaded, question, row, answers, next(iter(explanations.values()))))
         st.text(body(loaded, row))
         if loaded.reach is None:
-            vote_buttons.buttons(loaded, question, row, answers, document.source)
+            vote_buttons.draw_vote_buttons(loaded, question, row, answers, document.source)
         for name, explanation in explanations.items():
             _why(answers[name], explanation)
 
@@ -98,7 +98,7 @@ def _why(answer: Answer, explanation: Why) -> None:
     if explanation.score is not None:
         details.append(f"score when picked {decimal(explanation.score)}")
     if answer.relevance is not None and explanation.relevance is not None:
-        by = decoders.scorer_of(answer.decoder).spec.title
+        by = decoders.last_scorer(answer.decoder).spec.title
         details.append(f"{by} {decimal(explanation.relevance)}, rank {explanation.place:,}")
     st.text(visible("\n".join([*lines, " · ".join(details)]).strip()))
 
@@ -113,7 +113,7 @@ def _relevance(loaded: Loaded, question: Question, row: int, answers: Mapping[st
     )
     relevance = "–" if explanation.relevance is None else decimal(explanation.relevance)
     text = f"Relevance{scorer} {relevance}, rank {explanation.place:,} of {loaded.size:,}"
-    if question.qrels is None or not question.judged:
+    if question.qrels is None or not question.is_judged:
         return text
     relevant = loaded.space.corpus.ids[row] in question.qrels.relevant(question.id)
     return text + (" · judged relevant ✓" if relevant else " · not judged relevant")

@@ -10,24 +10,24 @@ from dashboard.charts.map import Marks, around, map_figure, set_traces, whole
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import Overlay, Picked, is_dark, picked, plot
 from dashboard.services import jobs
-from dashboard.services.memo import remembered, session_memo
+from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.map import (
-    CLUSTER,
-    MOST_QUERIES,
-    NEAREST,
-    PLAIN,
-    WAYS,
+    CLUSTER_COLOUR,
+    MAP_WAYS,
+    MAX_PLACES,
+    N_NEAREST,
+    NO_COLOUR,
     CorpusMap,
-    backdrop,
-    describe,
-    document_name,
-    map_of,
+    build_backdrop,
+    describe_map,
+    get_map,
+    name_document,
+    place_query,
     query_digest,
-    query_place,
 )
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import format_csv
@@ -44,7 +44,7 @@ MOST_LISTED = 200
 
 def options(answers: dict[str, Answer], baseline: str) -> None:
     """Draw the choice of projection, and whether the mouse opens documents."""
-    choose("Projection", WAYS, WAY)
+    choose("Projection", MAP_WAYS, WAY)
     st.toggle("Read on hover", key=HOVER, persist_state="session", help="Otherwise a click opens a document.")
 
 
@@ -52,10 +52,10 @@ def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baselin
     """Draw the map with every decoder's set, and beside it the document or lasso that was pointed at."""
     left, right = st.columns([5, 2], gap="medium")
     with right, st.container(horizontal=True, vertical_alignment="bottom"):
-        colour = select("Colour by", [PLAIN, CLUSTER, *loaded.space.corpus.metadata], COLOUR)
+        colour = select("Colour by", [NO_COLOUR, CLUSTER_COLOUR, *loaded.space.corpus.metadata], COLOUR)
         st.toggle("Whole corpus", key=WHOLE, persist_state="session", help="Otherwise zoomed to the result sets.")
     with left:
-        drawn = map_of(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
+        drawn = get_map(loaded, MAP_WAYS[st.session_state.get(WAY) or next(iter(MAP_WAYS))])
         if drawn is None:
             return
         selection = _draw(loaded, question, answers, drawn, colour)
@@ -74,11 +74,11 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
     clicked = _row(loaded, picked(key).clicked)
     near = [] if clicked is None else [clicked, *(row for row, _ in _neighbours(loaded, clicked))]
     places = _places(loaded, layout, sorted({*relevant, *near, *retrieved}))
-    query = query_place(loaded.space, question, layout)
+    query = place_query(loaded.space, question, layout)
 
     def marks(rows: list[int]) -> Marks:
         xy = np.array([places[row] for row in rows], dtype=float).reshape(-1, 2)
-        return Marks(xy, [str(row) for row in rows], [document_name(loaded, row) for row in rows])
+        return Marks(xy, [str(row) for row in rows], [name_document(loaded, row) for row in rows])
 
     everything = bool(st.session_state.get(WHOLE))
     marked = [query, *(places[row] for row in retrieved)]
@@ -93,14 +93,14 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
     return plot(
         figure,
         key,
-        backdrop=backdrop(loaded, drawn, dark, colour),
+        backdrop=build_backdrop(loaded, drawn, dark, colour),
         overlay=Overlay(
             {
                 "query": query_key(loaded, question),
                 "place": query.tolist(),
                 "sets": [_set(name, answer, sets[name]) for name, answer in answers.items()],
                 "relevant": relevant,
-                "places": {str(row): [*places[row].tolist(), document_name(loaded, row)] for row in unmapped},
+                "places": {str(row): [*places[row].tolist(), name_document(loaded, row)] for row in unmapped},
                 "clusters": [[*centre, size, shorten(name, 28)] for centre, size, name in clusters if name],
                 "prefix": drawn.prefix,
             },
@@ -117,7 +117,7 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
 def _shown(question: Question, layout: maps.Layout, marked: list[np.ndarray]) -> np.ndarray:
     """(2, 2) the corners of the map that hold everything marked for a query so far: a slider moves no ground."""
     key = (layout.digest, query_digest(question))
-    frames, now = session_memo("map.frames", MOST_QUERIES), np.stack(marked)
+    frames, now = session_memo("map.frames", MAX_PLACES), np.stack(marked)
     frames[key] = np.concatenate([now, frames[key]]) if key in frames else now
     frames[key] = np.stack([frames[key].min(0), frames[key].max(0)])
     return around(layout.points, frames[key])
@@ -132,9 +132,9 @@ def _set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
 
 def _places(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, np.ndarray]:
     """Places of documents; those that a sampled map lacks are computed once."""
-    places: dict[int, np.ndarray] = remembered("map.places", layout.digest, dict, entries=1)
+    places: dict[int, np.ndarray] = get_or_compute("map.places", layout.digest, dict, max_entries=1)
     if missing := [row for row in rows if row not in places]:
-        with jobs.turn():
+        with jobs.page_turn():
             places |= dict(zip(missing, maps.positions(layout, loaded.space, missing), strict=True))
     return places
 
@@ -148,7 +148,7 @@ def _row(loaded: Loaded, ident: str | None) -> int | None:
 def _neighbours(loaded: Loaded, row: int) -> list[tuple[int, float]]:
     """(row, similarity) of the nearest documents; the last result is kept."""
     key = (loaded.space.embeddings.digest, row)
-    return remembered("near", key, lambda: maps.neighbours(loaded.space, row, NEAREST), entries=1)
+    return get_or_compute("near", key, lambda: maps.neighbours(loaded.space, row, N_NEAREST), max_entries=1)
 
 
 def _description(drawn: CorpusMap) -> str:
@@ -157,7 +157,7 @@ def _description(drawn: CorpusMap) -> str:
     if layout.sampled:
         size = f"a random {len(layout):,} of {size}; result sets are always shown"
     return (
-        f"{describe(layout)}: {size}. The map keeps {drawn.fidelity:.0%} of each document's {NEAREST} nearest "
+        f"{describe_map(layout)}: {size}. The map keeps {drawn.fidelity:.0%} of each document's {N_NEAREST} nearest "
         "neighbours. Distances between clusters are not meaningful."
     )
 
@@ -181,7 +181,7 @@ def _show_selection(loaded: Loaded, selection: Picked) -> None:
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")
     neighbours = _neighbours(loaded, row)
     st.caption(f"The {len(neighbours)} nearest in the embedding space")
-    names = [document_name(loaded, other) for other, _ in neighbours]
+    names = [name_document(loaded, other) for other, _ in neighbours]
     similarities = [similarity for _, similarity in neighbours], number_column("%.3f", 80)
     draw_columns({"Document": (names, None), "Similarity": similarities}, height=330)
 
@@ -192,7 +192,7 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     st.text(f"{len(rows):,} documents inside")
     st.caption("Double-click to clear the selection.")
     ids = [replace_surrogates(corpus.ids[row]) for row in rows]
-    table = pd.DataFrame({"id": ids, "Document": [document_name(loaded, row) for row in rows]})
+    table = pd.DataFrame({"id": ids, "Document": [name_document(loaded, row) for row in rows]})
     draw_table(table.head(MOST_LISTED), height=min(400, 38 + 35 * len(table)))
     if len(rows) > MOST_LISTED:
         st.caption(f"The first {MOST_LISTED} are listed.")

@@ -13,14 +13,14 @@ from dashboard.components import vendor
 from dashboard.explore import checkup, map_view, proof, redundancy, results, weights
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, link, view_names
-from dashboard.session.answers import Answer, answer, slider_requests
-from dashboard.session.parameters import form_at, key_of
-from dashboard.session.query import Question, query_key, step
+from dashboard.session.answers import Answer, build_slider_requests, compute_answer
+from dashboard.session.parameters import param_key, resolve_form
+from dashboard.session.query import Question, query_key, step_query
 from dashboard.widgets import confirm, scorers
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several
-from dashboard.widgets.common import as_label, method_heading
-from dashboard.widgets.parameters import stage_controls
+from dashboard.widgets.common import as_label, draw_method_heading
+from dashboard.widgets.parameters import draw_stage_row
 from engine.decoder import Decoder
 from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.paired import describe_guarantee
@@ -73,7 +73,7 @@ def show(loaded: Loaded, question: Question) -> None:
             show_failure(f"{as_label(loaded.source.name)} does not answer.", error)
             st.button("Try again", key="explore.again")
     if not released:
-        link.follow(loaded)
+        link.update_address(loaded)
 
 
 def _compare(loaded: Loaded, question: Question, released: bool) -> None:
@@ -90,8 +90,8 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
         if settings.open:
             with settings:
                 _settings(loaded)
-    shown, state = decoders.decoders(), loaded.state
-    baseline = answer(loaded, question, names[0], decoders.baseline(question.depth))
+    shown, state = decoders.get_decoders(), loaded.state
+    baseline = compute_answer(loaded, question, names[0], decoders.make_baseline(question.depth))
     answers: dict[str, Answer] = {}
     errors: dict[str, str] = {}
     for name, decoder in shown.items():
@@ -126,8 +126,8 @@ def _settings(loaded: Loaded) -> None:
     chosen = choose_several(
         "Decoders",
         names,
-        decoders.DECODERS,
-        default=decoders.chosen(),
+        decoders.DECODERS_KEY,
+        default=decoders.list_chosen(),
         format_func=lambda n: f"{style_of(n).sign} {specs[n].title}",
         help="\n\n".join(
             [f"Changes are marked against {specs[names[0]].title}."]
@@ -136,8 +136,11 @@ def _settings(loaded: Loaded) -> None:
     )
     for name in chosen:
         spec = specs[name]
-        heading, picker = partial(method_heading, name, spec.title), partial(scorers.picker, spec, loaded.space)
-        stage_controls(spec, decoders.PREFIX, heading, ("scorer", picker), scorers.changed(spec))
+        heading, picker = (
+            partial(draw_method_heading, name, spec.title),
+            partial(scorers.draw_scorers, spec, loaded.space),
+        )
+        draw_stage_row(spec, decoders.PARAM_PREFIX, heading, ("scorer", picker), scorers.count_changed_scorers(spec))
 
 
 def _answer_or_last(
@@ -147,7 +150,7 @@ def _answer_or_last(
     last: dict[str, tuple[tuple[Any, ...], Answer]] = st.session_state.setdefault("good", {})
     query = (loaded.space.embeddings.digest, loaded.state, question.text, question.k, question.depth)
     try:
-        result = answer(loaded, question, name, decoder)
+        result = compute_answer(loaded, question, name, decoder)
     except FrontierError as error:
         errors[name] = str(error)
         last_query, last_answer = last.get(name, (None, None))
@@ -169,18 +172,18 @@ def show_tiles(
     errors: by decoder, why there is no answer at its setting; the last one stands in for it
     released: whether a slider was let go just now
     """
-    given, forms = question.relevant, dict[str, dict[str, tuple[str, Param]]]()
+    given, forms = question.relevant_ids, dict[str, dict[str, tuple[str, Param]]]()
     beside = any(result.decoder == baseline.decoder for result in answers.values())
     data: dict[str, Any] = {
         "query": query_key(loaded, question),
         "k": question.k,
-        "judged": len(given) if question.judged else 0,
+        "judged": len(given) if question.is_judged else 0,
         "serial": st.session_state.get(SERIAL, 0),
         "base": None
         if beside
         else slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given),
         # Written by the browser: else each value that was tried would be an entry of its history.
-        "address": link.address_after(loaded) if released else None,
+        "address": link.preview_address(loaded) if released else None,
         "decoders": [
             {
                 **_tile(loaded, question, key, result, forms.setdefault(key, {})),
@@ -191,15 +194,15 @@ def show_tiles(
         ],
     }
     # After a drag the browser says in its place what that changed.
-    if not released and loaded.reach is None and st.session_state.get(decoders.VIEW) != view_names.CHECK_UP:
+    if not released and loaded.reach is None and st.session_state.get(decoders.VIEW_KEY) != view_names.CHECK_UP:
         checked = checkup.at_once(loaded, question.k, question.depth)
         data["headline"] = checked and checked.headline
 
     def stepped(way: int) -> None:
         if way:
-            confirm.act(lambda: step(loaded, way))
+            confirm.take_step(lambda: step_query(loaded, way))
         else:
-            st.session_state[decoders.VIEW] = view_names.CHECK_UP
+            st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
     vendor.view("tiles", KEY, data, {"committed": partial(_commit, forms), "stepped": stepped})
 
@@ -209,13 +212,13 @@ def _tile(
 ) -> dict[str, Any]:
     """A decoder's figures, and its sliders, each with the address of its answers at every position."""
     stage, values, sliders = result.stage, values_of(result.stage), []
-    more = {"relevant": question.relevant, "scores": None if result.relevance is None else result.relevance.score}
+    more = {"relevant": question.relevant_ids, "scores": None if result.relevance is None else result.relevance.score}
     for param in stage.spec.params:
-        widget_key, form = form_at(key_of(stage.spec, decoders.PREFIX, param.name), param, values)
+        widget_key, form = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
             continue
         forms[param.name] = widget_key, form
-        requests = slider_requests(loaded, question, result.decoder, form, **more)
+        requests = build_slider_requests(loaded, question, result.decoder, form, **more)
         sliders.append(
             {
                 "param": param.name,

@@ -6,9 +6,9 @@ import streamlit as st
 
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
-from dashboard.session.answers import Answer, answer_key, keep_proof, query_of
+from dashboard.session.answers import Answer, answer_key, as_embeddings, store_proof
 from dashboard.session.query import Question
-from dashboard.widgets.job_panel import JobPanel, run_button
+from dashboard.widgets.job_panel import JobPanel, draw_run_button
 from engine.dialogue import SCOPE_PROVEN
 from engine.progress import counted, report_to
 from engine.reach import Reach
@@ -29,7 +29,7 @@ def offer(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> 
         proofs = panel.result()
         if proofs is not None:
             for answer, ranking in zip(provable, proofs, strict=True):
-                keep_proof(loaded.origin, question, answer.decoder, ranking)
+                store_proof(loaded.origin, question, answer.decoder, ranking)
             st.rerun()
         return
     proven = [answer for answer, info in told if info["scope"] == SCOPE_PROVEN]
@@ -42,12 +42,12 @@ def offer(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> 
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="explore.proof"):
         st.caption(words[:1].upper() + words[1:], width="content")
         if provable:
-            run_button("Prove", "prove.start", panel.purpose, help=WHY, on_click=panel.begin, type="secondary")
+            draw_run_button("Prove", "prove.start", panel.purpose, help=WHY, on_click=panel.start_job, type="secondary")
 
 
 def _panel(reach: Reach, whole: Loaded, question: Question, answers: Sequence[Answer]) -> JobPanel[list[Ranking]]:
     """The job that proves answers."""
-    query = query_of(whole, question)
+    query = as_embeddings(whole, question)
 
     def prove(job: Job) -> list[Ranking]:
         proofs = []
@@ -62,7 +62,7 @@ def _panel(reach: Reach, whole: Loaded, question: Question, answers: Sequence[An
         key=tuple(answer_key(whole, question, answer.decoder) for answer in answers),
         title="prove answers",
         work=prove,
-        again="Prove",
-        by_itself=False,
-        failed="This could not be proved.",
+        resume_label="Prove",
+        autostart=False,
+        failed_text="This could not be proved.",
     )

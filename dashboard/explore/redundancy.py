@@ -8,12 +8,20 @@ import streamlit as st
 from dashboard.charts.redundancy import redundancy_figure
 from dashboard.components import live_plot
 from dashboard.explore import document_panel
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
-from dashboard.widgets.common import method_heading
-from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_columns, number_column, text_column
+from dashboard.widgets.common import draw_method_heading
+from dashboard.widgets.tables import (
+    CLICKABLE,
+    ROW_HEIGHT,
+    draw_columns,
+    find_click,
+    make_columns,
+    number_column,
+    text_column,
+)
 from engine.values import Ranking
 from engine.views.decision import similarities
 from engine.views.redundancy import Redundancy, redundancy
@@ -60,7 +68,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
 
     answers: by selector, the baseline's among them, in the order they are shown.
     """
-    with turn():
+    with page_turn():
         sets = {}
         for name in _beside(answers, baseline):
             ranking = answers[name].ranking
@@ -82,7 +90,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     if question.k > MOST_COMPARED:
         st.caption(f"The first {MOST_COMPARED} documents of each set.")
     panel = st.container()
-    for name, column in zip(sets, columns(len(sets), "redundancy-sets"), strict=True):
+    for name, column in zip(sets, make_columns(len(sets), "redundancy-sets"), strict=True):
         with column:
             _set_table(loaded, question, name, answers[name], sets[name])
     with panel:
@@ -93,7 +101,7 @@ def _set_table(loaded: Loaded, question: Question, name: str, answer: Answer, re
     """Draw the documents of a set, each with the most similar one ranked above it."""
     if not redundancy.pairs:
         return
-    method_heading(answer.stage.spec.name, answer.title)
+    draw_method_heading(answer.stage.spec.name, answer.title)
     nearest = redundancy.nearest
     names = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
     similarities = [None if n is None else redundancy.similarity[row, n] for row, n in enumerate(nearest)]
@@ -106,11 +114,11 @@ def _set_table(loaded: Loaded, question: Question, name: str, answer: Answer, re
             "Nearest already chosen": (above, text_column(140, "The most similar document ranked above it")),
         },
         key=f"near.{name}",
-        most=MOST_ROWS,
+        max_rows=MOST_ROWS,
         **CLICKABLE,
         placeholder="–",
     )
-    row = clicked(f"near.{name}", event, len(nearest))
+    row = find_click(f"near.{name}", event, len(nearest))
     if row is not None and (other := nearest[row]) is not None:
         _open_pair(loaded, question, redundancy.rows[row], redundancy.rows[other])
 
@@ -142,7 +150,7 @@ def _current_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redunda
 def _pair(loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]) -> None:
     """Draw two documents side by side, their similarity, and their ranks in every set."""
     pair = _current_pair(loaded, question, sets)
-    with turn():
+    with page_turn():
         similarity = similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_HEIGHT, key="redundancy.panel"):
         *texts, ranks = st.columns([5, 5, 4], gap="small")

@@ -10,20 +10,20 @@ from dashboard.charts.palette import style_of
 from dashboard.components import vendor
 from dashboard.explore import document_panel
 from dashboard.services import feedback
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
 from dashboard.widgets import confirm, live_feedback, vote_buttons
 from dashboard.widgets.tables import (
     CLICKABLE,
-    MOST_ROWS,
-    RELEVANCE,
-    clicked,
-    document_name,
+    MAX_TABLE_ROWS,
+    RELEVANCE_HELP,
     draw_columns,
     draw_table,
-    judged_column,
+    find_click,
+    format_document,
+    make_relevance_column,
     number_column,
     text_column,
 )
@@ -43,13 +43,13 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     """Draw the ranked lists, what they miss, and at the side the open document."""
     document = document_panel.current_document(loaded, question)
     votes = None
-    if feedback.is_on():
-        feedback.prepare(loaded)
-        given = vote_buttons.given_by_me(loaded, question)
-        votes = {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
+    if feedback.is_live():
+        feedback.prepare_session(loaded)
+        given = vote_buttons.find_own_votes(loaded, question)
+        votes = {str(row): kind for row, kind in given if kind != vote_buttons.VOTE_RIGHT}
     opened_row = None if document is None else document.row
     data = {"query": query_key(loaded, question), "opened": opened_row, "votes": votes}
-    lists = vote_buttons.lists_of(answers)
+    lists = vote_buttons.list_rankings(answers)
 
     def opened(told: Mapping[str, Any]) -> None:
         row = told["row"]
@@ -60,12 +60,12 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
 
     def voted(told: Mapping[str, Any]) -> None:
         row, kind = told["row"], told["kind"]
-        if row in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
-            seen = vote_buttons.list_of(row, lists, str(told["source"]))
-            confirm.act(vote_buttons.toggle(loaded, question, row, kind, seen))
+        if row in range(len(loaded.space)) and kind in (vote_buttons.VOTE_UP, vote_buttons.VOTE_DOWN):
+            seen = vote_buttons.find_list(row, lists, str(told["source"]))
+            confirm.take_step(vote_buttons.make_toggle(loaded, question, row, kind, seen))
 
     vendor.view("lists", "explore.lists", data, {"opened": opened, "voted": voted})
-    with turn():
+    with page_turn():
         rankings = [answer.ranking for answer in answers.values()]
         absent = missed(loaded.space, question.vector, question.id, rankings, question.qrels)
     _list_missed("Missed by all: ", absent)
@@ -82,7 +82,7 @@ def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer],
     """Draw a row for each decoder, a column for each metric."""
     rows, against = [], answers[baseline].ranking
     for answer in answers.values():
-        with turn():
+        with page_turn():
             values = card(loaded.space, question.id, answer.ranking, against, question.qrels, question.k)
         recall = {} if values.recall is None else {title_of("recall"): values.recall}
         metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
@@ -100,13 +100,13 @@ def show_figures(loaded: Loaded, question: Question, answers: dict[str, Answer],
 def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
     document_panel.show(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
-    live_feedback.show_effect(loaded, question, answers)
+    live_feedback.draw_effect(loaded, question, answers)
 
 
 def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw every document that any decoder returned, a column for each decoder."""
     rankings = {name: answer.ranking for name, answer in answers.items()}
-    with turn():
+    with page_turn():
         rows = merged(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
         relevant_missed = missed(loaded.space, question.vector, question.id, rankings.values(), question.qrels)
     if not rows:
@@ -124,17 +124,20 @@ def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     ranks = text_column(112, "Rank, and places gained or lost; – for a document in neither set")
     event = draw_columns(
         {
-            "Document": ([document_name(r) for r in rows], pinned),
-            **{tick: (column, text_column(28, "Judged relevant")) for tick, column in judged_column(rows).items()},
-            relevance: ([r.relevance for r in rows], number_column("%.3f", 76, RELEVANCE)),
+            "Document": ([format_document(r) for r in rows], pinned),
+            **{
+                tick: (column, text_column(28, "Judged relevant"))
+                for tick, column in make_relevance_column(rows).items()
+            },
+            relevance: ([r.relevance for r in rows], number_column("%.3f", 76, RELEVANCE_HELP)),
             **{title: ([padded(row.places[name]) for row in rows], ranks) for name, title in titles.items()},
             "Sets": ([r.sets for r in rows], number_column(width=48, help="How many of the decoders return it")),
         },
         key="merged",
-        most=MOST_ROWS,
+        max_rows=MAX_TABLE_ROWS,
         **CLICKABLE,
     )
-    place = clicked("merged", event, len(rows))
+    place = find_click("merged", event, len(rows))
     if place is not None:
         document_panel.open_document(loaded, question, rows[place].row)
     _list_missed("Missed by all: ", relevant_missed)

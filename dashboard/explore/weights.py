@@ -10,7 +10,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
-from dashboard.widgets.weights import SHOWN, path_at, solver
+from dashboard.widgets.weights import L1_AXIS_RANGE, compute_path, draw_solver
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
@@ -26,18 +26,18 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
         st.info(f"None of these decoders weighs its documents. Choose {' or '.join(titles)} above.")
         return
     several = len(names) > 1
-    answer = answers[choose("Of", names, "weights.of", named=True, persist=False) if several else names[0]]
+    answer = answers[choose("Of", names, "weights.of", show_label=True, persist=False) if several else names[0]]
     l1 = answer.ranking.info[0]["l1"]
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        lowest = min(SHOWN[0], l1) if l1 > 0 else SHOWN[0]
+        lowest = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
         # The rows that a decoder selected from, where another scorer than the first retrieved them.
         pool = None if answer.relevance is None else answer.relevance.found.candidates.pool
         with st.spinner("Following the path"):
-            path = path_at(loaded, question, answer.stage, lowest, None if pool is None else pool[0])
+            path = compute_path(loaded, question, answer.stage, lowest, None if pool is None else pool[0])
         _path_chart(loaded, question, answer, path, lowest)
     with right:
-        solver(loaded, question, answer.stage, l1, path)
+        draw_solver(loaded, question, answer.stage, l1, path)
 
 
 def _path_chart(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, lowest: float) -> None:
@@ -51,13 +51,13 @@ def _path_chart(loaded: Loaded, question: Question, answer: Answer, path: Weight
     weighed = zip(ranking.rows(), ranking.gain[0].tolist(), strict=False)
     named = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
     computed = [] if info["certified"] else named
-    span = (lowest, max(SHOWN[1], l1, path.levels[0]))
+    span = (lowest, max(L1_AXIS_RANGE[1], l1, path.levels[0]))
     figure = weights_figure(lines, l1, span, answer.stage.spec.name, computed, is_dark())
     plot(figure, "weights", file="weights", label="Weights of documents along λ₁")
     proof = f"{counted(len(path), 'linear segment')} below λ₁ = {path.levels[0]:.2f}, proved to {power(path.residual)}"
     sentences = [
         f"Exact path at λ₂ = {path.l2:g} ({proof}).",
-        "Thick = relevant." if question.judged else "",
+        "Thick = relevant." if question.is_judged else "",
         "Open symbols: what the solver made of it." if computed else "",
     ]
     st.caption(" ".join(filter(None, sentences)))

@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard import frame
 
-loaded, question = frame.begin(whole=False)
+loaded, question = frame.draw_header(needs_documents=False)
 if loaded is not None:
     from dashboard.sharing import onboarding
 

@@ -2,7 +2,7 @@
 
 from dashboard import frame
 
-loaded, question = frame.begin()
+loaded, question = frame.draw_header()
 if loaded is not None:
     from dashboard.sharing import onboarding
     from dashboard.tradeoff import page

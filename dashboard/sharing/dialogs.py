@@ -10,12 +10,12 @@ import streamlit as st
 
 from dashboard.components.picture import copy_button
 from dashboard.services import trained
-from dashboard.services.candidates import measured_depth
+from dashboard.services.candidates import measure_pool_depth
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.link import current, link_params, url
+from dashboard.session.link import build_url, get_link_params, get_state
 from dashboard.session.query import Question
-from dashboard.session.restore import read, reopen
+from dashboard.session.restore import parse_link, reopen_state
 from dashboard.sharing import snapshots
 from dashboard.sharing.export_results import PARAMETER_COLUMNS, figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import BOTH, NEWER, OLDER, PageSnapshot, SavedAnswer
@@ -54,14 +54,14 @@ def share(loaded: Loaded) -> None:
     """The dialog of the link, and what it includes."""
     base = st.context.url or "http://localhost:8501"
     try:
-        address = url(base, link_params(loaded))
+        address = build_url(base, get_link_params(loaded))
     except FrontierError as error:
         st.warning("This view is too long for a link.", icon=":material/link_off:")
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
         return
     st.code(address, language=None)
     copy_button("Copy link", address, "share.copy")
-    shown = current(loaded)
+    shown = get_state(loaded)
     decoders = counted(len(shown.decoders), "decoder")
     rest = f", {decoders} and settings of Trade-off" if shown.tradeoff else f" and {decoders}"
     st.text(f"Opens this page with the same query, k, pool{rest}. Viewers are warned if the corpus has changed.")
@@ -74,16 +74,16 @@ def share(loaded: Loaded) -> None:
 
 def export(loaded: Loaded, question: Question) -> None:
     """The dialog of a chosen decoder as code, and of files with the results of all."""
-    decoders = setting.decoders()
+    decoders = setting.get_decoders()
     if not decoders:
         st.info("Choose a decoder on Explore to export its code and results.")
         return
     names = list(decoders)
     # The last one first: the baseline is rarely what people take away.
-    titles = {name: setting.title(decoder) for name, decoder in decoders.items()}
+    titles = {name: setting.format_title(decoder) for name, decoder in decoders.items()}
     name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
     with st.spinner("Measuring how many candidates it needs"):
-        depth = measured_depth(loaded.origin, decoders[name], question.k)
+        depth = measure_pool_depth(loaded.origin, decoders[name], question.k)
     context = trained.export_context(loaded, question.k, query=question.text, pool=depth)
     snippets = export_all(decoders[name], context)
     if loaded is not loaded.origin:
@@ -102,7 +102,7 @@ def export(loaded: Loaded, question: Question) -> None:
     st.text(f"Results of {counted(len(results), 'decoder')} for this query")
     with st.container(horizontal=True):
         made_by = {"corpus": loaded.space.corpus.name, "encoder": _encoder(loaded)}
-        everything = sets_json(results, link_params(loaded), query=question.text, k=question.k, **made_by)
+        everything = sets_json(results, get_link_params(loaded), query=question.text, k=question.k, **made_by)
         for label, file, mime, data in (
             ("Results, CSV", "sets.csv", "text/csv", sets_csv(results)),
             ("Metrics, CSV", "figures.csv", "text/csv", figures_csv(results)),
@@ -160,7 +160,7 @@ def _show(snapshot: PageSnapshot) -> None:
             draw_columns(
                 {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
             )
-    reading = read(snapshot.state)
+    reading = parse_link(snapshot.state)
     shown = reading.state
     parts = ["the corpus", "the query", "k", "the pool", counted(len(shown.decoders), "decoder")]
     parts += [counted(len(shown.tradeoff), "setting") + " of Trade-off"] if shown.tradeoff else []
@@ -169,7 +169,7 @@ def _show(snapshot: PageSnapshot) -> None:
         st.text(f"Not restored: {remark}.")
     with st.container(horizontal=True):
         if st.button("Open", key="snapshot.open", type="primary"):
-            reopen(dict(snapshot.state))
+            reopen_state(dict(snapshot.state))
             st.rerun()
         with st.popover("Rename"):
             st.text_input("New name", key=RENAMED, placeholder=visible(snapshot.name))
@@ -215,7 +215,7 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
     space = loaded.space
     return snapshots.new(
         name,
-        state=link_params(loaded),
+        state=get_link_params(loaded),
         corpus=replace_surrogates(space.corpus.name),
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
@@ -225,7 +225,7 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
             r.name: SavedAnswer(
                 r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures, r.words, r.parameters
             )
-            for r in retrieve(loaded, question, setting.decoders())
+            for r in retrieve(loaded, question, setting.get_decoders())
         },
     )
 
@@ -293,4 +293,4 @@ def _compare_sets(older: PageSnapshot, newer: PageSnapshot, a: str, b: str) -> N
 
 
 def _compared_table(frame: pd.DataFrame, key: str, columns: dict[str, Any] | None = None) -> None:
-    draw_table(frame, columns, key=key, most=MOST_ROWS, placeholder="–")
+    draw_table(frame, columns, key=key, max_rows=MOST_ROWS, placeholder="–")

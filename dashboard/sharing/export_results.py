@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.answers import query_of, scores_of
+from dashboard.session.answers import as_embeddings, compute_scores
 from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
 from engine.evaluation.metrics import available_metrics, measure, title_of
@@ -45,14 +45,14 @@ class DecoderResult:
 def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
     """The results of decoders, computed anew. Raises ParamError where one's scorers lack a pool."""
     space = loaded.space
-    query = query_of(loaded, question)
-    qrels = question.qrels if question.judged else None
+    query = as_embeddings(loaded, question)
+    qrels = question.qrels if question.is_judged else None
     aspects = loaded.dataset.aspects if question.id in (loaded.dataset.aspects or ()) else None
     metrics = available_metrics(qrels, aspects, query)
     results = []
     for name, decoder in decoders.items():
-        candidates, _ = scores_of(loaded, question, setting.checked(decoder, space))
-        with turn():
+        candidates, _ = compute_scores(loaded, question, setting.check_decoder(decoder, space))
+        with page_turn():
             ranking = select_from(decoder.select, candidates, question.k)
             scores = relevance(decoder.select, candidates)
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
@@ -62,7 +62,7 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
         results.append(
             DecoderResult(
                 name=name,
-                title=setting.title(decoder),
+                title=setting.format_title(decoder),
                 setting=decoder.label,
                 words=words,
                 parameters=parameters_of(decoder),

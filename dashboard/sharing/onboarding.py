@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.services import corpora
 from dashboard.session import address
 from dashboard.session.link import SCREENS
-from dashboard.session.restore import was_sent
+from dashboard.session.restore import was_link_opened
 from engine.data import cache
 from engine.errors import FrontierError
 from engine.paths import home
@@ -51,7 +51,7 @@ def show() -> None:
     """Draw the tour on a demo, unless this session closed it, somebody did for good, or a link opened the page."""
     if CLOSED not in st.session_state:
         st.session_state[CLOSED] = bool(_settings().get(NAME))
-    if st.session_state[CLOSED] or was_sent() or address.source().path not in corpora.DEMOS:
+    if st.session_state[CLOSED] or was_link_opened() or address.get_source().path not in corpora.DEMOS:
         return
     st.html(STYLE)
     _strip()

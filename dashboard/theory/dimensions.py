@@ -15,7 +15,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.theory.study import PURPOSE, QueryChoice, StudyView, choose_queries, measure, query_row, remembered
 from dashboard.widgets.choices import choose
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.params import Real
 from engine.progress import counted, shorten
@@ -88,10 +88,10 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
     """Measured error and bound over k, or the dimensions that keep the best document; both read off at one value."""
     of_pairs = choose("What is measured", (PAIRS, RECALL), "theory.dimension.what") == PAIRS
     with query_row(loaded, 360, "medium") as choice:
-        weighting = control(WEIGHTING, "theory.weighting", st.container(width=150))
-        projection = control(PROJECTION, "theory.projection", st.container(width=170))
+        weighting = draw_parameter(WEIGHTING, "theory.weighting", st.container(width=150))
+        projection = draw_parameter(PROJECTION, "theory.projection", st.container(width=170))
         param, key = (ERROR, "theory.error") if of_pairs else (TARGET, "theory.target")
-        value = control(param, key, st.container(width=240))
+        value = draw_parameter(param, key, st.container(width=240))
     asked = choice.key, weighting, projection
     if of_pairs:
         measure(
@@ -217,7 +217,7 @@ PROJECTIONS = StudyView(
 def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     """The theorem on the pairs of many queries, and on those of one for which it holds."""
     with query_row(loaded, 380, "medium") as choice:
-        words = control(PASSAGE, "theory.passage", st.container(width=300))
+        words = draw_parameter(PASSAGE, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, words), "Margins of segments"
 
     def work(job: Job) -> tuple[Segments, tuple[str, ...]]:
@@ -226,7 +226,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         return engine.segments(loaded.space, queries, passage_words=words, **options), queries.texts
 
     many = measure(key, title, work, by_itself=choice.small)
-    if many is None and (job := jobs.current(PURPOSE, key)) is not None and job.going:
+    if many is None and (job := jobs.find_job(PURPOSE, key)) is not None and job.is_active:
         return
     example = None
     if many is not None:

@@ -13,11 +13,11 @@ from dashboard.services import sweeps
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.parameters import stage_of
+from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
 from dashboard.theory.study import COUNT, QueryChoice, StudyView, measure, query_row
 from dashboard.widgets.choices import choose, choose_several, select
-from dashboard.widgets.parameters import control, counting, parameters
+from dashboard.widgets.parameters import count_changed, draw_parameter, draw_stage
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
@@ -68,28 +68,28 @@ def _decoder() -> Decoder:
         why = "With Explore's settings"
         name = select("Decoder", known, key, format_func=lambda n: known[n].title, help=why)
     stages = {role: _scorer(role) for role in LABELS}
-    return Decoder(decoders.decoder_of(name).select, stages[decoders.RETRIEVE], stages[decoders.RERANK])
+    return Decoder(decoders.get_decoder(name).select, stages[decoders.RETRIEVE], stages[decoders.RERANK])
 
 
 def _scorer(role: str) -> Scorer:
-    offered, key = decoders.offered(role), f"theory.depth.{role}"
+    offered, key = decoders.list_scorers(role), f"theory.depth.{role}"
     names = list(offered)
     # What reranks is another one than what retrieves, at first.
     first = names[min(len(names) - 1, list(LABELS).index(role))]
     with st.container(width=180):
         spec = offered[select(LABELS[role], names, key, default=first, format_func=lambda n: offered[n].title)]
     if not spec.params:
-        return stage_of(spec, key)
-    changed, short = counting(spec, key), LABELS[role].split()[0]
+        return read_stage(spec, key)
+    changed, short = count_changed(spec, key), LABELS[role].split()[0]
     with st.popover(f"{short} ({changed})" if changed else short):
-        scorer: Scorer = parameters(spec, key)
+        scorer: Scorer = draw_stage(spec, key)
     return scorer
 
 
 def _rerank(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
     queries, qrels = choice.task()
     vectors, space = choice.vectors(queries, job), choice.loaded.space
-    options = {"metrics": SHOWN, "split": choice.split, "store": sweeps.store(), "stop": job.stop}
+    options = {"metrics": SHOWN, "split": choice.split, "store": sweeps.open_store(), "stop": job.stop}
     plain = [Decoder(decoder.select, decoder.retrieve)]
     plain_cells = list(engine.sweep(plain, space, vectors, qrels, K, progress=job.report, **options))
     for cell in engine.rerank_depths([decoder], space, vectors, qrels, k=K, progress=job.report, **options):
@@ -198,7 +198,7 @@ def _scorers() -> list[Scorer]:
         with st.popover("Vectors"):
             for spec in adjustable:
                 st.text(spec.title)
-                stages[spec.name] = parameters(spec, "theory.ann")
+                stages[spec.name] = draw_stage(spec, "theory.ann")
     return list(stages.values())
 
 
@@ -217,7 +217,7 @@ def _indexes() -> dict[str, dict[str, Any]]:
             for kind, values in searches.items():
                 for param in params_of(INDEXES[kind]):
                     if param.name != INDEXES[kind].effort:
-                        values[param.name] = control(param, f"theory.ann.{kind}.{param.name}")
+                        values[param.name] = draw_parameter(param, f"theory.ann.{kind}.{param.name}")
             st.caption("efSearch and nprobe are varied.")
     return searches
 
@@ -245,7 +245,7 @@ def _show_searches(rows: Sequence[Searched]) -> None:
     measures = [EXACT, *rows[0].mean]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         shown = choose("Quality", measures, f"theory.ann.quality.{len(measures)}", format_func=_title)
-        share = control(ENOUGH, "theory.ann.share", st.container(width=260))
+        share = draw_parameter(ENOUGH, "theory.ann.share", st.container(width=260))
     quality = [row.share if shown == EXACT else row.mean[shown] for row in rows]
     title = _title(shown) if shown == EXACT else f"{_title(shown)}@{rows[0].k}"
     left, right = st.columns([3, 2], gap="medium")

@@ -6,12 +6,12 @@ from dashboard.charts.theory import plane_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.answers import answer
-from dashboard.session.parameters import stage_of
+from dashboard.session.answers import compute_answer
+from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
 from dashboard.theory.study import StudyView, remembered
 from dashboard.widgets import weights
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
@@ -104,7 +104,7 @@ def _proposition() -> None:
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."
     )
     one, two = st.columns(2)
-    plane = turned(control(ANGLE, "theory.angle", one), control(L1, "theory.l1", two))
+    plane = turned(draw_parameter(ANGLE, "theory.angle", one), draw_parameter(L1, "theory.l1", two))
     figure = plane_figure(plane, is_dark())
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best = _documents(plane.support), _documents(plane.best)
@@ -134,9 +134,9 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
         return
     st.text(shorten(question.text, 200))
     places = st.columns(3)
-    k = control(SIZE, "theory.best.k", places[0])
-    pool = min(control(POOL, "theory.best.pool", places[1]), len(loaded.space))
-    weight = control(WEIGHT, "theory.best.weight", places[2])
+    k = draw_parameter(SIZE, "theory.best.k", places[0])
+    pool = min(draw_parameter(POOL, "theory.best.pool", places[1]), len(loaded.space))
+    weight = draw_parameter(WEIGHT, "theory.best.weight", places[2])
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     with st.spinner("Trying every set"):
         result = remembered(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
@@ -169,14 +169,14 @@ def _draw_steps(loaded: Loaded, question: Question | None) -> None:
     """The comparison at the λ₁ and λ₂ that Explore is set to."""
     assert question is not None
     spec = methods("selector")[weighing()]
-    decoder = Decoder(stage_of(spec, decoders.PREFIX), depth=question.depth)
-    stage, result = decoder.select, answer(loaded, question, spec.name, decoder)
+    decoder = Decoder(read_stage(spec, decoders.PARAM_PREFIX), depth=question.depth)
+    stage, result = decoder.select, compute_answer(loaded, question, spec.name, decoder)
     l1 = result.ranking.info[0]["l1"]
-    lowest = min(weights.SHOWN[0], l1) if l1 > 0 else weights.SHOWN[0]
+    lowest = min(weights.L1_AXIS_RANGE[0], l1) if l1 > 0 else weights.L1_AXIS_RANGE[0]
     with st.spinner("Following the path"):
-        path = weights.path_at(loaded, question, stage, lowest)
+        path = weights.compute_path(loaded, question, stage, lowest)
     st.text(f"λ₁ = {l1:.3g}, λ₂ = {path.l2:g}")
-    weights.solver(loaded, question, stage, max(l1, lowest), path)
+    weights.draw_solver(loaded, question, stage, max(l1, lowest), path)
 
 
 DECODABLE = StudyView(

@@ -11,9 +11,9 @@ import engine
 from dashboard.services import memo
 from dashboard.services.jobs import Job
 from dashboard.services.memo import session_memo
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
-from dashboard.session.query import Question, corpus_key, judged_splits
+from dashboard.session.query import Question, corpus_key, count_judged
 from dashboard.widgets.choices import choose
 from dashboard.widgets.job_panel import JobPanel
 from engine.progress import report_to
@@ -59,18 +59,18 @@ class QueryChoice:
         """The queries' vectors by the corpus's encoder; None where it came with its own vectors."""
         if self.loaded.space.encoder is None:
             return None
-        return query_vectors(self.loaded if self.way == LABELLED else replace(self.loaded, queries=None), queries, job)
+        return embed_missing(self.loaded if self.way == LABELLED else replace(self.loaded, queries=None), queries, job)
 
 
 def choose_queries(loaded: Loaded) -> QueryChoice:
     """Draw the choice; where nothing is judged there is one way, and the page says why."""
-    splits = list(judged_splits(loaded.dataset))
+    splits = list(count_judged(loaded.dataset))
     ways = [*([LABELLED] if splits else []), PASSAGES]
     why = (
         f"Test queries: up to {COUNT} with judgements. Passages: 5 to 25 words from up to {COUNT} documents. Every "
         "document that contains them is relevant."
     )
-    way = choose("Queries", ways, f"theory.queries.{len(ways)}", named=True, help=why)
+    way = choose("Queries", ways, f"theory.queries.{len(ways)}", show_label=True, help=why)
     if not splits:
         st.caption(
             "No judged queries: passages of 5 to 25 words stand in for them, and the documents that contain them are "
@@ -114,7 +114,7 @@ class StudyView:
 
 def remembered(key: Hashable, make: Callable[[], T]) -> T:
     """The value of `make`, computed once a session; key: names all that it depends on."""
-    return memo.remembered(MEMORY, key, make, ENTRIES)
+    return memo.get_or_compute(MEMORY, key, make, ENTRIES)
 
 
 def measure(
@@ -141,9 +141,9 @@ def measure(
         key=key,
         title=title,
         work=reporting,
-        start="Run",
-        again="Run",
-        by_itself=by_itself,
+        start_label="Run",
+        resume_label="Run",
+        autostart=by_itself,
         on_partial=on_partial,
         memo=session_memo(MEMORY, ENTRIES),
     ).result()

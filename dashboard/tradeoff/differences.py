@@ -13,11 +13,11 @@ from dashboard.charts.figure import escape
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders
-from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
+from dashboard.session.tradeoff import KINDS_VIEW, TRADEOFF_VIEW_KEY, TRADEOFF_VIEWS, WINS_VIEW
 from dashboard.tradeoff.point_sets import ask
 from dashboard.tradeoff.selection import MEMORY, open_point
 from dashboard.tradeoff.verdict import interval, open_row
@@ -63,11 +63,11 @@ def show(
 
     systems: label → what is compared; opened: the label of the open one.
     """
-    view = choose("View", VIEWS, VIEW)
+    view = choose("View", TRADEOFF_VIEWS, TRADEOFF_VIEW_KEY)
     best = select_best_per_method(curves, base.point.label, share)
-    if view == WINS:
+    if view == WINS_VIEW:
         _wins_and_losses(loaded, sweep, curves, base, best[1:], systems, opened)
-    elif view == KINDS:
+    elif view == KINDS_VIEW:
         _kinds(loaded, sweep, curves, base, best)
     else:
         _settings(sweep, cells, curves, base, rows)
@@ -115,7 +115,7 @@ def _table(shown: list[FrontierPoint], rows: ComparisonsByMetric, curves: Fronti
     draw_columns(
         columns | more,
         key=key,
-        most=MOST_ROWS,
+        max_rows=MOST_ROWS,
         on_select=partial(open_row, key, labels),
         selection_mode="single-cell",
         placeholder="",
@@ -164,10 +164,10 @@ def ordered(
 ) -> tuple[QueryDifference, ...]:
     """The queries from the largest win of a point to its largest loss; none for the baseline, and of one query."""
     point = next((p for p in curves.points if p.point.label == label), base)
-    if point is base or not sweep.stored or curves.queries < 2:
+    if point is base or not sweep.is_stored or curves.queries < 2:
         return ()
     among = tuple(p.point.label for p in curves.points)
-    return remembered(
+    return get_or_compute(
         MEMORY,
         ("won", sweep.key, among, metric, label),
         lambda: rank_query_differences(
@@ -194,7 +194,7 @@ def _wins_and_losses(
     won, lost = sum(row.difference > 0 for row in rows), sum(row.difference < 0 for row in rows)
     title = f"{title_of(metric)}@{curves.k}"
     st.text(f"{point.name} vs {base.name}, {title}: {won:,} won · {len(rows) - won - lost:,} tied · {lost:,} lost")
-    cards = remembered(
+    cards = get_or_compute(
         MEMORY,
         ("cards", sweep.key, label, metric),
         lambda: _cards(loaded, sweep, rows, systems[label], (point.name, base.name)),
@@ -227,7 +227,7 @@ def _cards(
     vectors = sweep.vectors
     fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
     if vectors is not None and len(rows) <= MOST_READ and fast:
-        with jobs.turn():
+        with jobs.page_turn():
             rankings = [
                 each.build_ranking(loaded.space, vectors.ids, sweep.k)
                 if isinstance(each, RankedRun)
@@ -258,7 +258,7 @@ def _kinds(
     if qrels is None:
         return
     space = loaded.space if len(corpus) <= MOST_COMPARED else None
-    counts: dict[str, Any] = remembered(
+    counts: dict[str, Any] = get_or_compute(
         MEMORY,
         ("counted", sweep.key),
         lambda: {
@@ -270,11 +270,11 @@ def _kinds(
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         by = choose(
-            "By", counts, "tradeoff.by", named=True, format_func=lambda kind: QUERY_KINDS.get(kind, as_label(kind))
+            "By", counts, "tradeoff.by", show_label=True, format_func=lambda kind: QUERY_KINDS.get(kind, as_label(kind))
         )
         metric = _metric(curves, "tradeoff.kinds.metric")
     points = [p.point for p in best]
-    rows = remembered(
+    rows = get_or_compute(
         MEMORY,
         ("kinds", sweep.key, tuple(p.label for p in points), metric, by),
         lambda: stratify(points, metric, counts[by], curves.k, against=base.point.label),
@@ -292,4 +292,4 @@ def _kinds(
 
 
 def _metric(curves: Frontier, key: str) -> str:
-    return choose("Metric", curves.metrics, key, named=True, persist=False, format_func=title_of)
+    return choose("Metric", curves.metrics, key, show_label=True, persist=False, format_func=title_of)

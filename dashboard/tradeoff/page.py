@@ -12,22 +12,22 @@ from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
-from dashboard.services.memo import remembered
-from dashboard.services.query_vectors import known_vectors
+from dashboard.services.memo import get_or_compute
+from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
-from dashboard.session.answers import query_of
-from dashboard.session.query import Question, corpus_key, first_split
-from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
+from dashboard.session.answers import as_embeddings
+from dashboard.session.query import Question, corpus_key, find_first_split
+from dashboard.session.tradeoff import ALL_QUERIES, N_VALUES, THIS_QUERY, UNJUDGED_Y, X_METRIC, Y_METRIC
 from dashboard.tradeoff import differences, point_sets, selection, verdict
 from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages, runs
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
-from dashboard.widgets.job_panel import POLL, JobPanel, cancel_button
-from dashboard.widgets.parameters import control
+from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
+from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
@@ -70,7 +70,7 @@ ENOUGH = 500
 def show(loaded: Loaded, question: Question | None) -> None:
     """The main area of Trade-off."""
     if st.session_state.pop(selection.LEAVE, False):
-        decoders.show()  # from a run of the whole page: from a fragment's, the sidebar would forget its question
+        decoders.open_explore()  # from a full run: from a fragment's, the sidebar would forget its question
     st.html(STYLE)
     split, qrels, queries = _labelled(loaded)
     row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
@@ -78,7 +78,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         every = _scope(loaded, qrels)
     with_passages = every and qrels is None
     if with_passages:
-        if (judged := passages.judged(loaded)) is None:
+        if (judged := passages.replace_by_passages(loaded)) is None:
             return
         loaded = judged
         split, qrels, queries = _labelled(loaded)
@@ -87,14 +87,14 @@ def show(loaded: Loaded, question: Question | None) -> None:
         axes = st.popover("Axes", icon=":material/swap_vert:")
         with st.popover("Setup", icon=":material/tune:"):
             labelled = queries
-            values = control(VALUES, settings.STEPS)
+            values = draw_parameter(N_VALUES, settings.VALUES_KEY)
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
             scorers = _scorers()
             if qrels is not None:
-                runs.control(loaded, labelled)
+                runs.draw_runs(loaded, labelled)
     if with_passages:
-        passages.explain(loaded)
+        passages.draw_explanation(loaded)
     sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
     if qrels is None:
         _teach(loaded)
@@ -102,34 +102,34 @@ def show(loaded: Loaded, question: Question | None) -> None:
         st.info("Type a query to compare what each decoder makes of it.")
         return
     if every:
-        trained.warn(loaded, queries)
+        trained.warn_of_leakage(loaded, queries)
     with axes:
         x, y = _axes(sweep)
-    if qrels is not None and not every and question is not None and not question.judged:
+    if qrels is not None and not every and question is not None and not question.is_judged:
         st.caption(
             f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
             f"{METRICS[y].formula}."
         )
-    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), next(iter(methods("selector")))})
+    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.list_chosen(), next(iter(methods("selector")))})
 
 
 def _picked() -> list[str]:
     """The decoders to measure: at first those chosen in Explore, and the baseline."""
     known = methods("selector")
-    st.session_state.setdefault(settings.PICKED, settings.default_of(settings.PICKED))
+    st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
     names = choose_several(
         "Decoders",
         known,
-        settings.PICKED,
+        settings.PICKED_KEY,
         default=(),
-        named=False,
+        show_label=False,
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
 
     def pick_all() -> None:
-        st.session_state[settings.PICKED] = list(known)
+        st.session_state[settings.PICKED_KEY] = list(known)
 
     if len(names) < len(known):
         st.button("All", key="tradeoff.all", on_click=pick_all, help="Compare all decoders")
@@ -142,7 +142,7 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     if not splits or loaded.space.encoder is None:
         return "", None, Queries((), ())
     picked: str | None = st.session_state.get(f"split.{corpus_key(loaded)}")
-    split = picked if picked in splits else first_split(dataset) or splits[0]
+    split = picked if picked in splits else find_first_split(dataset) or splits[0]
     queries = dataset.judged(split)
     return split, dataset.qrels[split] if len(queries) else None, queries
 
@@ -150,23 +150,23 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
     """Draw the choice of queries: whether all labelled ones are meant, or the passages that stand in for them."""
     if qrels is not None:
-        return choose("Queries", [ALL, ONE], settings.SCOPE) != ONE
-    ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
-    restore.check(settings.PASSAGES, ways.__contains__, f"{ONE!r} is taken")
-    return choose("Queries", ways, settings.PASSAGES) != ONE
+        return choose("Queries", [ALL_QUERIES, THIS_QUERY], settings.SCOPE_KEY) != THIS_QUERY
+    ways = [THIS_QUERY, *([passage_queries.PASSAGES_TITLE] if passage_queries.can_make(loaded) else [])]
+    restore.check_setting(settings.PASSAGES_KEY, ways.__contains__, f"{THIS_QUERY!r} is taken")
+    return choose("Queries", ways, settings.PASSAGES_KEY) != THIS_QUERY
 
 
 def _sampled(queries: Queries) -> Queries:
     sizes = [*(size for size in SAMPLES if size < len(queries)), len(queries)]
     first = ENOUGH if ENOUGH in sizes else len(queries)
-    st.session_state[settings.AT_FIRST] = first
-    restore.check(settings.SAMPLE, sizes.__contains__, f"{first:,} are drawn")
-    if st.session_state.get(settings.SAMPLE) not in sizes:  # of another corpus, or none yet
-        st.session_state[settings.SAMPLE] = first
+    st.session_state[settings.FIRST_SAMPLE_KEY] = first
+    restore.check_setting(settings.SAMPLE_KEY, sizes.__contains__, f"{first:,} are drawn")
+    if st.session_state.get(settings.SAMPLE_KEY) not in sizes:  # of another corpus, or none yet
+        st.session_state[settings.SAMPLE_KEY] = first
     count = st.select_slider(
         "Labelled queries",
         sizes,
-        key=settings.SAMPLE,
+        key=settings.SAMPLE_KEY,
         persist_state="session",
         format_func=lambda n: f"all {n:,}" if n == len(queries) else f"{n:,}",
         help="Fewer are drawn at random, always the same ones.",
@@ -177,15 +177,15 @@ def _sampled(queries: Queries) -> Queries:
 def _axes(sweep: Sweep) -> tuple[str, str]:
     """The metrics of the axes: those measured of which more is better, and for x the time too."""
     measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
-    first = {"x": X, "y": Y if Y in measured else INSTEAD}
+    first = {"x": X_METRIC, "y": Y_METRIC if Y_METRIC in measured else UNJUDGED_Y}
     why = "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured)
 
     def axis(name: str, options: list[str]) -> str:
-        key = settings.axis_key(name, Y in measured)
-        restore.check(key, options.__contains__, f"{format_axis_title(first[name])} is taken")
+        key = settings.axis_key(name, Y_METRIC in measured)
+        restore.check_setting(key, options.__contains__, f"{format_axis_title(first[name])} is taken")
         return select(f"{name} axis", options, key, default=first[name], format_func=format_axis_title, help=why)
 
-    return axis("x", [*measured, *([TIME_AXIS] if sweep.stored else [])]), axis("y", measured)
+    return axis("x", [*measured, *([TIME_AXIS] if sweep.is_stored else [])]), axis("y", measured)
 
 
 def _sweep(
@@ -204,13 +204,13 @@ def _sweep(
     make = partial(Sweep, loaded=loaded, decoders=several, k=k, plain=all(map(decoders.has_default_scorers, several)))
     aspects = loaded.dataset.aspects
     if every:
-        vectors = known_vectors(loaded, queries)
+        vectors = find_query_vectors(loaded, queries)
         sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
         metrics = available_metrics(qrels, aspects, sample)
         return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
     if question is None:
         return None
-    vectors, judged = query_of(loaded, question), question.qrels if question.judged else None
+    vectors, judged = as_embeddings(loaded, question), question.qrels if question.is_judged else None
     metrics = available_metrics(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
     query = Queries((question.id,), (question.text,))
     return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, stored=False)
@@ -218,7 +218,7 @@ def _sweep(
 
 def _scorers() -> list[Scorer]:
     """The scorers that every decoder is measured behind, at their usual parameters."""
-    known = decoders.offered(decoders.RETRIEVE)
+    known = decoders.list_scorers(decoders.RETRIEVE)
     why = (
         "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
         "measured behind each, and behind the scorers that it has in Explore."
@@ -226,7 +226,7 @@ def _scorers() -> list[Scorer]:
     picked = choose_several(
         "Scorers",
         known,
-        settings.SCORERS,
+        settings.SCORERS_KEY,
         default=[next(iter(known))],
         format_func=lambda n: known[n].title,
         help="\n\n".join([why, *(f"**{spec.title}** {spec.summary}" for spec in known.values())]),
@@ -238,21 +238,21 @@ def _decoders(
     space: Space, names: list[str], scorers: list[Scorer], values: int, depth: int | None
 ) -> tuple[Decoder, ...]:
     """The decoders to measure, the baseline first; draws what is left out."""
-    known, chosen = methods("selector"), decoders.chosen()
+    known, chosen = methods("selector"), decoders.list_chosen()
     first = next(iter(known))
-    settings = [decoders.baseline(depth)]
+    settings = [decoders.make_baseline(depth)]
     lacking: dict[tuple[Scorer, Scorer | None], str] = {}
     for name in dict.fromkeys([first, *names]):
-        current = decoders.decoder_of(name)
+        current = decoders.get_decoder(name)
         stages = [*(d.select for d in grid(name, values)), *([current.select] if name in chosen else [])]
         chains: list[tuple[Scorer, Scorer | None]] = [(scorer, None) for scorer in scorers]
         if name in names and name in chosen:
             chains.append((current.retrieve, current.rerank))
         for chain in chains:
-            if chain not in lacking and (why := decoders.lacks(Decoder(stages[0], *chain, depth), space)):
+            if chain not in lacking and (why := decoders.explain_lack(Decoder(stages[0], *chain, depth), space)):
                 lacking[chain] = why
         settings += [
-            decoders.effective(Decoder(stage, retrieve, rerank, depth))
+            decoders.effective_decoder(Decoder(stage, retrieve, rerank, depth))
             for retrieve, rerank in dict.fromkeys(chains)
             if (retrieve, rerank) not in lacking
             for stage in stages
@@ -270,11 +270,14 @@ def _teach(loaded: Loaded) -> None:
     else:
         why = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
         rest = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
-        if passage_queries.offered(loaded):
-            rest += f" “{passage_queries.NAME}” make labelled queries of its own texts: those have Recall and MRR."
+        if passage_queries.can_make(loaded):
+            rest += (
+                f" “{passage_queries.PASSAGES_TITLE}” make labelled queries of its own texts: "
+                "those have Recall and MRR."
+            )
     st.info(
-        f"{why} What stays is {METRICS[X].title}, how different the documents of a set are, against "
-        f"{METRICS[INSTEAD].title}, how well they fit the query together. {rest}",
+        f"{why} What stays is {METRICS[X_METRIC].title}, how different the documents of a set are, against "
+        f"{METRICS[UNJUDGED_Y].title}, how well they fit the query together. {rest}",
         icon=":material/school:",
     )
 
@@ -283,30 +286,30 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
     """Verdict, chart, sets and tables; while a job is at work, of what is finished."""
     draw = partial(st.fragment(_draw), loaded, question, sweep, x, y)
     try:
-        cells = sweeps.find(sweep)
+        cells = sweeps.find_cells(sweep)
     except FrontierError as error:
         show_failure("This cannot be measured.", error)
         return
     if cells.missing:
         left = len(sweep.decoders) - len(cells.points)
         panel = JobPanel(
-            purpose=sweeps.PURPOSE,
+            purpose=sweeps.SWEEP_PURPOSE,
             key=sweep.key,
             title="Measuring the trade-off",
-            work=partial(sweeps.work, sweep),
-            start="Resume"
+            work=partial(sweeps.run_sweep, sweep),
+            start_label="Resume"
             if cells.job is not None
             else f"Measure {counted(left, 'setting')}"
             if left
             else "Measure every λ",
-            offer=_lacking(sweep, cells),
-            by_itself=False,
+            offer_text=_lacking(sweep, cells),
+            autostart=False,
             on_partial=lambda _: draw(),
-            failed="Measuring ended early; what is finished is kept.",
+            failed_text="Measuring ended early; what is finished is kept.",
         )
-        if small and sweeps.is_small(sweep) and panel.job is None and jobs.busy(sweeps.PURPOSE) is None:
-            panel.begin()
-        if (job := panel.job) is not None and job.going:
+        if small and sweeps.is_small(sweep) and panel.job is None and jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None:
+            panel.start_job()
+        if (job := panel.job) is not None and job.is_active:
             _measuring(job, draw)
             return
         if panel.result() is None and job is not None and job.partial:
@@ -314,35 +317,35 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
     draw()
 
 
-@st.fragment(run_every=POLL)
+@st.fragment(run_every=POLL_INTERVAL)
 def _measuring(job: Job, draw: Callable[[], None]) -> None:
     """A thin line of progress over what is finished, until the job ends or is cancelled."""
-    if not job.going:
+    if not job.is_active:
         st.rerun()
     progress = job.progress
     with st.container(key=PROGRESS, horizontal=True, vertical_alignment="center", gap="small"):
         st.text(f"{progress.done:,} of {progress.total:,}" if progress.total else progress.label, width="content")
         st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
-        cancel_button(job, f"{sweeps.PURPOSE}.cancel")
+        draw_cancel_button(job, f"{sweeps.SWEEP_PURPOSE}.cancel")
     draw()
 
 
 def _lacking(sweep: Sweep, cells: Cells) -> str:
     """What is still to be measured."""
-    settings, curves = len(sweep.decoders) - len(cells.points), len(sweep.exact) - len(cells.curves)
+    settings, curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
     lacking = [f"{settings:,} of {len(sweep.decoders):,} settings"] if settings else []
     lacking += [f"every λ of {counted(curves, 'decoder')}"] if curves else []
     size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
     more = "" if sweep.vectors is not None else " The queries have to be embedded first."
-    if sweep.pairs:
-        more += f" A model reads up to {sweep.pairs:,} pairs of query and document, which takes long."
+    if sweep.n_pairs:
+        more += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
     return f"Not measured yet: {' and '.join(lacking)}, on {size}.{more}"
 
 
 def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
     if st.session_state.pop(selection.ANEW, False):
         st.rerun()
-    cells = sweeps.find(sweep)
+    cells = sweeps.find_cells(sweep)
     if not cells.points:
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
@@ -351,7 +354,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     # Bands of what is still growing need not be fine.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
-        curves = remembered(
+        curves = get_or_compute(
             selection.MEMORY,
             (sweep.key, x, y, tuple(cell.key for cell in cells.points), cells.running),
             lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
@@ -372,9 +375,9 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         decoder = next((d for d in sweep.decoders if d.label == best), None)
         verdict.show_strip(loaded, curves, found, decoder)
     if not cells.missing:
-        restore.check(settings.OPEN, labels.__contains__, "the best setting is open")
-        if st.session_state.get(settings.OPEN) not in (None, "", *labels):
-            st.session_state.pop(settings.SCRUBBED, None)  # it was on another curve
+        restore.check_setting(settings.OPEN_POINT_KEY, labels.__contains__, "the best setting is open")
+        if st.session_state.get(settings.OPEN_POINT_KEY) not in (None, "", *labels):
+            st.session_state.pop(settings.SCRUBBED_KEY, None)  # it was on another curve
     label = selection.opened(labels, best)
     # A mean over other queries than the points' would lie beside them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
@@ -382,14 +385,14 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     curve = curve_of(point, curves, exact)
     if curve is not None:
         low, high = curve.interval
-        restore.check(settings.SCRUBBED, lambda value: low <= value <= high, "its nearest point is open")
+        restore.check_setting(settings.SCRUBBED_KEY, lambda value: low <= value <= high, "its nearest point is open")
     systems = {d.label: d for d in sweep.decoders} | {label: run for label, (run, _) in others.items()}
     opened = _opened(systems[label], point, curve, curves)
     with st.container(key=BOARD):
         left, right = st.columns([3, 2], gap="medium")
     with left:
         _chart(loaded, sweep, curves, exact, rows, found, opened, curve)
-        if base is not None and len(labels) > 1 and sweep.stored and len(sweep.queries) > 1 and not cells.running:
+        if base is not None and len(labels) > 1 and sweep.is_stored and len(sweep.queries) > 1 and not cells.running:
             with st.container(key=BELOW):
                 differences.show(loaded, sweep, cells, curves, base, share, rows, systems, label)
     with right:
@@ -409,14 +412,14 @@ def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint 
         return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
-        return remembered(
+        return get_or_compute(
             selection.MEMORY, ("compare", sweep.key, tuple(cell.key for cell in cells.points), curves.x, curves.y), make
         )
 
 
 def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
     """What is open: the system of a point, or a place on its curve to which it was dragged."""
-    value = st.session_state.get(settings.SCRUBBED)
+    value = st.session_state.get(settings.SCRUBBED_KEY)
     if curve is None or value is None:
         ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
         return Opened(system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1])
@@ -444,11 +447,13 @@ def _chart(
     opened: Opened,
     curve: Curve | None,
 ) -> None:
-    explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
+    explored = {decoders.effective_decoder(decoder) for decoder in decoders.get_decoders().values()}
     several = len({p.point.method for p in curves.points}) > MANY
     with st.container(horizontal=True, gap="medium"):
-        whole = st.toggle("Show all", key=settings.WHOLE, persist_state="session", help="Also what keeps too little")
-        panels = several and st.toggle("Panels", key=settings.PANELS, persist_state="session", help="One a decoder")
+        whole = st.toggle(
+            "Show all", key=settings.WHOLE_KEY, persist_state="session", help="Also what keeps too little"
+        )
+        panels = several and st.toggle("Panels", key=settings.PANELS_KEY, persist_state="session", help="One a decoder")
     chart = FrontierChart(
         frontier=curves,
         dark=is_dark(),
@@ -499,13 +504,13 @@ def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) ->
         if label in labels:
             selection.open_point(label)
         else:
-            st.session_state[settings.SCRUBBED] = value
+            st.session_state[settings.SCRUBBED_KEY] = value
 
 
 def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) -> tuple[str, str]:
     """What the chart shows, in a line, and the details of its statistics."""
     faster = curves.x == TIME_AXIS
-    if not sweep.stored:
+    if not sweep.is_stored:
         return "One query: no confidence interval · click a point to see its results", ""
     lacking = curves.asked - curves.queries
     parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if lacking else ''} queries"]
@@ -542,10 +547,10 @@ def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, 
 
     def cell(run: RankedRun) -> Cell:
         asked = loaded.space, vectors, qrels, sweep.k, sweep.metrics
-        return remembered(
+        return get_or_compute(
             selection.MEMORY,
             ("run", run.name, run.digest, sweep.key),
             lambda: run.build_cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
         )
 
-    return {run.label: (run, cell(run)) for run in runs.added_runs(loaded, queries).values()}
+    return {run.label: (run, cell(run)) for run in runs.read_runs(loaded, queries).values()}

@@ -11,13 +11,13 @@ from dashboard.components import vendor
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
-from dashboard.session.answers import query_of, scores_of, slider_requests
+from dashboard.session.answers import as_embeddings, build_slider_requests, compute_scores
 from dashboard.session.query import LABELLED, Question, query_key, select
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import Opened
 from dashboard.tradeoff.verdict import to_explore
 from dashboard.widgets.basics import show_failure
-from dashboard.widgets.common import method_heading
+from dashboard.widgets.common import draw_method_heading
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
@@ -50,10 +50,10 @@ def show(
     curve: on which the setting lies; order: queries from the largest win to the largest loss.
     """
     with st.container(horizontal=True, vertical_alignment="center"):
-        method_heading(opened.look[0], opened.name)
+        draw_method_heading(opened.look[0], opened.name)
         if opened.decoder is not None:
             st.button("Use in Explore", key="tradeoff.use.opened", on_click=to_explore, args=(opened.decoder,))
-    if sweep.stored:
+    if sweep.is_stored:
         parts = []
         for axis, value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
             ends = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
@@ -104,25 +104,25 @@ def _for_query(
 ) -> None:
     """Draw the set for a query and its figures; both follow a drag along the curve."""
     space = loaded.space
-    query = query_of(loaded, question)
+    query = as_embeddings(loaded, question)
     try:
         ranking, saw = _answer(loaded, question, opened.system, sweep.k)
     except FrontierError as error:
         show_failure("This query has no answer at this setting.", error)
         return
-    with jobs.turn():
+    with jobs.page_turn():
         baseline = decode(sweep.baseline, space, query, k=sweep.k)
-        judged = question.qrels if question.judged else None
+        judged = question.qrels if question.is_judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
         metrics = [m for m in curves.metrics if m in available_metrics(judged, aspects, query)]
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
     said = [f"{title_of(m)} {decimal(value)}" for m, value in values.items() if value is not None]
-    right, decoder = question.relevant, opened.decoder
+    right, decoder = question.relevant_ids, opened.decoder
     more: dict[str, Any] = {"relevant": right, "scores": None if saw is None else saw.score}
     along, url = curve.declared if curve is not None else None, None
     if decoder and has_slider(along):
-        digest, request = list(slider_requests(loaded, question, decoder, along, **more).items())[-1]
+        digest, request = list(build_slider_requests(loaded, question, decoder, along, **more).items())[-1]
         url = vendor.offer(digest, request)
     st.text(shorten(question.text, MOST_ASKED))
     data = {
@@ -151,8 +151,8 @@ def _answer(
     """The set of a query, and the relevance that its selector saw. Raises FrontierError."""
     if isinstance(system, RankedRun):
         return system.build_ranking(loaded.space, [question.id], k), None
-    candidates, _ = scores_of(loaded, question, system)
-    with jobs.turn():
+    candidates, _ = compute_scores(loaded, question, system)
+    with jobs.page_turn():
         return select_from(system.select, candidates, k), relevance(system.select, candidates)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard.session.tradeoff import OPEN, SCRUBBED, SHARE_KEY
+from dashboard.session.tradeoff import OPEN_POINT_KEY, SCRUBBED_KEY, SHARE_KEY
 from engine.decoder import Decoder
 from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint
 from engine.evaluation.runs import RankedRun
@@ -44,13 +44,13 @@ class Opened:
 def open_point(label: str | None) -> None:
     """Show the sets of a point beside the chart."""
     if label is not None:
-        st.session_state[OPEN] = label
-        st.session_state.pop(SCRUBBED, None)
+        st.session_state[OPEN_POINT_KEY] = label
+        st.session_state.pop(SCRUBBED_KEY, None)
 
 
 def opened(labels: Sequence[str], *first: str | None) -> str:
     """The point whose sets are shown: the one chosen, else the first of `first` that is there, else any."""
-    wanted = (st.session_state.get(OPEN), *first)
+    wanted = (st.session_state.get(OPEN_POINT_KEY), *first)
     return next((label for label in wanted if label is not None and label in labels), labels[0])
 
 

@@ -59,7 +59,7 @@ def show_strip(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decode
 
 def to_explore(decoder: Decoder) -> None:
     """Set Explore to a decoder and go there; for a callback."""
-    decoders.apply(decoder)
+    decoders.apply_decoder(decoder)
     st.session_state[selection.LEAVE] = st.session_state[selection.ANEW] = True
 
 
@@ -132,7 +132,7 @@ def show_table(curves: Frontier, found: Verdict, rows: ComparisonsByMetric) -> N
     draw_columns(
         columns,
         key=key,
-        most=MOST_ROWS,
+        max_rows=MOST_ROWS,
         on_select=partial(open_row, key, labels),
         selection_mode="single-cell",
         placeholder="",

@@ -333,7 +333,7 @@ def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] =
         key=key,
         type=kind,
         icon=":material/compare_arrows:",
-        on_click=decoders.apply,
+        on_click=decoders.apply_decoder,
         args=(from_json(point.decoder), k),
     ):
-        decoders.show()
+        decoders.open_explore()

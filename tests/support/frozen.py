@@ -13,7 +13,7 @@ from engine import orag
 # --- All that these tests take from within: whatever moves is changed here and nowhere else. ---
 from dashboard.serve import main as frontier  # isort: skip
 from dashboard.services.source import Source  # isort: skip
-from dashboard.session.restore import read as read_link  # noqa: F401  # isort: skip
+from dashboard.session.restore import parse_link as read_link  # noqa: F401  # isort: skip
 from dashboard.sharing import snapshots  # isort: skip
 from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS  # isort: skip
 from support.paths import ROOT  # isort: skip

@@ -34,7 +34,7 @@ def apart(tmp_path, monkeypatch):
     for name, job in simulation._EXAMPLES.items():
         job.cancel()
         job.join(patient(60))
-        simulation._EXAMPLES.forget(name, job)
+        simulation._EXAMPLES.drop_job(name, job)
 
 
 def drift(source=None, looking=SIMULATED, feedback=False, **session):
@@ -164,7 +164,7 @@ def test_two_encoders_on_one_map(shown, monkeypatch):
     ref = replace(loaded.space.embeddings.encoder, name="shorter", digest="cd" * 32)
     short = engine.Embeddings(loaded.space.corpus.ids, vectors / vectors.norm(dim=1, keepdim=True), ref)
     other = replace(loaded, space=engine.Space(loaded.space.corpus, short, "cpu"), queries=loaded.queries[:, :48])
-    monkeypatch.setattr(drift_map.corpora, "variants", lambda _: [loaded, other])
+    monkeypatch.setattr(drift_map.corpora, "list_variants", lambda _: [loaded, other])
     assert list(drift_map.others(history.of_simulation(result)).values()) == [other]
     app = looking_at(pages.run(shown), "Two encoders")
     app = looking_at(pages.worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
@@ -400,7 +400,7 @@ def test_documents_can_be_cut_to_few_words(tmp_path):
 def test_a_damaged_log_says_so():
     loaded = pages.load()
     vote(loaded)
-    path = live.path(loaded)
+    path = live.get_log_path(loaded)
     other = path.with_name("other")
     other.write_bytes(b"no log\n" + path.read_bytes())
     other.replace(path)

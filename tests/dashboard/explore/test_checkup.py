@@ -15,7 +15,7 @@ def page():
     from dashboard import frame
     from dashboard.explore import checkup
 
-    loaded, question = frame.begin()
+    loaded, question = frame.draw_header()
     if loaded is not None and question is not None:
         checkup.show(loaded, question)
 

@@ -129,10 +129,10 @@ def test_reason_names_the_pool(loaded):
 def click():
     import streamlit as st
 
-    from dashboard.widgets.tables import clicked
+    from dashboard.widgets.tables import find_click
 
     key, event, count = st.session_state["event"]
-    st.session_state["row"] = clicked(key, event, count)
+    st.session_state["row"] = find_click(key, event, count)
 
 
 def test_click_is_a_change_of_place():

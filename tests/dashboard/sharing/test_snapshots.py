@@ -169,7 +169,7 @@ def page():
     from dashboard import frame
     from dashboard.sharing import dialogs
 
-    loaded, question = frame.begin()
+    loaded, question = frame.draw_header()
     getattr(dialogs, st.session_state["inside"])(loaded, question)
 
 
@@ -238,7 +238,7 @@ def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_p
     saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
     app = opened_again(saved)
     assert app.session_state["source"] == pets and app.slider(key="k").value == 2
-    corpora.forget(pets, corpora.known(pets))
+    corpora.drop_load(pets, corpora.find_loading_job(pets))
     app = opened_again(saved)
     assert "not loaded here" in pages.texts(app) and saved.vectors[:8] in pages.texts(app)
 

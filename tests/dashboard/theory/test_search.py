@@ -10,7 +10,7 @@ import pytest
 import engine
 from dashboard.charts.search import approximate_figure, depth_figure
 from dashboard.services.source import Source
-from dashboard.session.query import first_split
+from dashboard.session.query import find_first_split
 from engine.evaluation.studies.ann_indexes import INDEXES, usual
 from engine.evaluation.studies.rerank_depth import by_depth
 from engine.views.theory import segments_said
@@ -108,7 +108,7 @@ def test_segments_of_the_question_and_of_many_queries_of_this_corpus(demo):
     assert "holds for all of them" in said(app) and "impossible" not in said(app)
     assert "✓" in column(app, "Proved"), "the example is one for which the theorem holds"
     dataset, _ = demo
-    queries = dataset.judged(first_split(dataset)).sample(100)
+    queries = dataset.judged(find_first_split(dataset)).sample(100)
     result = engine.segments(dataset.corpus, queries)
     verdict, *details = segments_said(result, 100, 50)
     assert f"**{verdict}**" in [m.value for m in app.markdown] and " ".join(details) in said(app)
