@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from dashboard.charts.map import arrows_figure
+from dashboard.charts.map import build_arrows
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.drift import timeline
 from dashboard.drift.history import MEMORY, DriftHistory, States, step_key, step_of, worked_out
@@ -124,7 +124,7 @@ def _chart(
     arrows = paths.arrows(paths.steps.index(step))
     names = [name_document(loaded, int(row)) for row in arrows["row"]]
     query = None if question is None else place_query(history.space, question, layout)
-    figure = arrows_figure(arrows, names, layout.points, query, is_dark())
+    figure = build_arrows(arrows, names, layout.points, query, is_dark())
     figure["layout"]["uirevision"] = layout.digest
     key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, below, is_dark())
     return plot(figure, key, backdrop=behind, scroll=True, file="drift-map", label="Where documents went")
@@ -185,8 +185,8 @@ def show_both(history: DriftHistory) -> None:
     mine = corpora.format_variant_names([history.loaded, other])[0]
     names = [name_document(history.loaded, int(row)) for row in both.rows]
     dark = is_dark()
-    figure = arrows_figure(both.arrows(0), names, layout.points, None, dark, 0, mine)
-    second: dict[str, Any] = arrows_figure(both.arrows(1), names, layout.points, None, dark, 1, name)
+    figure = build_arrows(both.arrows(0), names, layout.points, None, dark, 0, mine)
+    second: dict[str, Any] = build_arrows(both.arrows(1), names, layout.points, None, dark, 1, name)
     figure["data"] += second["data"]
     figure["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
     figure["layout"]["margin"] = figure["layout"]["margin"] | {"t": 34}

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.drift_time import quality_figure, regret_figure, sparklines_figure
+from dashboard.charts.drift_time import plot_quality, plot_regret, plot_sparklines
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import MEMORY, ROUNDS, DriftHistory, names
 from dashboard.drift.request import SimulationRequest, probes, run
@@ -63,7 +63,7 @@ def sparklines(
         dotted = " · dotted: without exploring" if any(line.unexplored for line in lines) else ""
         st.caption(f"Grey: change below {views.NOISE:g} · dashed: alarm{dotted}")
     if shown := [line for line in lines if line.measure.name in chosen]:
-        drawn = sparklines_figure(shown, steps, place, counted.removesuffix("s"), is_dark())
+        drawn = plot_sparklines(shown, steps, place, counted.removesuffix("s"), is_dark())
         with figure:
             plot(drawn, "drift.sparklines", file="drift", label="Drift over time")
 
@@ -86,7 +86,7 @@ def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, 
     for group, title in GROUPS.items():
         if lines := views.quality(checkpoints, [metric], part, group):
             groups[f"{title}, {lines[0].queries:,}"] = lines
-    figure = quality_figure(groups, named, counted, is_dark())
+    figure = plot_quality(groups, named, counted, is_dark())
     plot(figure, "drift.quality", file="quality", label=f"{MEASURED[metric]} over time")
     st.caption(
         "Tail: queries whose answers are rarely asked for; they may gain less, or lose (Evidence, O9). Head: the "
@@ -103,7 +103,7 @@ def regret(history: DriftHistory) -> None:
     if not lines.lines:
         st.info("Regret was not computed. Set Regret to “oracle” or “hindsight” and run the simulation again.")
         return
-    plot(regret_figure(lines, is_dark()), "drift.regret", file="regret", label="Regret over the rounds")
+    plot(plot_regret(lines, is_dark()), "drift.regret", file="regret", label="Regret over the rounds")
     st.caption(
         "Regret: the summed loss −log p of the right documents, beyond that of a learner who knew more. The oracle "
         "takes the same steps with full information; the best in hindsight is one set of embeddings chosen at the end."

@@ -12,6 +12,6 @@ if loaded is not None:
 if loaded is not None and question is not None:
     from dashboard.explore import page
 
-    page.show(loaded, question)
+    page.draw_explore(loaded, question)
 elif loaded is not None:
     st.info("Type a query to compare what each decoder returns.")

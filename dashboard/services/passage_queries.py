@@ -41,7 +41,7 @@ def make(loaded: Loaded, job: Job | None = None) -> Dataset:
     return task
 
 
-def replace_queries(loaded: Loaded, task: Dataset) -> Loaded:
+def swap_queries(loaded: Loaded, task: Dataset) -> Loaded:
     """Return the corpus with passages as its labelled queries, whose vectors come on demand."""
     qrels = {PASSAGES_SPLIT: next(iter(task.qrels.values()))}
     return replace(

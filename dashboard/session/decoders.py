@@ -81,7 +81,7 @@ def check_decoder(decoder: Decoder, space: Space) -> Decoder:
             f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one beside k (pool, n)"
         )
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
-        if (consent := find_need(scorer, space)) is not None:
+        if (consent := find_due(scorer, space)) is not None:
             raise ParamError(f"{scorer.spec.title} needs {consent} first: agree to it under the decoder's scorer")
     return decoder
 
@@ -95,7 +95,7 @@ def explain_lack(decoder: Decoder, space: Space) -> str | None:
     return None
 
 
-def find_need(scorer: Scorer, space: Space) -> str | None:
+def find_due(scorer: Scorer, space: Space) -> str | None:
     """Return long work or a download that a scorer needs, until this session agrees to it.
 
     A link alone must not start it. Raises FrontierError if its model is a folder that this server does not read.

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 import engine
-from dashboard.charts.theory import dimension_figure, margins_figure, recall_figure, segments_figure
+from dashboard.charts.theory import plot_dimension, plot_margins, plot_recall, plot_segments
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
@@ -58,7 +58,7 @@ def _show_margins(measured: MarginsByKind) -> None:
     if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No margins: no query has both a relevant and another document.")
         return
-    plot(margins_figure(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
+    plot(plot_margins(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
     st.caption(
         f"{counted(count, 'query', 'queries')} · dot: median · thick: middle half · thin: 5–95% · bins of equally many "
         "documents. Where margins shrink from left to right, longer documents need more dimensions."
@@ -124,7 +124,7 @@ def _show_pairs(weighting: str, error: float, count: int, every: Margins, errors
     rows, needs = against_bound(errors, error), needed(every, error)
     left, right = st.columns(2, gap="medium")
     with left:
-        figure = dimension_figure(errors, error, is_dark())
+        figure = plot_dimension(errors, error, is_dark())
         plot(figure, "theory.dimension", file="dimension", label="Error of pairs over the dimension")
         st.caption(
             f"{counted(count, 'query', 'queries')}, {errors.draws} projections · solid: measured, 95% CI · dashed: the "
@@ -176,7 +176,7 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
         st.info("No query shares a word with a document.")
         return
     smallest = [reached(row.recall, target) for row in rows]
-    figure = recall_figure(rows, smallest, DIMENSIONS, target, is_dark())
+    figure = plot_recall(rows, smallest, DIMENSIONS, target, is_dark())
     plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
     st.caption(
         f"{counted(count, 'query', 'queries')} · smallest k at which a random projection of {weighting} keeps the best "
@@ -272,7 +272,7 @@ def _show_segments(corpus: Corpus, margins: Segments) -> None:
     st.text(f"Best by words: {best}")
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        figure = segments_figure(margins, names, is_dark())
+        figure = plot_segments(margins, names, is_dark())
         plot(figure, "theory.segments", file="segments", label="Margins of segments")
     with right:
         promised = int(margins.promised.sum())

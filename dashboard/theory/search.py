@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import engine
-from dashboard.charts.search import approximate_figure, depth_figure
+from dashboard.charts.search import plot_approximate, plot_rerank_depth
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import sweeps
 from dashboard.services.jobs import Job
@@ -104,7 +104,7 @@ def _show_depths(decoder: Decoder, points: Cells) -> None:
     title = f"{title_of(study.metric)}@{study.k}"
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        figure = depth_figure(study, title, is_dark())
+        figure = plot_rerank_depth(study, title, is_dark())
         plot(figure, "theory.depth", file=f"depth-{study.metric}", label="Metric over depth")
         st.caption(
             f"Mean of {counted(study.queries, 'query', 'queries')} · band: 95% bootstrap CI · dotted: "
@@ -250,7 +250,7 @@ def _show_searches(rows: Sequence[Searched]) -> None:
     title = _title(shown) if shown == EXACT else f"{_title(shown)}@{rows[0].k}"
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        figure = approximate_figure(rows, quality, title, list(INDEXES.values()), is_dark())
+        figure = plot_approximate(rows, quality, title, list(INDEXES.values()), is_dark())
         plot(figure, "theory.approximate", file="approximate", label="Quality against time of approximate search")
         note = "" if rows[0].mean else " · no encoder for queries: documents are the queries"
         st.caption(

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.charts.theory import plane_figure
+from dashboard.charts.theory import plot_plane
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -105,7 +105,7 @@ def _proposition() -> None:
     )
     one, two = st.columns(2)
     plane = turned(draw_parameter(ANGLE, "theory.angle", one), draw_parameter(L1, "theory.l1", two))
-    figure = plane_figure(plane, is_dark())
+    figure = plot_plane(plane, is_dark())
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best = _documents(plane.support), _documents(plane.best)
     if plane.ranked:

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.differences import FEW, strata_figure, wins_figure
+from dashboard.charts.differences import MIN_GROUP_QUERIES, plot_strata, plot_wins
 from dashboard.charts.figure import escape
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs
 from dashboard.services.memo import get_or_compute
@@ -90,7 +90,7 @@ def _settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint,
 
 def _table(shown: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:
     """A row a setting; a click opens its sets above."""
-    names = [f"{style_of(p.point.method).sign} {p.name}" for p in shown]
+    names = [f"{method_style(p.point.method).sign} {p.name}" for p in shown]
     columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
     more: dict[str, tuple[list[Any], Any]] = {}
     if curves.x == TIME_AXIS:
@@ -200,7 +200,7 @@ def _wins_and_losses(
         lambda: _cards(loaded, sweep, rows, systems[label], (point.name, base.name)),
     )
     picked = plot(
-        wins_figure(rows, cards, point.point.method, title, base.name, is_dark()),
+        plot_wins(rows, cards, point.point.method, title, base.name, is_dark()),
         "tradeoff.wins",
         file=f"wins-{metric}",
     )
@@ -281,12 +281,13 @@ def _kinds(
     )
     others = [row for row in rows if row.label != base.point.label]
     title = f"{title_of(metric)}@{curves.k}"
-    figure = strata_figure(
+    figure = plot_strata(
         others, {p.label: p.method for p in points}, QUERY_KINDS.get(by, by), title, base.name, is_dark()
     )
     plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
     st.caption(
-        f"Best setting of each decoder · bar = 95% CI of the mean difference · grey = fewer than {FEW} queries",
+        "Best setting of each decoder · bar = 95% CI of the mean difference · "
+        f"grey = fewer than {MIN_GROUP_QUERIES} queries",
         help="The difference is paired by query; each interval is for its row alone. A group of one query has none.",
     )
 

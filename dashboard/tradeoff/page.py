@@ -6,9 +6,9 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard.charts.frontier import FrontierChart, curve_of, frontier_figure
-from dashboard.charts.frontier_panels import panels_figure
-from dashboard.charts.palette import style_of
+from dashboard.charts.frontier import FrontierChart, find_curve, plot_frontier
+from dashboard.charts.frontier_panels import plot_panels
+from dashboard.charts.palette import method_style
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
@@ -123,7 +123,7 @@ def _picked() -> list[str]:
         settings.PICKED_KEY,
         default=(),
         show_label=False,
-        format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
+        format_func=lambda n: f"{method_style(n).sign} {known[n].title}",
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
@@ -201,19 +201,21 @@ def _sweep(
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
     several = _decoders(loaded.space, names, scorers, values, depth)
     split, qrels, queries = labelled
-    make = partial(Sweep, loaded=loaded, decoders=several, k=k, plain=all(map(decoders.has_default_scorers, several)))
+    make = partial(
+        Sweep, loaded=loaded, decoders=several, k=k, shares_scorers=all(map(decoders.has_default_scorers, several))
+    )
     aspects = loaded.dataset.aspects
     if every:
         vectors = find_query_vectors(loaded, queries)
         sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
         metrics = available_metrics(qrels, aspects, sample)
-        return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
+        return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, is_stored=True)
     if question is None:
         return None
     vectors, judged = as_embeddings(loaded, question), question.qrels if question.is_judged else None
     metrics = available_metrics(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
     query = Queries((question.id,), (question.text,))
-    return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, stored=False)
+    return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, is_stored=False)
 
 
 def _scorers() -> list[Scorer]:
@@ -382,7 +384,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     # A mean over other queries than the points' would lie beside them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
     point = next(p for p in curves.points if p.point.label == label)
-    curve = curve_of(point, curves, exact)
+    curve = find_curve(point, curves, exact)
     if curve is not None:
         low, high = curve.interval
         restore.check_setting(settings.SCRUBBED_KEY, lambda value: low <= value <= high, "its nearest point is open")
@@ -473,9 +475,9 @@ def _chart(
     label = what if found is None else f"{what}. {found.text}"
     file = f"frontier-{curves.x}-{curves.y}"
     if panels:
-        picked = plot(panels_figure(chart), "tradeoff.panels.chart", file=file, label=label)
+        picked = plot(plot_panels(chart), "tradeoff.panels.chart", file=file, label=label)
     else:
-        picked = plot(frontier_figure(chart), "tradeoff.frontier", file=file, label=label, on_adjust=dragged)
+        picked = plot(plot_frontier(chart), "tradeoff.frontier", file=file, label=label, on_adjust=dragged)
     caption, details = _caption(curves, sweep, len(_labelled(loaded)[2]), bool(exact))
     st.caption(caption, help=details)
     clicks = f"tradeoff.clicks.{panels}"

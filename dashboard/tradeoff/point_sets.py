@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.palette import look_of
+from dashboard.charts.palette import method_look
 from dashboard.components import vendor
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
@@ -135,7 +135,7 @@ def _for_query(
             "base": packed_ranking(space, question.vector, baseline, **more),
             "said": f"This query: {' · '.join(said)}",
             "url": url,
-            "decoder": look_of(*opened.look) | {"key": opened.look[0], "baseline": decoder == sweep.baseline},
+            "decoder": method_look(*opened.look) | {"key": opened.look[0], "baseline": decoder == sweep.baseline},
         },
     }
     vendor.view("along", "tradeoff.set", data, {"opened": partial(_read, len(space))})

@@ -6,9 +6,9 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.frontier import method_name
-from dashboard.charts.palette import style_of
-from dashboard.charts.verdict_card import HEIGHT, WIDTH, verdict_svg
+from dashboard.charts.frontier import format_method
+from dashboard.charts.palette import method_style
+from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, build_verdict_svg
 from dashboard.components.picture import picture
 from dashboard.services import trained
 from dashboard.services.source import Loaded
@@ -44,7 +44,7 @@ def show_strip(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decode
     """The sentence, and the buttons of its setting where there is one; decoder: the verdict's best."""
     st.html(STYLE)
     with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
-        sign = f"{style_of(found.best.point.method).sign} " if found.best is not None else ""
+        sign = f"{method_style(found.best.point.method).sign} " if found.best is not None else ""
         st.text(f"{sign}{visible(found.text)}", width="stretch")
         if decoder is None or found.best is None:
             return
@@ -67,8 +67,8 @@ def card_button(make: Callable[[], VerdictCard], key: str) -> None:
     """Draw a button that opens a card in a dialog, as one picture to paste; make: called on the click only."""
 
     def preview(card: VerdictCard) -> None:
-        svg = verdict_svg(card)
-        picture(svg, (WIDTH, HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
+        svg = build_verdict_svg(card)
+        picture(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
 
     if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
         st.dialog("Card", width="large")(preview)(make())
@@ -85,7 +85,7 @@ def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...
         curves=tuple(
             CardCurve(
                 method=points[0].point.method,
-                label=method_name(points[0]),
+                label=format_method(points[0]),
                 x=tuple(p.x for p in points),
                 y=tuple(p.y for p in points),
             )
@@ -142,8 +142,8 @@ def show_table(curves: Frontier, found: Verdict, rows: ComparisonsByMetric) -> N
 def _columns(
     curves: Frontier, shown: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
-    names = [p.name if p.y >= floor else method_name(p) for p in shown]
-    signs = [f"{style_of(p.point.method).sign} {name}" for p, name in zip(shown, names, strict=True)]
+    names = [p.name if p.y >= floor else format_method(p) for p in shown]
+    signs = [f"{method_style(p.point.method).sign} {name}" for p, name in zip(shown, names, strict=True)]
     columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (signs, text_column(170))}
     if curves.x == TIME_AXIS:
         columns["ms"] = [p.x for p in shown], number_column("%.2f", 70, "Median of single calls, a query each")

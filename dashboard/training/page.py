@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.training import training_figure
+from dashboard.charts.training import plot_training
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
@@ -162,7 +162,7 @@ def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
     history = progress.histories[stage]
     lines = compared_with(stage, progress.histories, progress.lines)
     points = curves(history, lines)
-    figure = training_figure(stage, points, is_dark())
+    figure = plot_training(stage, points, is_dark())
     plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
     best = best_of(history)
     when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import order_params, param_key, read_stage, resolve_form
@@ -70,7 +70,7 @@ def ask(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
 
     def called(method: str) -> str:
-        return "every decoder" if method == EVERY else f"{style_of(method).sign} {known[method].title}"
+        return "every decoder" if method == EVERY else f"{method_style(method).sign} {known[method].title}"
 
     with _line("tune-goal"):
         say("Tune")

@@ -44,9 +44,9 @@ def as_label(text: str) -> str:
 
 def draw_method_heading(method_name: str, title: str) -> None:
     """Draw the symbol and title of a method or another system, as in charts."""
-    from dashboard.charts.palette import style_of  # imports torch, which a page that still waits must not
+    from dashboard.charts.palette import method_style  # imports torch, which a page that still waits must not
 
-    style = style_of(method_name)
+    style = method_style(method_name)
     st.html(
         f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
         f"<strong>{escape(title)}</strong>"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dashboard.charts.map import map_backdrop
+from dashboard.charts.map import plot_backdrop
 from dashboard.components.live_plot import Backdrop
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import get_or_compute
@@ -117,7 +117,7 @@ def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: st
 
     return Backdrop(
         hashlib.sha256("\0".join(digest_parts).encode("utf-8", "replace")).hexdigest()[:32],
-        lambda: map_backdrop(
+        lambda: plot_backdrop(
             layout.points,
             row_ids,
             [name_document(loaded, row_id) for row_id in row_ids],

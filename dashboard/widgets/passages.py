@@ -11,7 +11,7 @@ from dashboard.services.passage_queries import (
     can_make,
     find_task,
     make,
-    replace_queries,
+    swap_queries,
 )
 from dashboard.services.source import Loaded
 from dashboard.widgets.basics import show_failure
@@ -56,7 +56,7 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
             resume_label="Choose passages",
             failed_text=NO_PASSAGES,
         ).result()
-    return None if task is None else replace_queries(loaded, task)
+    return None if task is None else swap_queries(loaded, task)
 
 
 def draw_explanation(loaded: Loaded) -> None:

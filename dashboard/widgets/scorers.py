@@ -7,7 +7,7 @@ from dashboard.session.decoders import (
     RERANK,
     RETRIEVE,
     agree,
-    find_need,
+    find_due,
     first_scorer,
     list_scorers,
     role_key,
@@ -54,7 +54,7 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
 def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
     """Ask for consent to long work or a download."""
     try:
-        consent = find_need(read_stage(spec, key), space)
+        consent = find_due(read_stage(spec, key), space)
     except FrontierError as error:
         st.text(str(error))
         return

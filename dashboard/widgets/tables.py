@@ -10,7 +10,7 @@ from engine.views.sets import DROPPED, Merged, Row
 
 NARROW_PX = 1200
 """Width of a screen in pixels, below which three tables side by side are illegible."""
-ROW_HEIGHT, TABLE_BORDER = 32, 2
+ROW_PX, TABLE_BORDER = 32, 2
 """In pixels."""
 CLICKABLE = {"on_select": "rerun", "selection_mode": "single-cell"}
 """Options of a table whose rows are clicked: see `find_clicked_row`."""
@@ -38,8 +38,8 @@ def draw_table(
     """
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
     if max_rows is not None:
-        height = ROW_HEIGHT * (min(len(frame), max_rows) + 1) + TABLE_BORDER
-        options = {"row_height": ROW_HEIGHT, "height": height, **options}
+        height = ROW_PX * (min(len(frame), max_rows) + 1) + TABLE_BORDER
+        options = {"row_height": ROW_PX, "height": height, **options}
     return st.dataframe(frame, hide_index=True, column_config=config, **options)
 
 
@@ -49,7 +49,7 @@ def draw_columns(columns: Mapping[str, tuple[Any, Any]], **options: Any) -> Any:
     return draw_table({name: values for name, (values, _) in columns.items()}, configs, **options)
 
 
-def make_columns(n_columns: int, key: str) -> list[Any]:
+def make_grid(n_columns: int, key: str) -> list[Any]:
     """Return columns for tables; on a narrow screen two side by side, the third below."""
     return _make_columns(n_columns, key, "calc(50% - 1rem)", "small")
 

@@ -14,21 +14,21 @@ from engine import feedback as orag
 from engine.errors import FrontierError
 from engine.feedback.policy import VoteKind, find_votes
 
-VOTE_UP: VoteKind = "up"
-VOTE_DOWN: VoteKind = "down"
-VOTE_RIGHT: VoteKind = "right"
+UP: VoteKind = "up"
+DOWN: VoteKind = "down"
+RIGHT: VoteKind = "right"
 VOTE_LABELS = {
-    VOTE_UP: (
+    UP: (
         "More like this",
         ":material/thumb_up:",
         "Moves the document towards this query, so that it ranks higher.",
     ),
-    VOTE_DOWN: (
+    DOWN: (
         "Less like this",
         ":material/thumb_down:",
         "Moves the document away from this query, so that it ranks lower.",
     ),
-    VOTE_RIGHT: (
+    RIGHT: (
         "Correct answer",
         ":material/check_circle:",
         "Moves the document towards this query, and the others of its list away from it.",
@@ -47,7 +47,7 @@ def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Map
     own_votes = find_own_votes(loaded, question)
     with st.container(horizontal=True, gap="xsmall", horizontal_alignment="left", key="votes"):
         for kind, (label, icon, help_) in VOTE_LABELS.items():
-            has_no_list = kind == VOTE_RIGHT and not listed
+            has_no_list = kind == RIGHT and not listed
             st.button(
                 label,
                 icon=icon,
@@ -56,13 +56,11 @@ def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Map
                 disabled=has_no_list,
                 help=NO_LIST_HELP if has_no_list else f"{help_} Click again to take it back.",
                 on_click=confirm.take_step,
-                args=(make_toggle(loaded, question, row, kind, listed),),
+                args=(vote_step(loaded, question, row, kind, listed),),
             )
 
 
-def make_toggle(
-    loaded: Loaded, question: Question, row: int, kind: VoteKind, rows: Sequence[int]
-) -> Callable[[], None]:
+def vote_step(loaded: Loaded, question: Question, row: int, kind: VoteKind, rows: Sequence[int]) -> Callable[[], None]:
     """Return the step that gives a vote or takes it back; listed: the document's list, or ()."""
     return partial(feedback.toggle_vote, loaded, as_embeddings(loaded, question), row, kind, rows)
 

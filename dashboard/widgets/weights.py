@@ -10,7 +10,7 @@ import streamlit as st
 from torch import Tensor
 
 import engine
-from dashboard.charts.weights import convergence_figure
+from dashboard.charts.weights import plot_convergence
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.jobs import Job
 from dashboard.services.memo import get_or_compute
@@ -86,7 +86,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     def draw_steps(measured: Sequence[Any]) -> None:
         if len(measured) < 2:
             return
-        figure = convergence_figure(measured, name, SOLVER_K, is_dark())
+        figure = plot_convergence(measured, name, SOLVER_K, is_dark())
         plot(figure, "steps.chart", file="steps", label="Steps of FISTA against the minimiser")
         st.caption(
             f"{counted(len(queries), 'test query', 'test queries')} · λ₁ = {l1:.3g}, λ₂ = {l2:g} · the exact answer "

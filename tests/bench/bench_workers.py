@@ -52,7 +52,7 @@ COUNT = """
 import json
 from dashboard.services import corpora, feedback
 job = corpora.get_loading_job(); job.join()
-print(json.dumps([len(job.result.space), feedback.count(job.result)]))
+print(json.dumps([len(job.result.space), feedback.count_events(job.result)]))
 """
 """The documents of the corpus, and the votes in its log, as a process that comes later finds them."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.charts.frontier import BUDGET
+from dashboard.charts.frontier import BUDGET_SHAPE
 from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.jobs import Job, SessionJobs
@@ -143,10 +143,10 @@ def test_without_a_click_the_best_within_the_budget_is_open_and_can_be_taken_alo
 def test_the_budget_moves_the_line_and_the_choice():
     app = measured()
     drawn = figure(app)
-    assert shape(drawn, BUDGET)["y0"] == pytest.approx(95) and drawn["layout"]["meta"]["level"]["value"] == 95
+    assert shape(drawn, BUDGET_SHAPE)["y0"] == pytest.approx(95) and drawn["layout"]["meta"]["level"]["value"] == 95
     first = verdict_of(app)
     app.slider(key=selection.SHARE_KEY).set_value(1.0).run()
-    assert shape(figure(app), BUDGET)["y0"] == pytest.approx(100) and "100% of Top-k's Recall" in verdict_of(app)
+    assert shape(figure(app), BUDGET_SHAPE)["y0"] == pytest.approx(100) and "100% of Top-k's Recall" in verdict_of(app)
     assert verdict_of(app) != first
     lacking = pages.first_table(app, "Best setting")
     assert "no setting keeps 100%" in lacking.iloc[-1].tolist() and lacking.iloc[-1]["Best setting"] == "★ VRSD"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import engine
-from dashboard.charts.frontier import FrontierChart, frontier_figure
+from dashboard.charts.frontier import FrontierChart, plot_frontier
 from dashboard.services import sweeps
 from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
@@ -271,7 +271,7 @@ def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     stages = [d.select for d in (*engine.grid(FIRST), *engine.grid(PICKED, 3))]
     several = [Decoder(stage, scorer) for scorer in (engine.make(QUICK[0]), engine.make(OTHER)) for stage in stages]
     curves = frontier(list(engine.sweep(several, space, queries, qrels, 5, ("recall", "ilad"))), k=5)
-    drawn_ = frontier_figure(FrontierChart(frontier=curves, dark=False))
+    drawn_ = plot_frontier(FrontierChart(frontier=curves, dark=False))
     dense, other = ({t.mode: t for t in drawn_.data if t.legendgroup == f"{PICKED} {chain}"} for chain in (0, 1))
     assert dense["lines"].line.color == other["lines"].line.color
     assert dense["lines"].line.dash != other["lines"].line.dash
