@@ -37,7 +37,7 @@ def draw_header(with_query: bool = True, needs_documents: bool = True) -> tuple[
     with header:
         if with_query:
             question = query_picker.ask(loaded)
-        dialogs.menu(loaded, question)
+        dialogs.draw_menu(loaded, question)
     link.update_address(loaded)
     if needs_documents and loaded.reach is not None:
         st.info(

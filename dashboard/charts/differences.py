@@ -12,7 +12,7 @@ from dashboard.charts.figure import (
     error_bars,
     escape,
     group_axis,
-    guide_line,
+    guide,
     new_figure,
     new_grid,
 )
@@ -50,7 +50,7 @@ def plot_wins(
         hovertext=[cards.get(row.query, escape(row.query)) for row in rows],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    figure.add_hline(y=0, line=guide_line(ink, "solid"))
+    figure.add_hline(y=0, line=guide(ink, "solid"))
     max_difference = max((abs(row.difference) for row in rows), default=0.0)
     figure.update_xaxes(title="queries, from the largest win to the largest loss", showgrid=False)
     y_limit = 1.05 if max_difference <= 1 else 1.05 * max_difference
@@ -90,7 +90,7 @@ def plot_strata(
                 row=1,
                 col=1 + list(groups).index(stratum.group),
             )
-    figure.add_vline(x=0, line=guide_line(ink))
+    figure.add_vline(x=0, line=guide(ink))
     figure.update_yaxes(tickvals=list(range(len(labels))), range=[len(labels) - 0.5, -0.5], showgrid=False)
     figure.update_yaxes(ticktext=list(row_names.values()), col=1)
     figure.update_xaxes(nticks=4)
@@ -140,7 +140,7 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], dark
             bound = 100 * (share - 1)
             y_ends = [min(row_indices) - 0.45, max(row_indices) + 0.45]
             figure.add_scatter(
-                x=[bound, bound], y=y_ends, mode="lines", line=guide_line(ink, "dash") | {"width": 2}, hoverinfo="skip"
+                x=[bound, bound], y=y_ends, mode="lines", line=guide(ink, "dash") | {"width": 2}, hoverinfo="skip"
             )
             figure.add_annotation(
                 x=bound, y=y_ends[0], text=f"asked: {signed(bound, 0)}%", showarrow=False, yshift=8, font={"size": 12}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import apply_layout, escape, guide_line, legend_below, new_figure, new_grid
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, new_grid
 from dashboard.charts.palette import DASHES, INK, method_style, series_style
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
                 **panel,
             )
         if line.alarm is not None:
-            figure.add_hline(y=line.alarm, line=guide_line(alarmed, "dash"), **panel)
-        figure.add_vline(x=current_step, line=guide_line(ink), **panel)
+            figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **panel)
+        figure.add_vline(x=current_step, line=guide(ink), **panel)
         value, change, is_noise = line.value_and_change(index)
         change = f"<span style='color:{MUTED_COLOURS[dark]}'>{change}</span>" if is_noise else change
         axis = str(position + 1) if position else ""

@@ -52,7 +52,7 @@ def legend_below(y: float) -> dict[str, Any]:
     return {"showlegend": True, "legend": {"orientation": "h", "y": y, "x": 0}}
 
 
-def guide_line(colour: str, dash: str = "dot") -> dict[str, Any]:
+def guide(colour: str, dash: str = "dot") -> dict[str, Any]:
     """Return the thin line of a reference value or of the chosen setting."""
     return {"color": colour, "width": 1, "dash": dash}
 

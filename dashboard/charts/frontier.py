@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import apply_layout, error_bars, escape, guide_line, legend_below, new_figure, time_axis
+from dashboard.charts.figure import apply_layout, error_bars, escape, guide, legend_below, new_figure, time_axis
 from dashboard.charts.frontier_layout import Place, Window, compute_window, convex_hull, place_labels
 from dashboard.charts.palette import DASHES, INK, method_style, translucent
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
@@ -391,7 +391,7 @@ def _add_budget(figure: Figure, chart: FrontierChart) -> None:
     low = min([chart.view.y[0], *(p.y * chart.unit for p in chart.frontier.points)])
     veil = {"fillcolor": GROUNDS[chart.dark], "opacity": 1 - FADED, "line": {"width": 0}, "layer": "above"}
     figure.add_shape(type="rect", name=VEIL_SHAPE, y0=low - abs(low) - 1, y1=floor, **veil, **wide)
-    figure.add_shape(type="line", name=BUDGET_SHAPE, y0=floor, y1=floor, line=guide_line(chart.ink, "dash"), **wide)
+    figure.add_shape(type="line", name=BUDGET_SHAPE, y0=floor, y1=floor, line=guide(chart.ink, "dash"), **wide)
 
 
 def _is_at_base(chart: FrontierChart, p: FrontierPoint) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import apply_layout, escape, guide_line, new_grid
+from dashboard.charts.figure import apply_layout, escape, guide, new_grid
 from dashboard.charts.frontier import FrontierChart, build_lines
 from dashboard.charts.palette import GREY, method_style
 from engine.evaluation.frontier import TIME_AXIS
@@ -55,7 +55,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
             **panel,
         )
     if chart.floor is not None:
-        figure.add_hline(y=chart.floor, line=guide_line(chart.ink, "dash"))
+        figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
     figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import BASE_LAYOUT, escape, guide_line, join_segments, new_figure
+from dashboard.charts.figure import BASE_LAYOUT, escape, guide, join_segments, new_figure
 from dashboard.charts.palette import GREY, GROUP_COLOURS, INK, SCALE, method_style, series_style, translucent
 from engine.maps.density import Density
 from engine.views.colouring import ABSENT, Groups, Numbers
@@ -184,7 +184,7 @@ def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink: str) -> dict[
         "x": join_segments(x, neighbours.xy[:, 0].tolist()),
         "y": join_segments(y, neighbours.xy[:, 1].tolist()),
         "mode": "lines",
-        "line": guide_line(ink),
+        "line": guide(ink),
         "hoverinfo": "skip",
         "name": "nearest",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide_line, new_figure, new_grid
+from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, new_figure, new_grid
 from dashboard.charts.palette import GREY, INK, method_style
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def plot_slices(grid: Slices, dark: bool) -> Figure:
             _add_settings(figure, grid, line, x, metric, panel, dark)
             baseline = grid.base[metric]
             if baseline == baseline:
-                figure.add_hline(y=baseline, line=guide_line(ink), **panel)
+                figure.add_hline(y=baseline, line=guide(ink), **panel)
             if line.chosen is not None:
-                figure.add_vline(x=x[line.chosen], line=guide_line(ink, "dash"), **panel)
+                figure.add_vline(x=x[line.chosen], line=guide(ink, "dash"), **panel)
             if column == 1:
                 figure.update_yaxes(title=f"{title}@{grid.k}", **panel)
             figure.update_xaxes(**axis, **panel)

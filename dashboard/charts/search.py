@@ -11,7 +11,7 @@ from dashboard.charts.figure import (
     apply_layout,
     band_outline,
     escape,
-    guide_line,
+    guide,
     legend_below,
     new_figure,
     time_axis,
@@ -92,8 +92,8 @@ def plot_approximate(
         has_several = curve_counts[scorer, top.index["kind"]] > 1
         marker_style = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
         if exact:
-            figure.add_hline(y=points[0][1], line=guide_line(colour, "dash"))
-            figure.add_vline(x=top.milliseconds, line=guide_line(colour))
+            figure.add_hline(y=points[0][1], line=guide(colour, "dash"))
+            figure.add_vline(x=top.milliseconds, line=guide(colour))
         figure.add_scatter(
             x=[row.milliseconds for row, _ in points],
             y=[value for _, value in points],

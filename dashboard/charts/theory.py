@@ -13,7 +13,7 @@ from dashboard.charts.figure import (
     error_bars,
     escape,
     group_axis,
-    guide_line,
+    guide,
     join_segments,
     legend_below,
     new_figure,
@@ -98,7 +98,7 @@ def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -
             ],
             hovertemplate=TOOLTIP,
         )
-    figure.add_hline(y=0, line=guide_line(ink))
+    figure.add_hline(y=0, line=guide(ink))
     _name_lengths(figure, next(iter(margins.values())), "Words in the relevant document")
     figure.update_yaxes(title="Smallest margin over the others")
     return apply_layout(figure, **THEORY_LEGEND)
@@ -134,7 +134,7 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
             showlegend=False,
             hoverinfo="skip",
         )
-    figure.add_hline(y=error, line=guide_line(ink))
+    figure.add_hline(y=error, line=guide(ink))
     # An annotation on a logarithmic axis is placed by the logarithm.
     place = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
     figure.add_annotation(**place, text=f"β = {error:g}", font={"color": ink})
@@ -191,7 +191,7 @@ def plot_segments(margins: Segments, names: Sequence[str], dark: bool) -> Figure
     finite_values = [value for value in (*documents, *segments, *passages) if value == value]
     span = [min(0.0, *finite_values), max(finite_values)] if len(finite_values) > 1 else [0.0, 1.0]
     figure.add_scatter(
-        x=span, y=span, mode="lines", line=guide_line(INK.colour(dark)), name="equal margins", hoverinfo="skip"
+        x=span, y=span, mode="lines", line=guide(INK.colour(dark)), name="equal margins", hoverinfo="skip"
     )
     for position, (name, values, is_proved) in enumerate(
         (

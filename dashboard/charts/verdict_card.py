@@ -32,7 +32,7 @@ def build_verdict_svg(card: VerdictCard) -> str:
     """Build the card as one SVG document, for any texts."""
     size = {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "viewBox": f"0 0 {CARD_WIDTH} {CARD_HEIGHT}"}
     svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
-    SubElement(svg, "title").text = _clean_text(card.sentence)
+    SubElement(svg, "title").text = _clean(card.sentence)
     SubElement(svg, "rect", {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "fill": GROUND})
     for number, line in enumerate(_wrap_text(card.sentence, SENTENCE_COLUMNS, 3)):
         _add_text(svg, CARD_MARGIN, 76 + 42 * number, line, 32, weight="700")
@@ -45,16 +45,14 @@ def build_verdict_svg(card: VerdictCard) -> str:
 
 def _add_facts(svg: Element, card: VerdictCard) -> None:
     """Add the facts behind the sentence, and the code, on a panel."""
-    lines = (
-        wrap(_clean_text(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) for line in card.code
-    )
+    lines = (wrap(_clean(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) for line in card.code)
     code = [line for code_lines in lines for line in code_lines or [""]][:MAX_CODE_LINES]
     facts = [
         " · ".join(filter(None, [counted(card.queries, "query", "queries"), card.interval])),
-        f"{shorten(_clean_text(card.corpus), 34)} · embeddings {_clean_text(card.fingerprint)}",
+        f"{shorten(_clean(card.corpus), 34)} · embeddings {_clean(card.fingerprint)}",
     ]
     for number, fact in enumerate(facts):
-        _add_text(svg, PANEL_LEFT, TOP + 8 + 26 * number, shorten(_clean_text(fact), 66), 17, QUIET)
+        _add_text(svg, PANEL_LEFT, TOP + 8 + 26 * number, shorten(_clean(fact), 66), 17, QUIET)
     if code:
         top, height = TOP + 58, 28 + CODE_LINE_PX * len(code)
         box = {"x": PANEL_LEFT, "y": top, "width": PANEL_RIGHT - PANEL_LEFT, "height": height, "rx": 8, "fill": PANEL}
@@ -99,9 +97,7 @@ def _add_frontier(svg: Element, card: VerdictCard) -> None:
     chosen_place, heights = to_card(*card.chosen) if card.chosen else None, []
     if chosen_place:
         x, y = chosen_place
-        SubElement(
-            svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "10", "fill": "none", "stroke": INK} | _stroke_width(2.5)
-        )
+        SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "10", "fill": "none", "stroke": INK} | _stroke(2.5))
         heights = [_add_label(svg, chosen_place, card.chosen_label, INK, [], 16, "700")]
     _add_names(svg, curves, chosen_place if card.chosen_label else None, heights)
 
@@ -146,16 +142,16 @@ def _add_text(
 ) -> None:
     look = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{size:g}", "fill": colour, "font-weight": weight}
     look |= {"text-anchor": anchor, "xml:space": "preserve"} | ({"font-family": family} if family else {})
-    look |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} | _stroke_width(4) if halo else {}
-    SubElement(parent, "text", look).text = _clean_text(text)
+    look |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} | _stroke(4) if halo else {}
+    SubElement(parent, "text", look).text = _clean(text)
 
 
 def _add_line(svg: Element, places: list[tuple[float, float]], colour: str, width: float) -> None:
     points = " ".join(f"{x:g},{y:g}" for x, y in places)
-    SubElement(svg, "polyline", {"points": points, "fill": "none", "stroke": colour} | _stroke_width(width))
+    SubElement(svg, "polyline", {"points": points, "fill": "none", "stroke": colour} | _stroke(width))
 
 
-def _stroke_width(width: float) -> dict[str, str]:
+def _stroke(width: float) -> dict[str, str]:
     return {"stroke-width": f"{width:g}"}
 
 
@@ -178,11 +174,11 @@ def _format_tick(value: float, ticks: list[float]) -> str:
 
 def _wrap_text(text: str, columns: int, max_lines: int) -> list[str]:
     """Wrap text into at most `max_lines`, with an ellipsis if cut; wide letters take two columns."""
-    text = _clean_text(text)
+    text = _clean(text)
     is_wide = any(east_asian_width(letter) in "WF" for letter in text)
     return wrap(text, columns // 2 if is_wide else columns, max_lines=max_lines, placeholder="…") or [""]
 
 
-def _clean_text(text: str) -> str:
+def _clean(text: str) -> str:
     """Return text that XML can contain, in one line."""
     return "".join(letter if letter.isprintable() else " " for letter in replace_surrogates(text))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import apply_layout, escape, guide_line, legend_below, new_figure
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
 from dashboard.charts.palette import GREY, INK, PALETTE, method_style
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def plot_weights(
             customdata=[escape(text) for _, text in solver_weights],
         )
     _add_labels(figure, lines, l1, ink)
-    figure.add_vline(x=l1, line=guide_line(ink, "dash"))
+    figure.add_vline(x=l1, line=guide(ink, "dash"))
     figure.update_xaxes(type="log", title="λ₁", range=[math.log10(span[0]), math.log10(span[1])])
     figure.update_yaxes(title="weight w", rangemode="tozero")
     return apply_layout(figure)
@@ -73,12 +73,12 @@ def plot_convergence(rows: Sequence[Reached], name: str, k: int, dark: bool) -> 
     blue = PALETTE[6 if dark else 1].colour(dark)
     exact, steps = rows[0], rows[1:]
     curves: list[tuple[str, list[Any], dict[str, Any], str]] = [
-        (f"same top {k} as exact", [row.same_set for row in steps], guide_line(ink) | {"width": 1.5}, "y"),
+        (f"same top {k} as exact", [row.same_set for row in steps], guide(ink) | {"width": 1.5}, "y"),
         ("KKT residual", [row.residual for row in steps], {"color": blue, "width": 1.5}, "y2"),
     ]
     if exact.comp is not None:
         curves.insert(0, (f"Comp@{k}", [row.comp for row in steps], {"color": colour, "width": 2}, "y"))
-        line = guide_line(colour, "dash") | {"width": 1.5}
+        line = guide(colour, "dash") | {"width": 1.5}
         figure.add_hline(y=exact.comp, line=line, annotation_text=f"exact {exact.comp:.3f}")
     x = [row.steps for row in steps]
     for name, y, line, axis in curves:

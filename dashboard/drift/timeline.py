@@ -130,8 +130,8 @@ def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any
     return {
         "work": partial(run, request, loaded),
         "on_partial": draw,
-        "failed": "The simulation failed.",
-        "stopped": "Stopped. Progress is saved.",
+        "failed_text": "The simulation failed.",
+        "stopped_text": "Stopped. Progress is saved.",
     }
 
 

@@ -8,7 +8,7 @@ loaded, question = frame.draw_header(needs_documents=False)
 if loaded is not None:
     from dashboard.sharing import onboarding
 
-    onboarding.show()
+    onboarding.draw_tour()
 if loaded is not None and question is not None:
     from dashboard.explore import page
 

@@ -7,5 +7,5 @@ if loaded is not None:
     from dashboard.sharing import onboarding
     from dashboard.tradeoff import page
 
-    onboarding.show()
-    page.show(loaded, question)
+    onboarding.draw_tour()
+    page.draw_tradeoff(loaded, question)

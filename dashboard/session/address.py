@@ -24,7 +24,9 @@ def format_source(source: Source) -> dict[str, str]:
     # Defaults are left out, so that an address stays short and survives new fields.
     default = Source(source.path)
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS if getattr(source, name) != getattr(default, name)}
-    columns = {name: name for name, name in zip(COLUMN_PARAMS, source.columns or (), strict=False) if name is not None}
+    columns = {
+        name: value for name, value in zip(COLUMN_PARAMS, source.columns or (), strict=False) if value is not None
+    }
     extra = {METADATA_PARAM: ",".join(quote(name) for name in source.metadata)} if source.metadata else {}
     if source.where:
         extra[WHERE_PARAM] = ",".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in source.where)

@@ -113,7 +113,7 @@ def _vote(path, space, vectors):
 def _snapshot():
     answer = SavedAnswer("MMR", "mmr(…)", (("a", "A"),), {"ILAD@3": 0.25})
     state = {"state": {"v": "1"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled"}
-    return snapshots.new("one", **state, query="q", answers={"mmr": answer})
+    return snapshots.make_snapshot("one", **state, query="q", answers={"mmr": answer})
 
 
 def main() -> None:

@@ -238,14 +238,14 @@ def test_what_was_dragged_is_taken_over(monkeypatch):
     session = {}
     monkeypatch.setattr(page.st, "session_state", session)
     monkeypatch.setattr(selection.st, "session_state", session)
-    page._dragged(None, [], "level", 91.0)
+    page._take_drag(None, [], "level", 91.0)
     assert session == {selection.SHARE_KEY: 0.91}
     space, queries, qrels = toy(batch=6)
     curve = engine.exact_frontier("mmr", space, queries, qrels, 5, ("recall", "ilad"), resamples=100)
     known = engine.Decoder(engine.make("mmr", relevance_weight=0.2)).label
-    page._dragged(curve, [known], "curve", 0.55)
+    page._take_drag(curve, [known], "curve", 0.55)
     assert session[selection.SCRUBBED_KEY] == 0.55 and selection.OPEN_POINT_KEY not in session
-    page._dragged(curve, [known], "curve", 0.2)
+    page._take_drag(curve, [known], "curve", 0.2)
     assert session[selection.OPEN_POINT_KEY] == known and selection.SCRUBBED_KEY not in session
 
 
