@@ -28,6 +28,7 @@ APP_CSS = """<style>
 }
 </style>"""
 st.html(APP_CSS)
+# Nothing of a page is imported before the sign-in.
 if not login.is_signed_in():
     st.title("Frontier")
     st.text("Sign in to see this page.")

@@ -66,6 +66,7 @@ class Gate:
                 self.say(f"refused a request to {shown!r}; if this server is known by it: --allow-host {shown}")
             return f"This server is not known as {shown!r}. If it should be, start it with --allow-host {shown}."
         needs_origin = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        # An Origin must match exactly one host, port included; a second header is refused too.
         if (origins or needs_origin) and [_web_host(origin) for origin in origins] != [host.lower()]:
             return "This request comes from a page of another address."
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS and UPLOAD_PATH in scope["path"]:

@@ -44,6 +44,7 @@ def build_page(
     curve = frontier(cells, across, up, k)
     table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
+    # The first sentence is about the largest significant gain.
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     title = _collect_facts(cells)["corpus"]
     chart = plot_frontier(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))

@@ -126,6 +126,7 @@ class Worker:
         """Restart it if it has died and its pause is over; print its end."""
         if self.process is not None and (code := self.process.poll()) is not None:
             lifetime = time.monotonic() - self._started
+            # Exponential back-off: a worker that dies at once must not spin.
             self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if lifetime < SHORT_LIFE_SECONDS else 0.0
             self._restart_time, pid, self.process = time.monotonic() + self._pause, self.process.pid, None
             pause = f" in {self._pause:.0f} s" if self._pause else ""

@@ -51,6 +51,7 @@ def plot_wins(
         hovertemplate="%{hovertext}<extra></extra>",
     )
     figure.add_hline(y=0, line=guide(ink, "solid"))
+    # The axis is symmetric, so that wins and losses have one scale.
     max_difference = max((abs(row.difference) for row in rows), default=0.0)
     figure.update_xaxes(title="queries, from the largest win to the largest loss", showgrid=False)
     y_limit = 1.05 if max_difference <= 1 else 1.05 * max_difference
@@ -120,6 +121,7 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], dark
     labels = []
     for y_row, forest_row in enumerate(rows):
         row, style = forest_row.difference, method_style(forest_row.method)
+        # A baseline of 0 has no shares: 100 times the difference is plotted.
         unit = 100 / row.baseline_mean if row.baseline_mean else 100.0
         low, high = (row.difference if end is None else end for end in (row.low, row.high))
         name = escape(forest_row.label)

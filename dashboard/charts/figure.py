@@ -66,6 +66,7 @@ def error_bars(values: Sequence[float], low: Sequence[float | None], high: Seque
     """Return error bars from the ends of intervals, of no length where an end is None."""
     return {
         "symmetric": False,
+        # Plotly takes lengths of error bars, not their ends.
         "array": [0 if bound is None else bound - value for value, bound in zip(values, high, strict=True)],
         "arrayminus": [0 if bound is None else value - bound for value, bound in zip(values, low, strict=True)],
         "width": 0,

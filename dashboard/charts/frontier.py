@@ -130,6 +130,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     """
     figure, frontier = new_figure(), chart.frontier
     _add_staircase(figure, chart)
+    # Curves are grouped by method and scorers: each group is one legend entry.
     by_kind = defaultdict(list)
     for curve in frontier.curves.values():
         by_kind[_point_kind(curve[0])].append(curve)
@@ -275,6 +276,7 @@ def build_lines(
     for curve in curves:
         exact = find_curve(curve[0], chart.frontier, chart.exact)
         if exact is not None:
+            # Equally spaced pieces keep the curve's shape; its ends are always included.
             pieces = np.unique(np.linspace(0, len(exact) - 1, MAX_PIECES).astype(int))
             x, y = (exact.means[axis][pieces].tolist() for axis in (chart.frontier.x, chart.frontier.y))
         elif len(curve) > 1:
@@ -288,6 +290,7 @@ def build_lines(
 def find_curve(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve]) -> Curve | None:
     """Return the exact curve that contains a point; None behind any but the first scorer."""
     selector = point.point.decoder["select"]
+    # Exact curves are computed with the default scorers and without a pool only.
     if scorer_chain(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
         return None
     for curve in exact:

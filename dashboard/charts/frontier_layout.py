@@ -81,6 +81,7 @@ def place_labels(
 
 def _find_free_box(text: str, place: Place, marks: Sequence[Place], boxes: Sequence[Box]) -> tuple[Place, Box] | None:
     """Find the shift of a label that covers the fewest points, and its box; None if it covers a label everywhere."""
+    # The browser's fonts are unknown here: the width is estimated per character.
     half_width = CHARACTER_PX * len(text) / 2
     best: tuple[int, Place, Box] | None = None
     for shift in _list_shifts(half_width):

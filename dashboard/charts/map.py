@@ -142,12 +142,14 @@ def full_extent(xy: np.ndarray) -> np.ndarray:
 def extent_around(xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
     """Return the corners of a map that shows some positions, (2, 2); xy: all points of the map."""
     low, high = marked.min(0), marked.max(0)
+    # A single document would otherwise be magnified beyond any context.
     missing = np.maximum(MIN_EXTENT * np.ptp(xy, axis=0) - (high - low), 0) / 2
     return _pad_extent(low - missing, high + missing, SETS_PADDING)
 
 
 def _pad_extent(low: np.ndarray, high: np.ndarray, share: float) -> np.ndarray:
     padding = share * (high - low)
+    # Collinear points have no extent in one direction, but the axis needs one.
     padding[padding == 0] = 1.0
     return np.stack([low - padding, high + padding]).astype(float)
 

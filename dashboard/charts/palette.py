@@ -82,6 +82,7 @@ def method_style(name: str) -> Style:
     method_names = list(methods())
     if name in method_names:
         return PALETTE[method_names.index(name) % len(PALETTE)]
+    # CRC-32 gives a name the same colour in every process, unlike `hash`.
     return replace(series_style(zlib.crc32(name.encode())), symbol="hexagram", sign="✶")
 
 

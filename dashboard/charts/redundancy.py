@@ -34,6 +34,7 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> 
     colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": bar}
     layout: dict[str, Any] = {"hoverdistance": 40, "annotations": [], "coloraxis": colours}
     traces: list[dict[str, Any]] = []
+    # Heat maps share the width of the figure, with gaps between them.
     width = (1 - HEAT_MAP_GAP * (len(sets) - 1)) / max(1, len(sets))
     for position, (name, title, redundancy) in enumerate(sets):
         axis, edge = str(position + 1) if position else "", position * (width + HEAT_MAP_GAP)

@@ -83,6 +83,7 @@ def plot_approximate(
     curves: dict[tuple[str, str], list[tuple[Searched, float]]] = {}
     for row, value in zip(rows, quality, strict=True):
         curves.setdefault((row.scorer, row.curve), []).append((row, value))
+    # Curves of one kind need their parameters in the legend to be told apart.
     curve_counts = Counter((scorer, points[0][0].index["kind"]) for (scorer, _), points in curves.items())
     for (scorer, curve), points in curves.items():
         top = points[0][0]

@@ -27,6 +27,7 @@ def plot_training(stage_name: str, curves: Curves, dark: bool) -> Figure:
         "shares of the training batches": (curves.shares, SHARE_STYLES),
         "documents with a weight, a query": ({"documents": curves.support}, [RUN_STYLE]),
     }
+    # Quantities that this training does not have get no panel.
     lower_panels = {title: (lines, styles) for title, (lines, styles) in quantities.items() if any(lines.values())}
     n_bands = len(curves.bands)
     figure = new_grid(

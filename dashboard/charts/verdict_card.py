@@ -119,6 +119,7 @@ def _add_label(
 ) -> float:
     """Add a label at a point, moved down until it is free of `heights`; return its height."""
     x, y = position
+    # Moving down only, the search ends below the last label.
     while any(abs(y - height) < CARD_LABEL_GAP for height in heights):
         y += 2
     is_left = x > (LEFT + RIGHT) / 2 + LABEL_TURN_PX
@@ -161,6 +162,7 @@ def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list
     span = (high - low) or abs(high) or 1.0
     axis_range = (low - 0.06 * span, high + 0.06 * span)
     power = 10.0 ** math.floor(math.log10(span / N_CARD_TICKS))
+    # The smallest step of the form 1, 2 or 5 · 10ⁿ that needs at most N_CARD_TICKS ticks.
     step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple * N_CARD_TICKS >= span)
     first_tick = math.ceil(axis_range[0] / step)
     return axis_range, [step * tick for tick in range(first_tick, math.floor(axis_range[1] / step) + 1)]

@@ -35,6 +35,7 @@ def plot_weights(
     weights are not on the lines.
     """
     figure, style, ink = new_figure(), method_style(name), INK.colour(dark)
+    # The most important documents come first and are drawn last, on top.
     for line in reversed(lines):
         is_chosen, label = line.chosen is not None, _line_label(line)
         figure.add_scatter(
@@ -95,6 +96,7 @@ def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str
     heights: list[float] = []
     distance = MIN_LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
     for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
+        # λ₁ falls along the path, and `interp` needs it rising.
         height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
         if len(heights) < 6 and all(abs(height - other) >= distance for other in heights):
             heights.append(height)

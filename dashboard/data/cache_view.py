@@ -169,6 +169,7 @@ def _is_in_use(item: Item) -> bool:
         return any(source.path.startswith(folder) for source in corpora.list_sources())
     if item.section == TRAINED:
         return item.name in {source.trained for source in corpora.list_sources()}
+    # Embeddings are identified by the encoder's weights and dtype, and by their texts.
     weights = item.facts.get("weights"), item.facts.get("arithmetic")
     return any(
         (encoder := loaded.space.encoder) is not None

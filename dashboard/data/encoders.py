@@ -111,6 +111,7 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
     others = (Decoder(select=d.select, depth=d.depth) for d in setting.get_decoders().values())
     decoders = list(dict.fromkeys([baseline, *others]))
     st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
+    # The settings are stored with the result, to tell when it is stale.
     settings = (tuple(map(_encoder_key, chosen.values())), query_set, tuple(decoders), k)
     panel = JobPanel(
         purpose=ENCODERS_PURPOSE,
@@ -149,6 +150,7 @@ def _compare_encoders(
 ) -> EncoderResult:
     dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
+    # Documents as queries need no encoder, so corpora with own vectors can be compared.
     if query_set == DOCUMENT_QUERIES:
         variants = dict(zip(chosen, of_documents([one.space for one in chosen.values()]), strict=True))
         corpus = dataset.corpus

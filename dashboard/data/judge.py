@@ -158,6 +158,7 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
     person = _get_name() or feedback.get_person()
     remaining = judgements.remaining(pool.pairs, person, N_SHARED_PAIRS if _get_name() else 0)
     n_done = len(pool.pairs) - len(remaining)
+    # A query is begun once one of its pairs is judged.
     n_begun = len({query for query, _ in set(pool.pairs) - set(remaining)})
     st.progress(
         n_done / max(1, len(pool.pairs)),

@@ -27,6 +27,7 @@ def draw_encoder_field(key: str, default_help: str) -> str:
 def begin_loading(source: Source, keep_current: bool = False) -> None:
     """Load a corpus; keep_current: without switching to it."""
     job = corpora.find_loading_job(source)
+    # A failed load, or a new request for an ended one, reads the files again.
     if job is not None and not job.running and (job.error or not keep_current):
         corpora.drop_load(source, job)  # files may have changed; embeddings come from the cache
     corpora.get_loading_job(source, resubscribe=True)
@@ -109,6 +110,7 @@ def draw_current() -> Loaded | None:
     if loaded is not None:
         draw_corpus_chip(loaded)
         draw_encoders(loaded)
+    # One progress bar per corpus is enough.
     elif st.session_state.get(LOADING_KEY) == source:  # `draw_loading` draws it
         return None
     elif is_running:

@@ -131,6 +131,7 @@ def _draw_table_source(path: Path) -> Source | None:
         return _draw_encoder(Source(str(path)))
     separator, guess, table_file = None, "", corpora.inspect_files(Source(str(path))).file
     if path.suffix.lower() == ".csv":
+        # Only a changed separator goes to the source: links stay short.
         guess = guess_separator(table_file)
         key = f"data.separator.{path}"
         separator = select("Separator", CSV_SEPARATORS, key, default=guess, format_func=SEPARATOR_NAMES.__getitem__)
@@ -183,6 +184,7 @@ def _check_source(source: Source) -> Source | None:
         st.caption("Ids, copies and empty texts of a corpus as large as this are checked while it loads.")
         return replace(source, repeated=_draw_repeated_choice(source, list(REPEATED)) or "refuse")
     dataset = inspection.read_dataset(source)
+    # Without a policy, repeated ids are an error that the visitor resolves here.
     if isinstance(dataset, RepeatedIdError):
         # The choice of a policy comes below the error that asks for it, but is read first.
         error_container = st.container()
@@ -209,6 +211,7 @@ def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple
     filters = []
     for column, values in columns.items():
         options = sorted(set(values))
+        # A constant column cannot select, and too many values cannot be listed.
         if 1 < len(options) <= MAX_OFFERED_VALUES:
             key = f"data.where.{source.path}.{column}"
             selected = st.multiselect(f"Only with {as_label(column)}", options, key=key, persist_state="session")

@@ -75,6 +75,7 @@ def draw_check_up(loaded: Loaded, question: Question) -> None:
     )
     positions = list(checked.order)
     similarity = checked.similarity[positions]
+    # The diagonal is always 1 and would only dazzle.
     similarity[:, np.eye(similarity.shape[1], dtype=bool)] = np.nan
     titles = [f"{result.query_texts[position]} · {_format_figures(checked, position)}" for position in positions]
 
@@ -132,6 +133,7 @@ def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
     """Return a sample of the queries, their split, and their number; None for documents as queries."""
     dataset, split = loaded.dataset, _get_split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
+    # A click must be able to open any of them, so pickers' limits apply.
     queries = queries.only(queries.ids[:MAX_LISTED_QUERIES])
     if not len(queries) or loaded.space.encoder is None:
         return None, None, len(loaded.space)

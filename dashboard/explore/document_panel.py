@@ -67,6 +67,7 @@ def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
     row_index, space, vector = document.row, loaded.space, question.vector
     st.html(PANEL_CSS)
     with page_turn():
+        # The rank is the same for all decoders, so it is computed once.
         rank = places(space, vector, [row_index])[0]
         explanations = {
             name: why(space, vector, answer.ranking, row_index, answer.stage, question.depth, rank, answer.relevance)

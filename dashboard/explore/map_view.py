@@ -89,6 +89,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], dr
     traces = [(answer.name, answer.title, marks(sets[name])) for name, answer in answers.items()]
     found = drawn.clusters
     clusters = zip(found.centres.tolist(), found.sizes.tolist(), found.names, strict=True)
+    # A sampled map lacks some documents of the sets: the overlay adds them.
     unmapped = sorted({*relevant, *row_sets}.difference(layout.rows.tolist())) if layout.sampled else []
     return plot(
         figure,
@@ -119,6 +120,7 @@ def _get_extent(question: Question, layout: maps.Layout, marked: list[np.ndarray
     key = (layout.digest, query_digest(question))
     frames, extent = session_memo("map.frames", MAX_PLACES), np.stack(marked)
     frames[key] = np.concatenate([extent, frames[key]]) if key in frames else extent
+    # Two corners are enough to grow the extent later.
     frames[key] = np.stack([frames[key].min(0), frames[key].max(0)])
     return extent_around(layout.points, frames[key])
 

@@ -154,6 +154,7 @@ def _answer_or_last(
         result = compute_answer(loaded, question, name, decoder)
     except FrontierError as error:
         errors[name] = str(error)
+        # The last answer is only shown for the same query on the same documents.
         last_query, last_answer = last_answers.get(name, (None, None))
         return last_answer if last_query == query_parts else None
     last_answers[name] = (query_parts, result)
@@ -246,6 +247,7 @@ def _build_tile(
 def _commit_sliders(forms: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:
     """Set the parameters to the released sliders; forms: widget key and declaration of each."""
     st.session_state[RELEASED_KEY] = True
+    # Reports may arrive out of order: the number never falls.
     st.session_state[SERIAL_KEY] = max(int(message["serial"]), st.session_state.get(SERIAL_KEY, 0))
     for name, values in message["values"].items():
         for param, value in values.items():

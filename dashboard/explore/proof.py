@@ -25,6 +25,7 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
     answers_info = [(answer, answer.ranking.info[0]) for answer in answers.values()]
     provable = [answer for answer, info in answers_info if info["scope"] != SCOPE_PROVEN and info["provable"]]
     panel = _proof_panel(reach, loaded.origin, question, provable)
+    # While a proof runs, its progress replaces the summary.
     if provable and panel.job is not None:
         proofs = panel.result()
         if proofs is not None:

@@ -143,6 +143,7 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
     corpus, query_text, first_row, second_row = st.session_state.get(PAIR_KEY, ("", "", 0, 0))
     if (corpus, query_text) == (loaded.space.corpus.digest, question.text):
         return first_row, second_row
+    # The most redundant pair of all sets is the best example to start with.
     pairs = [(s.most, s.closest) for s in sets.values() if s.most is not None and s.closest is not None]
     return max(pairs, key=lambda pair: pair[0])[1]
 

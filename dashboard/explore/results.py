@@ -112,6 +112,7 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     if not rows:
         st.caption("Nothing was retrieved.")
         return
+    # Figure spaces pad all ranks to one width, so that texts sort as numbers.
     max_digits = max((len(str(place.rank)) for r in rows for place in r.places.values() if place.rank), default=1)
 
     def pad_rank(place: Place) -> str:

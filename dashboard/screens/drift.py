@@ -6,4 +6,4 @@ loaded, question = frame.draw_header()
 if loaded is not None:
     from dashboard.drift import page
 
-    page.show(loaded, question)
+    page.draw_drift(loaded, question)

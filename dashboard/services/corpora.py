@@ -64,6 +64,7 @@ class Inspection:
         from engine.errors import FrontierError
 
         if source not in self.datasets:
+            # Reading parses a whole file: pages take turns, so that the cores are not oversubscribed.
             with jobs.page_turn():
                 try:
                     self.datasets[source] = read_dataset(source, table_file=self.file)
@@ -89,6 +90,7 @@ _LOADED_ONCE: set[Source] = set()
 def set_start_sources(*paths: str) -> None:
     """Set the corpora that this server serves; a new session opens the first, and all stay in memory."""
     _START_SOURCES[:] = [Source(path) for path in dict.fromkeys(paths)]
+    # Start corpora are never evicted, however many the command line names.
     _LOADING_JOBS.max_jobs = max(MAX_LOADED_CORPORA, len(_START_SOURCES))
 
 
@@ -135,6 +137,7 @@ def inspect_files(source: Source) -> Inspection:
     file_states, inspection = _list_file_states(path), _INSPECTIONS.get(visitor)
     if inspection is None or (inspection.path, inspection.file_states) != (source.path, file_states):
         inspection = Inspection(source.path, file_states, path)
+        # A held file is parsed from memory and stays as inspected while the visitor chooses columns.
         if path.suffix.lower() in TEXT_SUFFIXES and not inspection.is_large:
             inspection = replace(inspection, file=HeldFile(path))
         _INSPECTIONS[visitor] = inspection
@@ -197,6 +200,7 @@ def list_sources() -> list[Source]:
 
 def list_variants(loaded: Loaded) -> list[Loaded]:
     """Return this corpus by each encoder that the session may know of, `loaded` first."""
+    # The first variant of an encoder wins, so that the open one is listed once, and first.
     by_encoder = {compute_encoder_key(loaded): loaded}
     for source, job in list_loads():
         variant = job.result
@@ -228,6 +232,7 @@ def format_variant_names(variants: Sequence[Loaded]) -> list[str]:
 
 def compute_encoder_key(loaded: Loaded) -> str:
     """Return a key of the corpus's encoder; encoders that differ only for queries have different keys."""
+    # Feedback moves the documents, not the encoder: the origin identifies it.
     embeddings = loaded.origin.space.embeddings
     encoder = embeddings.encoder
     return f"{encoder.digest[:16]}.{encoder.dtype}" if encoder else f"own.{embeddings.digest[:16]}"
@@ -315,6 +320,7 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         shipped = shipped_notices(dataset.corpus, embeddings)
         dataset = replace(dataset, notices=(*dataset.notices, *shipped))
+        # More labelled queries are embedded by the job that needs them.
         if 0 < len(dataset.queries) <= MAX_EAGER_QUERIES:
             options["dtype"] = embeddings.encoder.dtype
             query_vectors = engine.embed(
@@ -348,6 +354,7 @@ def _freezing_progress(job: Job, step_number: int, text_kind: str = "") -> Calla
 
             label = f"{label} {text_kind}" if label == EMBEDDING else label
         label = f"Step {step_number} of {N_LOADING_STEPS} · {label[:1].upper()}{label[1:]}"
+        # Imports during a step create long-lived objects; freezing them keeps collections short.
         if label != job.progress.label:
             gc.freeze()
         job.report(n_done, n_total, label)
@@ -381,6 +388,7 @@ def _run_warm_up(source: Source, job: Job) -> None:
         if kind.is_warm():  # else compiled once the first page is drawn, which needs a core for itself
             kind.warm()
     loading_job = get_loading_job(source)
+    # Short joins, so that a shutdown is not delayed by a long load.
     while loading_job.running and not job.stop.is_set():
         loading_job.join(0.2)
     if loading_job.result is None or job.stop.wait(FIRST_PAGE_SECONDS):

@@ -70,6 +70,7 @@ def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
     """Return the log's usual file, and the file of a new log for this state of the corpus."""
     space = loaded.origin.space
     usual_path = orag.place(space)
+    # The suffix of a state keeps a new log apart from one of an older state of the corpus.
     return usual_path, usual_path.with_name(f"{usual_path.stem}-{space.corpus.digest[:8]}{usual_path.suffix}")
 
 
@@ -127,6 +128,7 @@ def adapt_corpus(loaded: Loaded) -> Loaded:
     if key[0] == key[1]:
         return origin
     cached = _ADAPTED_CORPORA.get(key)
+    # Corpora are compared by identity: a reloaded one has other tensors.
     if cached is not None and cached.embedded is origin:  # else the corpus was loaded anew
         return cached
     # Another thread may have computed the same corpus meanwhile; the first one stays.
@@ -157,6 +159,7 @@ def begin_new_log(loaded: Loaded) -> Path:
     with _opening_lock(log_key):
         _OPEN_LOGS.forget(log_key)
         (usual_path, state_path), old_path = _list_log_paths(loaded), get_log_path(loaded)
+        # The usual log stays where it is, as it may belong to another state of the corpus.
         if old_path != usual_path:
             old_path = storage.move_aside(old_path)
         orag.save(blank_session, state_path)
@@ -192,6 +195,7 @@ def open_or_create_log(loaded: Loaded) -> orag.Log:
     log = _open_log(loaded)
     if log is not None:
         return log
+    # Two processes may begin a log at once; the storage lets one of them win.
     storage.begin_log(lambda: _blank_session(loaded), get_log_path(loaded))
     return _open_log(loaded) or open_or_create_log(loaded)
 

@@ -63,6 +63,7 @@ class Job:
         self.queued = queued
         self._subscribers = [session_id]
         self.progress = Progress(0, 0, "starting", None)
+        # The estimate is per job: labels of other jobs would mix up its rates.
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
         with _JOBS_LOCK:
@@ -97,6 +98,7 @@ class Job:
     def remove_subscriber(self, session_id: str | None = None) -> None:
         """Remove a session that wants it; cancel the job if none remains."""
         # No lock: the garbage collector calls this, in whatever thread, whatever that holds.
+        # A session may unsubscribe twice, by a click and when it is collected.
         with contextlib.suppress(ValueError):
             self._subscribers.remove(session_id)
         if not self._subscribers:
@@ -107,6 +109,7 @@ class Job:
 
     def _run(self, work: Callable[[Job], Any]) -> None:
         try:
+            # Stages of the engine find the stop signal by context, without passing it on.
             with report_to(stop=self.stop):
                 self.result = work(self)
         except Cancelled:
@@ -136,6 +139,7 @@ class SessionJobs(dict[str, Job]):
         self.queue: list[Job] = []
         self.subscribed: weakref.WeakSet[Job] = weakref.WeakSet()
         self.unsubscribed: weakref.WeakSet[Job] = weakref.WeakSet()
+        # When Streamlit drops a session, its jobs lose their subscriber without any code of a page.
         weakref.finalize(self, _cancel_all, self.queue, session_id)
 
     def __reduce__(self) -> Any:
@@ -183,6 +187,7 @@ def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashabl
     It is queued behind this session's other jobs and behind other sessions'; its progress says so.
     """
     session_jobs = get_session_jobs()
+    # A page has one job per purpose: changed settings replace the running one.
     if (previous_job := session_jobs.get(purpose)) is not None:
         unsubscribe(previous_job)  # it stays queued to its end: it may still write what this one resumes
     queue = session_jobs.queue
@@ -214,6 +219,7 @@ def attach_job(purpose: str, job: Job) -> None:
 
 def subscribe(job: Job, resubscribe: bool = False) -> None:
     """Subscribe this session to a shared job; if it has unsubscribed, only with `resubscribe`."""
+    # The server itself loads corpora too, outside of any session.
     if get_script_run_ctx(suppress_warning=True) is None:  # no visitor asks
         return
     session_jobs = get_session_jobs()
@@ -274,6 +280,7 @@ def _wait_for_turn(job: Job, queue: list[Job]) -> None:
             label = "Waiting for another job to stop" if ahead.stop.is_set() else f"Queued behind “{ahead.title}”"
         if job.progress.label != label:
             job.progress = replace(job.progress, label=label, seconds_left=None)
+        # Waiting on the stop signal makes a cancel in the queue take effect at once.
         job.stop.wait(0.1)
     raise Cancelled("stopped while waiting")
 

@@ -24,6 +24,7 @@ def check_login_setup() -> bool:
 
     Raises FrontierError if the secrets cannot be read or lack something.
     """
+    # The answer is stored for the process, before anything can raise.
     _LOGIN_REQUIRED[:] = [bool(auth_section := _read_auth_section())]
     if auth_section:
         if missing_fields := [field_name for field_name in REQUIRED_FIELDS if not auth_section.get(field_name)]:
@@ -81,6 +82,7 @@ def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 def _read_auth_section() -> dict[str, Any]:
     """Return the [auth] table of the secrets; {} if there is none."""
+    # Streamlit raises for missing files, which are no error here.
     if not any(map(os.path.exists, config.get_option("secrets.files"))):
         return {}
     try:

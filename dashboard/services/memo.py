@@ -51,6 +51,7 @@ class Memo(MutableMapping[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         with self._lock:
+            # A copy, as another thread may evict entries during the iteration.
             return iter(list(self._values))
 
     def __len__(self) -> int:

@@ -26,6 +26,7 @@ def can_make(loaded: Loaded) -> bool:
 def find_task(loaded: Loaded) -> Dataset | None:
     """Return the task of a corpus, made now if that is quick, else None. Raises FrontierError: too few words."""
     digest = loaded.space.corpus.digest
+    # A long corpus would block the page, so a job searches it.
     if digest not in _PASSAGE_TASKS and sum(map(len, loaded.dataset.corpus.texts)) <= MAX_PAGE_CHARACTERS:
         with jobs.page_turn():
             make(loaded)

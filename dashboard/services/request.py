@@ -36,6 +36,7 @@ class JobRequest:
 
     def digest(self, loaded: Loaded) -> str:
         """Name the result of these settings on this corpus and these judgements."""
+        # Judgements are part of the name: edited judgements must not find an old result.
         parts = [part for name, qrels in self.qrels(loaded.dataset).items() for part in (name, qrels.digest)]
         return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *parts])[:32]
 

@@ -64,6 +64,7 @@ def check_path(typed_path: str | Path) -> Path:
         real_path = path.resolve()
     except (OSError, RuntimeError, ValueError):  # no such user's home, links in a circle, a zero byte
         raise DataError(_format_refusal(typed_path)) from None
+    # The error is the same for missing paths, so that it does not reveal which exist.
     if not any(real_path.is_relative_to(root) for root in _list_roots()):
         raise DataError(_format_refusal(typed_path))
     return path
@@ -88,6 +89,7 @@ def check_model(model_name: str) -> None:
     if not is_model_folder(model_name):
         return
     folder = check_path(model_name)
+    # Only a folder that looks like a model is walked; loading refuses any other.
     if any(os.path.exists(folder / file_path) for file_path in MODEL_FILES):
         for file_path in _walk_folder(folder, MAX_MODEL_DEPTH):
             check_path(file_path)

@@ -48,6 +48,7 @@ class Source:
     @property
     def reading(self) -> dict[str, Any]:
         """Arguments of `engine.load_dataset` besides the path that are not at their default."""
+        # Defaults are left out, so that exported code has only arguments that matter.
         column_roles = dict(zip(("id", "text", "title"), self.columns or (), strict=False))
         where: dict[str, list[str]] = {}
         for column, value in self.where:

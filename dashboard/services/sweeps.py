@@ -76,6 +76,7 @@ class Sweep:
         """One selector for each curve that is computed exactly, on a corpus where that is fast."""
         if not self.is_stored or self.vectors is None or len(self.loaded.space) > GRAM_ROWS:
             return ()
+        # Exact paths exist only for selectors behind a scorer of inner products.
         scorer = self.baseline.retrieve
         selectors = [d.select for d in self.decoders if d == Decoder(d.select, scorer) and scorer.inner_product]
         by_family = {}
@@ -138,6 +139,7 @@ def find_cells(sweep: Sweep) -> Cells:
 def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
     """Return the exact curves of a sweep that are in memory or in the file."""
     curves = _CURVES.get(sweep.key)
+    # Only complete sets of curves are cached, as the job adds one at a time.
     if curves is None and sweep.exact_selectors:
         stored = (load_stored_curve(s, **sweep.curve_arguments(), store=open_store()) for s in sweep.exact_selectors)
         curves = tuple(curve for curve in stored if curve is not None)

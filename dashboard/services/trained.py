@@ -27,6 +27,7 @@ STAGE_FACT = "stage"
 
 def save_trained(trained: Trained, stage: str, corpus: str) -> str:
     """Write a stage of a course as trained embeddings, unless a readable file exists; return their name."""
+    # The name is a content digest: the same training saved twice is one file.
     name = trained.digest[:TRAINED_NAME_LENGTH]
     path = _checkpoint_path(name)
     if not _is_readable(path):

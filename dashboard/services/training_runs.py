@@ -48,6 +48,7 @@ def start_training(loaded: Loaded, request: TrainingRequest) -> str:
     Raises FrontierError.
     """
     digest = request.digest(loaded)
+    # Another window may run the same training: attach to its job.
     if (job := find_training_job(digest)) is not None:
         jobs.attach_job(TRAINING, job)
         return digest
@@ -90,6 +91,7 @@ def is_training(loaded: Loaded) -> bool:
 
 def list_trainings(loaded: Loaded) -> list[TrainingJob]:
     """Return the trainings started on these embeddings, the newest first; unreadable ones are skipped."""
+    # All cache folders are searched, not only the one that is written to.
     digests = {path.parent.name for r in cache_folders() for path in (r / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")}
     readable = [_read_training(name) for name in digests if len(name) == TRAINED_NAME_LENGTH]
     digest = loaded.space.embeddings.digest

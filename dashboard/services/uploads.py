@@ -35,6 +35,7 @@ def save_uploads(files: Sequence[Any]) -> Path:
     file_ids = tuple(sorted(upload.file_id for upload in files))
     if file_ids not in paths or not paths[file_ids].exists():
         paths[file_ids] = _save_files([(_check_file_name(upload.name), upload.getvalue()) for upload in files])
+    # The sender is noted on every upload, also of content that was stored before.
     _SENDERS[_folder_name(paths[file_ids])][get_visitor()] = jobs.get_session_jobs().session
     return paths[file_ids]
 
@@ -86,6 +87,7 @@ def _save_files(files: list[tuple[str, bytes]]) -> Path:
     folder = cache.entry_path(UPLOADS_SECTION, digest.hexdigest()[:16])
     for name, content in files:
         target = folder / targets[name]
+        # Content names the folder, so an existing file is identical.
         if not target.exists():
             cache.write(target, content)
     names = list(targets)

@@ -39,6 +39,7 @@ def parse_source(params: Mapping[str, str]) -> Source | None:
         return None
     id_column, text_column, title_column = (params.get(name) for name in COLUMN_PARAMS)
     fields: dict[str, Any] = {name: params[name] for name in SOURCE_FIELDS if name in params}
+    # A table needs a text column; id and title alone mean nothing.
     columns = (id_column, text_column, title_column) if text_column is not None else None
     metadata = tuple(map(unquote, params[METADATA_PARAM].split(","))) if METADATA_PARAM in params else ()
     pairs = [pair.partition("=") for pair in params.get(WHERE_PARAM, "").split(",") if pair]
@@ -55,6 +56,7 @@ def find_source(requested: Source) -> Source | None:
     loads = [(s, job) for s, job in corpora.list_loads() if s.path == requested.path]
     starts = [s for s in corpora.list_start_sources() if s.path == requested.path]
     demos = [Source(requested.path)] if requested.path in corpora.DEMOS else []
+    # Any corpus that this server has loaded on request may be requested again.
     if requested.without_training in (s.without_training for s in (*demos, *starts, *(s for s, _ in loads))):
         return requested
     visible = [*demos, *starts, *(s for s, job in loads if corpora.may_see_load(s, job, requested.path))]
@@ -70,6 +72,7 @@ def get_source() -> Source:
         requested = parse_source(st.query_params)
         first_source = (requested and find_source(requested)) or corpora.get_start_source()
         st.session_state["source"] = st.session_state[ADDRESS_KEY] = first_source
+        # The link is applied later, once its corpus is loaded.
         if VERSION_KEY in st.query_params:
             st.session_state[LINK_KEY] = st.query_params.to_dict()
     session_source: Source = st.session_state["source"]

@@ -69,6 +69,7 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
     answers: Memo[tuple[Any, ...], Answer] = _memo(loaded, "answers", MAX_CACHED_ANSWERS)
     cache_key = answer_key(loaded, question, decoder)
     if cache_key not in answers:
+        # With default scorers, a single call of the decoder includes the scoring.
         needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
         with jobs.page_turn():
@@ -103,6 +104,7 @@ def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, 
     """Return this session's table for this corpus; only the last two corpora have one, as vectors are large."""
     tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table_name, MAX_CACHED_CORPORA)
     digest = loaded.space.embeddings.digest
+    # Tables of older corpora go first, with their vectors.
     if digest not in tables:
         tables[digest] = Memo(max_entries)
     return tables[digest]
@@ -155,6 +157,7 @@ def _time_calls(
     """
     timed_kinds = _memo(loaded, "timed", MAX_CACHED_ANSWERS)
     is_first, seconds = call_kind not in timed_kinds, list[float]()
+    # The first call of a kind compiles and allocates: it is not timed.
     timed_kinds[call_kind] = True
     for _ in range(N_TIMED_CALLS + is_first):
         start_time = time.perf_counter()
@@ -189,6 +192,7 @@ def _ask_store(
 ) -> tuple[Ranking, float | None]:
     """Return the ranking of a vector engine, a proven one if cached, and the seconds of its call."""
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
+    # A proven answer replaces the engine's own for the rest of the session.
     if proof_key in proofs:
         return proofs[proof_key], None
     start_time = time.perf_counter()

@@ -23,6 +23,7 @@ AGREED_KEY = "agreed to"
 def list_chosen() -> list[str]:
     """Return the names of the chosen decoders, in the registry's order."""
     names = list(methods("selector"))
+    # Decoders keep the registry's order, in whatever order they were chosen.
     picked_names = st.session_state.get(DECODERS_KEY, names[:2])
     return [name for name in names if name in picked_names]
 
@@ -113,6 +114,7 @@ def agree(consent: str) -> None:
 
 def effective_decoder(decoder: Decoder) -> Decoder:
     """Replace the scorers by the defaults if they have no effect: a selector on vectors, without a pool."""
+    # Without a pool, a selector on vectors never sees the scorers' scores.
     if decoder.select.by_scores or decoder.depth is not None:
         return decoder
     return Decoder(decoder.select, first_scorer())

@@ -83,6 +83,7 @@ def format_state(state: State) -> dict[str, str]:
         params[QUESTION_PARAMS[state.way]] = state.question
     params |= {"k": SET_SIZE.text(state.k), "pool": POOL.text(state.pool)}
     params["decoders"] = ",".join(decoder.select.spec.name for decoder in state.decoders) or UNSET
+    # Parameters are prefixed by the selector's name, and a scorer's by its role too.
     for decoder in state.decoders:
         name = decoder.select.spec.name
         params |= _format_stage(decoder.select, name)

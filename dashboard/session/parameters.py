@@ -52,6 +52,7 @@ def read_stage(spec: Spec, prefix: str) -> Stage:
     values: dict[str, Any] = {}
     for param in order_params(spec.params):
         widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, values)
+        # A parameter without effect keeps its default, so that equal stages are equal values.
         if param.requires is None or values.get(param.requires[0], param.requires[1]) == param.requires[1]:
             values[param.name] = as_legible(form, st.session_state.get(widget_key, form.default))
     return spec.cls(**values)

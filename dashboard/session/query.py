@@ -84,6 +84,7 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
 def select(loaded: Loaded, way: str, split: str | None, entry: str) -> str | None:
     """Set the controls to values of `get_selection`, before they are drawn; return an error or None."""
     key, dataset = corpus_key(loaded), loaded.dataset
+    # Links may come from a corpus with an encoder: the reason is returned, not raised.
     if way not in (ways := list_ways(loaded)):
         return f"this corpus cannot be asked by {way!r}; it can by {', '.join(ways)}"
     if way == LABELLED:

@@ -57,6 +57,7 @@ def parse_link(params: Mapping[str, str]) -> Reading:
             f"{SCHEMA.default}: what it does not know is left out; update Frontier to see all of it"
         )
     source = address.parse_source(unread)
+    # Whatever remains unread at the end is remarked, so every known name is consumed here.
     for name in ("corpus", *address.COLUMN_PARAMS, address.METADATA_PARAM, address.WHERE_PARAM, *address.SOURCE_FIELDS):
         unread.pop(name, None)
     state = State(
@@ -107,6 +108,7 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
     st.session_state[decoders.DECODERS_KEY] = [decoder.select.spec.name for decoder in state.decoders]
     st.session_state.pop(decoders.VIEW_KEY, None)
     tradeoff.set_settings(state.tradeoff)
+    # Pages validate these settings when they are first drawn, as only they know the domain.
     st.session_state[UNSEEN_KEY] = dict(state.tradeoff)
     if state.view in VIEW_NAMES:
         st.session_state[decoders.VIEW_KEY] = state.view
@@ -132,6 +134,7 @@ def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -
     value = st.session_state.get(UNSEEN_KEY, {}).pop(key, None)
     if value is None or value != st.session_state.get(key) or is_available(value):
         return
+    # The widget then starts at its default in the next run.
     del st.session_state[key]
     remarks = st.session_state.get(REMARKS_KEY) or []
     st.session_state[REMARKS_KEY] = [*remarks, f"{key}: there is no {visible(str(value))!r} here; {instead}"]

@@ -82,6 +82,7 @@ def get_default(key: str) -> Any:
 def list_changed() -> dict[str, Any]:
     """Return the session's settings that are not at their default, by key."""
     changed_settings, multi_choices = {}, list_choices()
+    # Only changed settings go to links, so that new defaults reach old links.
     for key in (*multi_choices, *SETTINGS):
         value = st.session_state.get(key, get_default(key))
         if key in multi_choices:

@@ -251,6 +251,7 @@ def _draw_comparison(*pair: PageSnapshot) -> None:
         st.warning("These views are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(difference)
     a, b = older.name, newer.name
+    # A data frame with equal column names cannot be drawn.
     if a in COMPARE_COLUMNS or b in COMPARE_COLUMNS or a == b:
         a, b = f"{a} (older)", f"{b} (newer)"
     settings_tab, metrics_tab, sets_tab = st.tabs(["Settings", "Metrics", "Results"])

@@ -120,6 +120,7 @@ def _format_document(row: Row) -> dict[str, Any]:
 
 
 def _format_csv(header: list[str], rows: list[list[Any]]) -> bytes:
+    # The csv module writes its own line ends.
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows(
         [guard_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in (header, *rows)

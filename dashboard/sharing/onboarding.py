@@ -48,6 +48,7 @@ TOUR_STOPS = (
 
 def draw_tour() -> None:
     """Draw the tour on a demo, unless it was closed, here or for good, or a link opened the page."""
+    # The file is read once per session.
     if CLOSED_KEY not in st.session_state:
         st.session_state[CLOSED_KEY] = bool(_read_settings().get(SEEN_FIELD))
     if st.session_state[CLOSED_KEY] or was_link_opened() or address.get_source().path not in corpora.DEMOS:

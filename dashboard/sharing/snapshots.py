@@ -193,6 +193,7 @@ def _parse_text(value: Any) -> str:
 
 
 def _parse_number(value: Any) -> float:
+    # JSON from other tools may hold NaN, which tables cannot compare.
     if not math.isfinite(value):
         raise ValueError
     return float(value)

@@ -228,6 +228,7 @@ def _build_cards(
         for row in rows
     }
     vectors = sweep.vectors
+    # Other scorers would be computed for the hover text of every query.
     is_fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
     if vectors is not None and len(rows) <= MAX_HOVER_QUERIES and is_fast:
         with jobs.page_turn():
@@ -260,6 +261,7 @@ def _draw_kinds(
     corpus, qrels = loaded.space.corpus, sweep.qrels
     if qrels is None:
         return
+    # Comparing relevant documents with a large corpus would delay the page.
     space = loaded.space if len(corpus) <= MAX_COMPARED_DOCUMENTS else None
     counts: dict[str, Any] = get_or_compute(
         MEMORY_KEY,

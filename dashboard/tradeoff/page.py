@@ -157,6 +157,7 @@ def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
 
 def _draw_sample(queries: Queries) -> Queries:
     """Draw the choice of the sample size; return the sampled queries."""
+    # The full set is always offered, whatever its size.
     sizes = [*(size for size in SAMPLE_SIZES if size < len(queries)), len(queries)]
     default_size = DEFAULT_SAMPLE if DEFAULT_SAMPLE in sizes else len(queries)
     st.session_state[settings.FIRST_SAMPLE_KEY] = default_size
@@ -251,6 +252,7 @@ def _list_decoders(
         if name in names and name in chosen:
             chains.append((explored.retrieve, explored.rerank))
         for chain in chains:
+            # The reason is asked once per chain of scorers, as all selectors share it.
             if chain not in reasons and (reason := decoders.explain_lack(Decoder(stages[0], *chain, depth), space)):
                 reasons[chain] = reason
         settings += [
@@ -432,6 +434,7 @@ def _find_opened(
             system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=bounds[0], y_ends=bounds[1]
         )
     decoder = Decoder(curve.make_stage(value), decoders.first_scorer())
+    # Bands exist at grid positions only: the nearest one is shown.
     means, position = curve.at(value), int(abs(curve.band_positions - value).argmin())
     x_ends, y_ends = (tuple(curve.bands[axis][position].tolist()) for axis in (curves.x, curves.y))
     return OpenSetting(

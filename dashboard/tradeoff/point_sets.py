@@ -121,6 +121,7 @@ def _draw_query(
     relevant_ids, decoder = question.relevant_ids, opened.decoder
     options: dict[str, Any] = {"relevant": relevant_ids, "scores": None if seen is None else seen.score}
     slider_param, url = curve.declared if curve is not None else None, None
+    # Exact curves have a slider: its answers are computed in the browser.
     if decoder and has_slider(slider_param):
         digest, request = list(build_slider_requests(loaded, question, decoder, slider_param, **options).items())[-1]
         url = vendor.offer(digest, request)

@@ -60,6 +60,7 @@ def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: De
 def use_in_explore(decoder: Decoder) -> None:
     """Set Explore to a decoder and go there; for a callback."""
     decoders.apply_decoder(decoder)
+    # The page switches in the next full run, as a callback cannot.
     st.session_state[selection.LEAVE_KEY] = st.session_state[selection.REDRAW_KEY] = True
 
 
@@ -123,6 +124,7 @@ def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
 def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
     """Draw a row per decoder, the best first; a click opens its sets."""
     best = select_best_per_method(curves, verdict.base.point.label, verdict.share)
+    # Decoders that miss the budget are listed last, by their diversity.
     floor = compute_floor(verdict.base, verdict.share)
     points = sorted(best, key=lambda point: (point.y < floor, -curves.direction * point.x))
     columns = _columns(curves, points, floor, verdict.share, rows)

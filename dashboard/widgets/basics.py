@@ -24,6 +24,7 @@ def upload_field(label: str, **options: Any) -> Any:
 
     If this server accepts no files, draw the reason in its place.
     """
+    # A server that others can reach may have uploads switched off.
     if roots.get_rules().uploads:
         return st.file_uploader(label, **options)
     st.info(roots.UPLOADS_OFF, icon=":material/block:")

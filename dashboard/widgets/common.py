@@ -17,6 +17,7 @@ from engine.wording import visible
 def wait_for_corpus(source: Source) -> Loaded | None:
     """Return the loaded corpus; until it is loaded, draw its progress and a cancel button, return None."""
     job = corpora.get_loading_job(source)
+    # The state is read before the result: a job may end in between.
     is_running = job.running and not jobs.is_unsubscribed(job)  # before the result, which may arrive between the two
     if job.result is not None:
         loaded: Loaded = job.result
@@ -39,6 +40,7 @@ def wait_for_corpus(source: Source) -> Loaded | None:
 
 def as_label(text: str) -> str:
     """Escape text as a label: Streamlit reads labels as Markdown, with icons between colons."""
+    # The zero-width space breaks Streamlit's icon syntax without changing the text.
     return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", visible(text)).replace(":", ":\u200b")
 
 

@@ -24,6 +24,7 @@ def take_step(step: Callable[[], Any]) -> None:
         step()
     except FrontierError as error:
         st.session_state[ERROR_KEY] = str(error)
+    # Callbacks of a fragment rerun only the fragment, but a step may change the full page.
     st.session_state[STALE_KEY] = True
 
 

@@ -84,6 +84,7 @@ def draw_run_button(label: str, key: str, purpose: str | None, **options: Any) -
     purpose: of the job that it starts, None for one that waits for no other; options: of `st.button`. Return True if it
     was clicked just now.
     """
+    # A blocked start is queued, and the label says so.
     is_blocked = purpose is not None and jobs.find_blocker(purpose) is not None
     is_clicked = st.button("Queue" if is_blocked else label, key=key, **{"type": "primary", **options})
     if is_blocked:

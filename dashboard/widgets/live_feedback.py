@@ -67,6 +67,7 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
 
 def _replace_log(loaded: Loaded, begin_new: bool) -> None:
     """Begin a new log, or carry the existing one over."""
+    # An older error would be displayed beside the outcome.
     st.session_state.pop(confirm.ERROR_KEY, None)
     try:
         if begin_new:
@@ -117,6 +118,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
 
 def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
     origin = loaded.origin
+    # Without adapted vectors both answers are the same object.
     if origin is loaded:
         return ()
     before = {name: compute_answer(origin, question, answer.name, answer.decoder) for name, answer in answers.items()}

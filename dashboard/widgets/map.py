@@ -49,6 +49,7 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
     """Return the map of a corpus; until it is ready draw its progress and return a quick one."""
     corpus_map = _map_panel(loaded, method).result()
     if corpus_map is None:
+        # PCA takes a fraction of a second, so the page has a map at once.
         quick_panel = _map_panel(loaded, QUICK_METHOD)
         if quick_panel.job is None:
             quick_panel.start_job()
@@ -105,6 +106,7 @@ def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: st
 
     colour: PLAIN, CLUSTER, or a column of the corpus' metadata.
     """
+    # The digest covers everything drawn, so that the browser may keep the picture.
     layout, corpus = corpus_map.layout, loaded.space.corpus
     values = corpus.metadata.get(colour, ())
     digest_parts = (layout.digest, corpus.digest, str(dark), colour, *values)

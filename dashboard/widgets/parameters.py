@@ -97,6 +97,7 @@ def draw_stage_row(
     basic, rest = ([p for p in spec.params if p.advanced is is_advanced] for is_advanced in (False, True))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         heading()
+        # Without advanced parameters an empty popover would be a dead button.
         if rest or extra:
             current = {p.name: st.session_state.get(widget_keys[p.name], p.default) for p in rest}
             n_changed = n_extra + sum(current[p.name] != p.default and _is_effective(p, current) for p in rest)

@@ -125,6 +125,7 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
     )
     if order == FILE_ORDER:
         return set_query_order(loaded, split, None)
+    # Orders depend on k: near-duplicates are counted within the first k documents.
     k = min(st.session_state.get("k", SET_SIZE.default), find_max_k(loaded))
 
     def compute_order() -> tuple[int, ...]:
@@ -211,6 +212,7 @@ def _embed_text(loaded: Loaded, query_text: str) -> Tensor:
     encoder = loaded.space.embeddings.encoder
     vectors: Memo[Any, Tensor] = session_memo("embedded", MAX_TYPED_VECTORS)
     vector_key = (encoder, query_text)
+    # Typed queries repeat while people change settings.
     if vector_key not in vectors:
         with st.spinner("Embedding the query (the first one loads the encoder)"):
             vectors[vector_key] = engine.embed_queries(loaded.space, [query_text]).vectors[0]

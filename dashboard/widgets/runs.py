@@ -71,5 +71,6 @@ def _add_run(loaded: Loaded, queries: Queries, upload: object | None) -> None:
     except FrontierError as error:
         st.session_state[RUN_ERROR_KEY] = str(error)
         return
+    # A run with the same name replaces the earlier one.
     get_run_files(loaded)[run.name] = str(run_path)
     st.session_state[RUN_ERROR_KEY] = st.session_state[RUN_PATH_KEY] = ""

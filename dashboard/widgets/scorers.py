@@ -31,6 +31,7 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
     """Draw the two choices, and the parameters of the chosen scorers."""
     for role, label in ROLE_LABELS.items():
         scorers, key = list_scorers(role), role_key(spec.name, role)
+        # A retriever is required; a reranker is optional.
         names = [*([UNSET] if role == RERANK else []), *scorers]
         picked_name = st.selectbox(
             label,

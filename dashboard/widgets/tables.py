@@ -37,6 +37,7 @@ def draw_table(
     ROW_HEIGHT high, None for Streamlit's own heights; options: of `st.dataframe`.
     """
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
+    # Heights are multiples of rows, so that no row is cut.
     if max_rows is not None:
         height = ROW_PX * (min(len(frame), max_rows) + 1) + TABLE_BORDER
         options = {"row_height": ROW_PX, "height": height, **options}

@@ -82,5 +82,6 @@ def list_rankings(answers: Mapping[str, Answer]) -> dict[str, tuple[int, ...]]:
 
 def find_list(row_index: int, lists: Mapping[str, tuple[int, ...]], source: str) -> tuple[int, ...]:
     """Return the list that contains a document, `source`'s first; () for none."""
+    # False sorts first: the list that was clicked, then the others in their order.
     order = sorted(lists, key=lambda name: name != source)
     return next((lists[name] for name in order if row_index in lists[name]), ())

@@ -44,6 +44,7 @@ def compute_path(
     space = loaded.space
     query_bytes = question.vector.numpy().tobytes()
     pool = None if row_indices is None else tuple(row_indices.tolist())
+    # The path covers all λ₁, so the key has the stage at λ₁ = 0.
     label = type(stage)(**values_of(stage) | {"l1": 0.0}).label
     key = (space.embeddings.digest, query_bytes, label, min_l1, question.depth, pool)
 

@@ -316,10 +316,10 @@ def test_ones_own_last_comes_before_anothers():
     add(loaded, thumb(row=2, person="ana"))
     now = add(loaded, thumb(row=3, person="bob"))
     entries = drift.feedback(now)
-    assert feedback_log.last_of(entries, "ana").row == 2 and feedback_log.last_of(entries, "eve").row == 3
-    now = feedback.open_or_create_log(loaded).undo(feedback_log.last_of(entries, "ana").id)
-    assert feedback_log.last_of(drift.feedback(now), "ana").row == 1
-    assert feedback_log.last_of(drift.feedback(feedback.open_or_create_log(loaded).reset()), "ana") is None
+    assert feedback_log.find_last(entries, "ana").row == 2 and feedback_log.find_last(entries, "eve").row == 3
+    now = feedback.open_or_create_log(loaded).undo(feedback_log.find_last(entries, "ana").id)
+    assert feedback_log.find_last(drift.feedback(now), "ana").row == 1
+    assert feedback_log.find_last(drift.feedback(feedback.open_or_create_log(loaded).reset()), "ana") is None
 
 
 @contextmanager
