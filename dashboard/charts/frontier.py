@@ -179,19 +179,19 @@ def _build_controls(chart: FrontierChart) -> dict[str, Any]:
 def _build_dot(chart: FrontierChart, curve: Curve, value: float) -> dict[str, Any]:
     """Build the positions and texts of the dot on an exact curve, for each position of its slider."""
     spec, (across, up) = methods()[curve.method], (chart.frontier.x, chart.frontier.y)
-    means = [curve.at(at) for at in curve.band_positions.tolist()]
+    means = [curve.at(stop) for stop in curve.band_positions.tolist()]
     unit = "%" if chart.relative else ""
     return {
         "name": f"{spec.title} {curve.symbol}",
         "colour": method_style(curve.method).colour(chart.dark),
-        "values": [round(at, 9) for at in curve.band_positions.tolist()],
+        "values": [round(stop, 9) for stop in curve.band_positions.tolist()],
         "at": int(np.abs(curve.band_positions - value).argmin()),
         "x": [round(mean[across], 6) for mean in means],
         "y": [round(mean[up] * chart.unit, 4) for mean in means],
         "texts": [
-            f"{curve.symbol} {at:.2f} · {title_of(up)} {decimal(mean[up] * chart.unit, 1 if unit else 3)}{unit} · "
+            f"{curve.symbol} {stop:.2f} · {title_of(up)} {decimal(mean[up] * chart.unit, 1 if unit else 3)}{unit} · "
             f"{title_of(across)} {decimal(mean[across])}"
-            for at, mean in zip(curve.band_positions.tolist(), means, strict=True)
+            for stop, mean in zip(curve.band_positions.tolist(), means, strict=True)
         ],
     }
 
@@ -426,5 +426,5 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
         if placed is not None:
             text, (x_shift, y_shift) = placed
             font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
-            place = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
-            figure.add_annotation(text=escape(text, 80), showarrow=False, name="label", **place, **font)
+            position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
+            figure.add_annotation(text=escape(text, 80), showarrow=False, name="label", **position, **font)

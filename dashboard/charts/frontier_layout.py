@@ -21,14 +21,14 @@ class Window:
     x: Place
     y: Place
 
-    def to_pixels(self, place: Place) -> Place:
+    def to_pixels(self, spot: Place) -> Place:
         """Return a position in pixels of PLOT_PX, from its lower left corner."""
-        pairs = zip(place, (self.x, self.y), PLOT_PX, strict=True)
+        pairs = zip(spot, (self.x, self.y), PLOT_PX, strict=True)
         x_pixels, y_pixels = ((value - low) / ((high - low) or 1.0) * size for value, (low, high), size in pairs)
         return x_pixels, y_pixels
 
-    def holds(self, place: Place) -> bool:
-        return all(low <= value <= high for value, (low, high) in zip(place, (self.x, self.y), strict=True))
+    def holds(self, spot: Place) -> bool:
+        return all(low <= value <= high for value, (low, high) in zip(spot, (self.x, self.y), strict=True))
 
 
 def compute_window(
@@ -42,7 +42,7 @@ def compute_window(
     top = max(y for _, y in places)
     bottom = min(y for _, y in places)
     if not show_all and floor is not None:
-        other_heights = [y for place in places if (y := place[1]) and place != base]
+        other_heights = [y for spot in places if (y := spot[1]) and spot != base]
         nearest = max(other_heights, default=floor)
         bottom = max(bottom, min(floor - max(MIN_ROOM_PERCENT, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
     bottom = min([bottom, *(y for _, y in required)])
@@ -64,13 +64,13 @@ def place_labels(
     label is beside, over or under its point, inside the window, and covers no earlier label; of these positions the one
     that covers the fewest points wins.
     """
-    marks = [view.to_pixels(place) for place in points]
+    marks = [view.to_pixels(spot) for spot in points]
     boxes: list[Box] = []
     labels: list[tuple[str, Place] | None] = []
-    for texts, place in candidates:
+    for texts, spot in candidates:
         placed = None
-        for text in texts if view.holds(place) else ():
-            if (free_place := _find_free_box(text, view.to_pixels(place), marks, boxes)) is not None:
+        for text in texts if view.holds(spot) else ():
+            if (free_place := _find_free_box(text, view.to_pixels(spot), marks, boxes)) is not None:
                 shift, box = free_place
                 boxes.append(box)
                 placed = text, shift
@@ -79,13 +79,13 @@ def place_labels(
     return labels
 
 
-def _find_free_box(text: str, place: Place, marks: Sequence[Place], boxes: Sequence[Box]) -> tuple[Place, Box] | None:
+def _find_free_box(text: str, spot: Place, marks: Sequence[Place], boxes: Sequence[Box]) -> tuple[Place, Box] | None:
     """Find the shift of a label that covers the fewest points, and its box; None if it covers a label everywhere."""
     # The browser's fonts are unknown here: the width is estimated per character.
     half_width = CHARACTER_PX * len(text) / 2
     best: tuple[int, Place, Box] | None = None
     for shift in _list_shifts(half_width):
-        x, y = place[0] + shift[0], place[1] + shift[1]
+        x, y = spot[0] + shift[0], spot[1] + shift[1]
         box = x - half_width, x + half_width, y - LINE_PX / 2, y + LINE_PX / 2
         is_inside = box[0] >= 0 and box[1] <= PLOT_PX[0] and box[2] >= 0 and box[3] <= PLOT_PX[1]
         if is_inside and not any(do_overlap(box, used_box) for used_box in boxes):

@@ -73,7 +73,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     return [axes | cells | {"xgap": cell_gap, "ygap": cell_gap, "hoverinfo": "skip"}, axes | points]
 
 
-def _build_axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
+def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
     common = {
         "tickvals": [rank for rank in range(1, size + 1) if size <= MAX_TICKED_RANKS or rank == 1 or rank % 5 == 0],
         "showgrid": False,
@@ -82,7 +82,7 @@ def _build_axes(size: int, axis: str, left: float, width: float) -> tuple[dict[s
         "fixedrange": True,
         "constrain": "domain",
     }
-    x = common | {"range": [0.5, size + 0.5], "domain": [left, left + width], "anchor": f"y{axis}"}
+    x = common | {"range": [0.5, size + 0.5], "domain": [start, start + width], "anchor": f"y{axis}"}
     y = common | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
     return x, y
 
@@ -90,5 +90,5 @@ def _build_axes(size: int, axis: str, left: float, width: float) -> tuple[dict[s
 def _build_title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
     style, font = method_style(name), {"color": INK.colour(dark), "size": 14}
     text = f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escape(title)}'
-    place = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
-    return place | {"text": text, "showarrow": False, "font": font}
+    anchor = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
+    return anchor | {"text": text, "showarrow": False, "font": font}

@@ -111,18 +111,18 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
         style = series_style(position)
         name = f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
         cells = [cell for cell in errors.cells if cell.bin == position]
-        drawn = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
-        y = [cell.error for cell in drawn]
+        nonzero = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
+        y = [cell.error for cell in nonzero]
         figure.add_scatter(
-            x=[cell.k for cell in drawn],
+            x=[cell.k for cell in nonzero],
             y=y,
             **style.curve(dark, 8),
             name=name,
-            error_y=error_bars(y, [cell.low for cell in drawn], [cell.high for cell in drawn]) | {"thickness": 1},
+            error_y=error_bars(y, [cell.low for cell in nonzero], [cell.high for cell in nonzero]) | {"thickness": 1},
             hovertext=[
                 f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} reversed, bound "
                 f"{'above 100%' if cell.bound >= 1 else f'{cell.bound:.2%}'}"
-                for cell in drawn
+                for cell in nonzero
             ],
             hovertemplate=TOOLTIP,
         )
@@ -136,8 +136,8 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
         )
     figure.add_hline(y=error, line=guide(ink))
     # An annotation on a logarithmic axis is placed by the logarithm.
-    place = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
-    figure.add_annotation(**place, text=f"β = {error:g}", font={"color": ink})
+    anchor = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
+    figure.add_annotation(**anchor, text=f"β = {error:g}", font={"color": ink})
     ticks = sorted({cell.k for cell in errors.cells})
     figure.update_xaxes(type="log", title="Dimensions k", tickvals=ticks, ticktext=[f"{k:,}" for k in ticks])
     figure.update_yaxes(

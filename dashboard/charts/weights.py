@@ -98,7 +98,7 @@ def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str
     for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
         # λ₁ falls along the path, and `interp` needs it rising.
         height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
-        if len(heights) < 6 and all(abs(height - other) >= distance for other in heights):
+        if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
             heights.append(height)
             position = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
             figure.add_annotation(**position, text=_line_label(line), font={"size": 11, "color": ink})

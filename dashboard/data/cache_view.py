@@ -201,9 +201,11 @@ def _is_of_others(item: Item) -> bool:
         return uploads.belongs_to_others(item.name)
     content = item.facts.get("content")
     sources = [
-        one for one in corpora.list_loaded() if content in (one.dataset.corpus.digest, one.dataset.queries.digest)
+        corpus
+        for corpus in corpora.list_loaded()
+        if content in (corpus.dataset.corpus.digest, corpus.dataset.queries.digest)
     ]
-    folders = [folder for one in sources if (folder := uploads.find_upload_folder(one.source.path))]
+    folders = [folder for corpus in sources if (folder := uploads.find_upload_folder(corpus.source.path))]
     return bool(folders) and all(map(uploads.belongs_to_others, folders))
 
 

@@ -102,14 +102,14 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
     )
     chosen = {names[index]: variants[index] for index in (0, *picked_indices)}
     st.text(f"Baseline: {names[0]}, the current one")
-    left, right_column = st.columns(2)
+    column, right_column = st.columns(2)
     options, key = _list_query_sets(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
-    query_set = left.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
+    query_set = column.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
     k = draw_parameter(SET_SIZE, "data.encoders.k", right_column)
     # The baseline, and the decoders of Explore.
     baseline = setting.make_baseline(st.session_state.get(setting.POOL_KEY))
-    others = (Decoder(select=d.select, depth=d.depth) for d in setting.get_decoders().values())
-    decoders = list(dict.fromkeys([baseline, *others]))
+    extra = (Decoder(select=d.select, depth=d.depth) for d in setting.get_decoders().values())
+    decoders = list(dict.fromkeys([baseline, *extra]))
     st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
     # The settings are stored with the result, to tell when it is stale.
     settings = (tuple(map(_encoder_key, chosen.values())), query_set, tuple(decoders), k)
@@ -146,40 +146,40 @@ def _list_query_sets(variants: Sequence[Loaded]) -> dict[str, str]:
 
 
 def _compare_encoders(
-    chosen: Mapping[str, Loaded], query_set: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...], job: Job
+    chosen: Mapping[str, Loaded], query_set: str, decoders: Sequence[Decoder], k: int, setup: tuple[Any, ...], job: Job
 ) -> EncoderResult:
     dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
     # Documents as queries need no encoder, so corpora with own vectors can be compared.
     if query_set == DOCUMENT_QUERIES:
-        variants = dict(zip(chosen, of_documents([one.space for one in chosen.values()]), strict=True))
+        variants = dict(zip(chosen, of_documents([loaded.space for loaded in chosen.values()]), strict=True))
         corpus = dataset.corpus
         texts = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
     else:
         qrels = dataset.qrels.get(query_set)
         queries = dataset.queries if qrels is None else dataset.judged(query_set)
-        variants = {name: Variant(one.space, embed_missing(one, queries, job)) for name, one in chosen.items()}
+        variants = {name: Variant(loaded.space, embed_missing(loaded, queries, job)) for name, loaded in chosen.items()}
         texts = queries.texts
     comparison = compare_encoders(variants, decoders, qrels, k, progress=job.report, stop=job.stop)
-    return EncoderResult(asked, comparison, texts, query_set)
+    return EncoderResult(setup, comparison, texts, query_set)
 
 
 def _draw_result(result: EncoderResult, is_stale: bool) -> None:
     """Draw every decoder with every encoder in one metric, the significance, and the differences."""
-    both = result.comparison
+    study = result.comparison
     if is_stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
     metric = st.selectbox(
-        "Metric", both.metrics, format_func=lambda m: f"{METRICS[m].title}@{both.k}", key="data.encoders.metric"
+        "Metric", study.metrics, format_func=lambda m: f"{METRICS[m].title}@{study.k}", key="data.encoders.metric"
     )
-    by_pair = {(decoder, row.label): row for decoder, metric_rows in both.rows[metric].items() for row in metric_rows}
+    by_pair = {(decoder, row.label): row for decoder, metric_rows in study.rows[metric].items() for row in metric_rows}
     # The first encoder is the baseline of the comparison and has no row.
     rows = [
-        (decoder, encoder, by_pair.get((decoder, encoder))) for decoder in both.decoders for encoder in both.encoders
+        (decoder, encoder, by_pair.get((decoder, encoder))) for decoder in study.decoders for encoder in study.encoders
     ]
     compared = [row for _, _, row in rows]
-    means = [both.mean(decoder, encoder, metric) if row is None else row.mean for decoder, encoder, row in rows]
-    overlaps = [None if row is None else both.agreement(decoder, encoder) for decoder, encoder, row in rows]
+    means = [study.mean(decoder, encoder, metric) if row is None else row.mean for decoder, encoder, row in rows]
+    overlaps = [None if row is None else study.agreement(decoder, encoder) for decoder, encoder, row in rows]
     bounds = [None if row is None or row.low is None or row.high is None else (row.low, row.high) for row in compared]
     intervals = ["" if bound is None else f"{signed(bound[0])} to {signed(bound[1])}" for bound in bounds]
     wins = [" / ".join(f"{count:,}" for count in row.wins) if row else "" for row in compared]
@@ -204,7 +204,7 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
         "" if result.query_set != DOCUMENT_QUERIES else " Every document finds itself, so 1 of the k is always shared."
     )
     st.caption(
-        f"{counted(len(both.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
+        f"{counted(len(study.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
         f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{hint}"
     )
     _draw_differences(result, metric)

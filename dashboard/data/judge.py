@@ -115,9 +115,11 @@ def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> 
             log,
             lambda: read_queries(uploads.save_uploads([upload]), dataset_queries=log_queries),
         )
-    own = loaded.dataset.queries
-    if len(own) and not set(own.ids) <= set(log_queries.ids):
-        step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.add_queries, own)
+    queries = loaded.dataset.queries
+    if len(queries) and not set(queries.ids) <= set(log_queries.ids):
+        step_button(
+            f"Add the {counted(len(queries), 'query', 'queries')} of the corpus", "judge.own", log.add_queries, queries
+        )
 
 
 def _add_typed_queries(log: JudgingLog, log_queries: Queries) -> None:
@@ -184,7 +186,7 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
             step_button(
                 "Skip", "judge.skip", _store_grade, log, query, doc_id, None, person, type="tertiary", shortcut="s"
             )
-    last = next((given for given in reversed(judgements.judgements) if given.person == person), None)
+    last = next((vote for vote in reversed(judgements.judgements) if vote.person == person), None)
     if last is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             step_button("Undo", "judge.undo", log.undo, person, type="tertiary", shortcut="u", icon=":material/undo:")
@@ -225,11 +227,11 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
     if not converted.judgements:
         return
     st.text(f"Votes given on Explore, as grades: up is {GRADE_LABELS[1].lower()}, down {GRADE_LABELS[0].lower()}.")
-    names = [shorten(visible(given.document), 80) for given in converted.judgements]
+    names = [shorten(visible(vote.document), 80) for vote in converted.judgements]
     draw_columns(
         {
             "Document": (names, text_column(300)),
-            "Grade": ([_format_grade(given) for given in converted.judgements], None),
+            "Grade": ([_format_grade(vote) for vote in converted.judgements], None),
         }
     )
 

@@ -56,10 +56,10 @@ def draw() -> None:
 
 
 def _draw_source() -> Source | None:
-    way = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
-    if way == ENGINE_WAY:
+    origin = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
+    if origin == ENGINE_WAY:
         return _draw_stores()
-    if way == DEMO_WAY:
+    if origin == DEMO_WAY:
         name = st.radio(
             "Built in",
             list(corpora.DEMOS),
@@ -68,7 +68,7 @@ def _draw_source() -> Source | None:
             persist_state="session",
         )
         return _draw_encoder(Source(name))
-    if way == UPLOAD_WAY:
+    if origin == UPLOAD_WAY:
         files = upload_field(
             "Files",
             accept_multiple_files=True,

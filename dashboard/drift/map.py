@@ -47,10 +47,10 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
         st.rerun()  # whether it is drawn every second is decided outside of this fragment
     _advance(history)
     map_column, measure_column = st.columns([3, 2], gap="medium")
-    way, step = _draw_controls(history)
+    projection, step = _draw_controls(history)
     picked = None
     with map_column:
-        chart = get_map(history.loaded, way)
+        chart = get_map(history.loaded, projection)
         paths = (
             None if chart is None else _find_paths(history, chart.layout, bool(st.session_state.get(LONGER_KEY, True)))
         )
@@ -74,10 +74,10 @@ def _draw_controls(history: DriftHistory) -> tuple[str, int]:
             step_button(label, "drift.map.play", _toggle_play, history, icon=icon, type="primary")
         step = draw_step(history)
         with st.popover("Options"):
-            way = choose("Projection", MAP_WAYS, WAY_KEY, show_label=True)
+            projection = choose("Projection", MAP_WAYS, WAY_KEY, show_label=True)
             help_text = "Votes move documents by little: at their true length most arrows are too short to see."
             st.toggle("Exaggerate the arrows", True, key=LONGER_KEY, persist_state="session", help=help_text)
-    return MAP_WAYS[way], step
+    return MAP_WAYS[projection], step
 
 
 def _toggle_play(history: DriftHistory) -> None:

@@ -134,10 +134,10 @@ def _measure_missing(
 
 
 def _measure_steps(
-    loaded: Loaded, session: orag.Session, split: str, missing: list[int], before: Probes | None, job: Job
+    loaded: Loaded, session: orag.Session, split: str, missing: list[int], known_probes: Probes | None, job: Job
 ) -> Probes:
-    if before is None:
+    if known_probes is None:
         queries, qrels = find_probes(loaded, split, job)
-        before = Probes(queries, qrels, beginning(session, queries, qrels))
-    measure_history(session, before.start, missing, progress=job.report, stop=job.stop, seen=job.collect)
-    return before
+        known_probes = Probes(queries, qrels, beginning(session, queries, qrels))
+    measure_history(session, known_probes.start, missing, progress=job.report, stop=job.stop, seen=job.collect)
+    return known_probes

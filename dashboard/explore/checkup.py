@@ -79,10 +79,10 @@ def draw_check_up(loaded: Loaded, question: Question) -> None:
     similarity[:, np.eye(similarity.shape[1], dtype=bool)] = np.nan
     titles = [f"{result.query_texts[position]} · {_format_figures(checked, position)}" for position in positions]
 
-    def open_query(place: int) -> None:
+    def open_query(square: int) -> None:
         """Select the query of a square, and show Explore's first view."""
-        way = SIMILAR if result.with_documents else LABELLED
-        confirm.take_step(lambda: query.select(loaded, way, result.split, checked.queries[positions[place]]))
+        mode = SIMILAR if result.with_documents else LABELLED
+        confirm.take_step(lambda: query.select(loaded, mode, result.split, checked.queries[positions[square]]))
         st.session_state.pop(decoders.VIEW_KEY, None)
 
     wall(
@@ -121,8 +121,8 @@ def _check_up_key(loaded: Loaded, k: int, depth: int | None) -> tuple[object, ..
 
 def _get_split(loaded: Loaded) -> str | None:
     """Return the current split, or the one displayed first."""
-    way, split, _ = query.get_selection(loaded)
-    return split if way == LABELLED else find_first_split(loaded.dataset)
+    mode, split, _ = query.get_selection(loaded)
+    return split if mode == LABELLED else find_first_split(loaded.dataset)
 
 
 def _clip_k(k: int) -> int:

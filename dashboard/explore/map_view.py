@@ -64,9 +64,9 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
         _draw_selection(loaded, selection)
 
 
-def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn: CorpusMap, colour: str) -> Picked:
+def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], chart: CorpusMap, colour: str) -> Picked:
     key = f"map.{loaded.space.embeddings.digest[:12]}"  # clicks on one corpus are meaningless on another
-    corpus, layout, dark = loaded.space.corpus, drawn.layout, is_dark()
+    corpus, layout, dark = loaded.space.corpus, chart.layout, is_dark()
     judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
     relevant = sorted(corpus.position[doc_id] for doc_id in judged if doc_id in corpus.position)
     sets = {name: answer.ranking.rows() for name, answer in answers.items()}
@@ -87,14 +87,14 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], dr
     figure = build_map(None if clicked is None else (places[clicked], marks(near[1:])), extent, grouped, dark)
     figure["layout"]["uirevision"] = f"{layout.digest} {all_marks} {query_digest(question)}"
     traces = [(answer.name, answer.title, marks(sets[name])) for name, answer in answers.items()]
-    found = drawn.clusters
-    clusters = zip(found.centres.tolist(), found.sizes.tolist(), found.names, strict=True)
+    clustering = chart.clusters
+    clusters = zip(clustering.centres.tolist(), clustering.sizes.tolist(), clustering.names, strict=True)
     # A sampled map lacks some documents of the sets: the overlay adds them.
     unmapped = sorted({*relevant, *row_sets}.difference(layout.rows.tolist())) if layout.sampled else []
     return plot(
         figure,
         key,
-        backdrop=build_backdrop(loaded, drawn, dark, colour),
+        backdrop=build_backdrop(loaded, chart, dark, colour),
         overlay=Overlay(
             {
                 "query": query_key(loaded, question),
@@ -103,7 +103,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], dr
                 "relevant": relevant,
                 "places": {str(row): [*places[row].tolist(), name_document(loaded, row)] for row in unmapped},
                 "clusters": [[*centre, size, shorten(name, 28)] for centre, size, name in clusters if name],
-                "prefix": drawn.prefix,
+                "prefix": chart.prefix,
             },
             build_set_traces(traces, query, marks(relevant) if relevant else None, dark),
         ),
@@ -153,13 +153,13 @@ def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
     return get_or_compute("near", key, lambda: maps.neighbours(loaded.space, row_index, N_NEAREST), max_entries=1)
 
 
-def _describe_view(drawn: CorpusMap) -> str:
+def _describe_view(chart: CorpusMap) -> str:
     """Describe the map: its projection, its size, and its fidelity."""
-    layout, size = drawn.layout, f"{drawn.layout.of:,} documents"
+    layout, size = chart.layout, f"{chart.layout.of:,} documents"
     if layout.sampled:
         size = f"a random {len(layout):,} of {size}; result sets are always shown"
     return (
-        f"{describe_map(layout)}: {size}. The map keeps {drawn.fidelity:.0%} of each document's {N_NEAREST} "
+        f"{describe_map(layout)}: {size}. The map keeps {chart.fidelity:.0%} of each document's {N_NEAREST} "
         "nearest neighbours. Distances between clusters are not meaningful."
     )
 

@@ -200,9 +200,9 @@ def draw_tiles(
         check_up = checkup.find_check_up(loaded, question.k, question.depth)
         data["headline"] = check_up and check_up.headline
 
-    def step_to(way: int) -> None:
-        if way:
-            confirm.take_step(lambda: step_query(loaded, way))
+    def step_to(direction: int) -> None:
+        if direction:
+            confirm.take_step(lambda: step_query(loaded, direction))
         else:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 

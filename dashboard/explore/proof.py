@@ -56,8 +56,8 @@ def _proof_panel(
 
     def prove(job: Job) -> list[Ranking]:
         proofs = []
-        for at, answer in enumerate(answers):
-            job.report(at, len(answers), f"proving {answer.title}")
+        for n_done, answer in enumerate(answers):
+            job.report(n_done, len(answers), f"proving {answer.title}")
             with report_to(None, job.stop):
                 proofs.append(reach.prove(answer.decoder, query, question.k))
         return proofs

@@ -113,10 +113,10 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
         st.caption("Nothing was retrieved.")
         return
     # Figure spaces pad all ranks to one width, so that texts sort as numbers.
-    max_digits = max((len(str(place.rank)) for r in rows for place in r.places.values() if place.rank), default=1)
+    max_digits = max((len(str(entry.rank)) for r in rows for entry in r.places.values() if entry.rank), default=1)
 
-    def pad_rank(place: Place) -> str:
-        return FIGURE_SPACE * (max_digits - len(str(place.rank)) if place.rank else 0) + str(place)
+    def pad_rank(entry: Place) -> str:
+        return FIGURE_SPACE * (max_digits - len(str(entry.rank)) if entry.rank else 0) + str(entry)
 
     titles = {name: f"{method_style(answer.name).sign} {answer.title}" for name, answer in answers.items()}
     # Scores of different scorers are not comparable: the column is then the inner product.

@@ -124,7 +124,7 @@ def report_health() -> dict[str, Any]:
     waiting_jobs = [(source, find_loading_job(source)) for source in waiting]
     failed_names = [source.name for source, job in waiting_jobs if job is not None and not job.running and job.error]
     status = "failed" if failed_names else "loading" if waiting else "ok"
-    loaded = sorted({one.source.name for one in list_loaded() if one.source in list_start_sources()})
+    loaded = sorted({corpus.source.name for corpus in list_loaded() if corpus.source in list_start_sources()})
     return {"status": status, "loaded": loaded} | ({"failed": failed_names} if failed_names else {})
 
 

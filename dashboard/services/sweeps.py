@@ -49,11 +49,11 @@ class Sweep:
     @property
     def key(self) -> tuple[Any, ...]:
         """Key that is equal for sweeps with equal cells."""
-        one = b"" if self.is_stored or self.vectors is None else self.vectors.vectors.numpy().tobytes()
+        raw = b"" if self.is_stored or self.vectors is None else self.vectors.vectors.numpy().tobytes()
         qrels = self.qrels.digest if self.qrels is not None else ""
         embeddings = self.loaded.space.embeddings.digest
         aspects = digest_of_aspects(self.loaded.dataset.aspects)
-        return (embeddings, self.queries.digest, one, qrels, aspects, self.split, self.k, self.metrics, self.decoders)
+        return (embeddings, self.queries.digest, raw, qrels, aspects, self.split, self.k, self.metrics, self.decoders)
 
     @property
     def baseline(self) -> Decoder:

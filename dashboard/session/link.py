@@ -53,13 +53,13 @@ class State:
 
 def get_state(loaded: Loaded) -> State:
     """Return the state of the session, on any page."""
-    way, split, question = query.get_selection(loaded)
+    mode, split, question = query.get_selection(loaded)
     session = st.session_state
     return State(
         source=loaded.source,
         digest=loaded.origin.space.corpus.digest[:DIGEST_PREFIX_LENGTH],
         vectors=loaded.origin.space.embeddings.digest[:DIGEST_PREFIX_LENGTH],
-        way=way,
+        way=mode,
         split=split,
         question=question,
         k=session.get(decoders.K_KEY, SET_SIZE.default),

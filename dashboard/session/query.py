@@ -70,24 +70,24 @@ def list_ways(loaded: Loaded) -> list[str]:
 def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
     """Return the controls' values: way, split or None, and the query's id, text or document's id."""
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
-    way = session.get(f"way.{key}") or list_ways(loaded)[0]
-    if way == TYPED:
-        return way, None, session.get(f"own.{key}", "").strip()
-    if way == SIMILAR:
-        return way, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
+    mode = session.get(f"way.{key}") or list_ways(loaded)[0]
+    if mode == TYPED:
+        return mode, None, session.get(f"own.{key}", "").strip()
+    if mode == SIMILAR:
+        return mode, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
     split = session.get(f"split.{key}", find_first_split(dataset))
     queries = dataset.judged(split) if split else dataset.queries
     query_index = session.get(f"query.{key}.{split}", 0)
-    return way, split, queries.ids[query_index] if query_index < len(queries) else ""
+    return mode, split, queries.ids[query_index] if query_index < len(queries) else ""
 
 
-def select(loaded: Loaded, way: str, split: str | None, entry: str) -> str | None:
+def select(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
     """Set the controls to values of `get_selection`, before they are drawn; return an error or None."""
     key, dataset = corpus_key(loaded), loaded.dataset
     # Links may come from a corpus with an encoder: the reason is returned, not raised.
-    if way not in (ways := list_ways(loaded)):
-        return f"this corpus cannot be asked by {way!r}; it can by {', '.join(ways)}"
-    if way == LABELLED:
+    if mode not in (ways := list_ways(loaded)):
+        return f"this corpus cannot be asked by {mode!r}; it can by {', '.join(ways)}"
+    if mode == LABELLED:
         if split not in dataset.qrels and not (split is None and not dataset.qrels):
             return f"{explain_missing_split(dataset.qrels, split)}: pick a query"
         queries = dataset.judged(split) if split else dataset.queries
@@ -98,8 +98,8 @@ def select(loaded: Loaded, way: str, split: str | None, entry: str) -> str | Non
         if split is not None:
             st.session_state[f"split.{key}"] = split
     else:
-        st.session_state[f"own.{key}" if way == TYPED else f"document.{key}"] = entry
-    st.session_state[f"way.{key}"] = way
+        st.session_state[f"own.{key}" if mode == TYPED else f"document.{key}"] = entry
+    st.session_state[f"way.{key}"] = mode
     return None
 
 

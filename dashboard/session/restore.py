@@ -261,7 +261,9 @@ def _parse_tradeoff(unread: dict[str, str], take: Callable[..., Any], remarks: l
 
 def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
     """Parse the fields of a State that hold the query."""
-    questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTION_PARAMS.items() if name in unread]
+    questions = [
+        {"way": kind, "question": unread.pop(name)} for kind, name in QUESTION_PARAMS.items() if name in unread
+    ]
     if len(questions) > 1:
         remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
     return questions[0] if questions else {}

@@ -54,9 +54,11 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     def compute_margins(job: Job) -> MarginsByKind:
         queries, qrels = choice.load_task()
         vectors = choice.embed(queries, job)
-        asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
+        inputs = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
         measure_kind = partial(relevant_margins, loaded.space, progress=job.report, stop=job.stop)
-        return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
+        return len(queries), {
+            kind: measure_kind(texts, qrels, kind) for kind, texts in inputs.items() if texts is not None
+        }
 
     measure(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
 

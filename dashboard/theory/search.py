@@ -130,14 +130,14 @@ def _show_depths(decoder: Decoder, points: Cells) -> None:
 def _format_headline(study: ByDepth, title: str) -> str:
     """Format the gain of reranking, the better option first."""
     best = study.best
-    plain = next((row for row in study.rows if row.depth is None), None)
-    if plain is None:
+    base = next((row for row in study.rows if row.depth is None), None)
+    if base is None:
         return f"Best at depth {best.depth:,}: {title} {decimal(best.mean)}."
     sign = "" if study.gain else " (difference not significant)"
-    if study.gain == 1 or (not study.gain and best.mean > plain.mean):
+    if study.gain == 1 or (not study.gain and best.mean > base.mean):
         verdict = "Reranking helps" if study.gain else "Reranking may help"
-        return f"{verdict}: {title} {decimal(best.mean)} at depth {best.depth:,}, {decimal(plain.mean)} without{sign}."
-    return f"Reranking does not help here: {title} {decimal(plain.mean)} without, {decimal(best.mean)} at best{sign}."
+        return f"{verdict}: {title} {decimal(best.mean)} at depth {best.depth:,}, {decimal(base.mean)} without{sign}."
+    return f"Reranking does not help here: {title} {decimal(base.mean)} without, {decimal(best.mean)} at best{sign}."
 
 
 def _format_details(study: ByDepth) -> str:

@@ -103,8 +103,8 @@ def _draw_proposition() -> None:
         "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."
     )
-    left, right = st.columns(2)
-    plane = turned(draw_parameter(ANGLE, "theory.angle", left), draw_parameter(L1_PARAM, "theory.l1", right))
+    first, second = st.columns(2)
+    plane = turned(draw_parameter(ANGLE, "theory.angle", first), draw_parameter(L1_PARAM, "theory.l1", second))
     figure = plot_plane(plane, is_dark())
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best_names = _format_documents(plane.support), _format_documents(plane.best)

@@ -69,18 +69,18 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
     splits = list(count_judged(loaded.dataset))
     ways = [*([TEST_QUERIES] if splits else []), PASSAGE_QUERIES]
     help_text = (
-        f"Test queries: up to {N_QUERIES} with judgements. Passages: 5 to 25 words from up to {N_QUERIES} documents. Every "
-        "document that contains them is relevant."
+        f"Test queries: up to {N_QUERIES} with judgements. Passages: 5 to 25 words from up to {N_QUERIES} documents. "
+        "Every document that contains them is relevant."
     )
-    way = choose("Queries", ways, f"theory.queries.{len(ways)}", show_label=True, help=help_text)
+    mode = choose("Queries", ways, f"theory.queries.{len(ways)}", show_label=True, help=help_text)
     if not splits:
         st.caption(
             "No judged queries: passages of 5 to 25 words stand in for them, and the documents that contain them are "
             "relevant. Such queries are easier than people's."
         )
     chosen_split = st.session_state.get(f"split.{corpus_key(loaded)}")
-    split = (chosen_split if chosen_split in splits else splits[0]) if way == TEST_QUERIES else ""
-    return QueryChoice(loaded, way, split)
+    split = (chosen_split if chosen_split in splits else splits[0]) if mode == TEST_QUERIES else ""
+    return QueryChoice(loaded, mode, split)
 
 
 @contextmanager

@@ -248,9 +248,9 @@ def _build_cards(
                     for row_index in this_set
                     if row_index >= 0 and row_index not in that_set
                 ]
-                more = f" and {len(titles) - MAX_HOVER_TITLES} more" if len(titles) > MAX_HOVER_TITLES else ""
+                suffix = f" and {len(titles) - MAX_HOVER_TITLES} more" if len(titles) > MAX_HOVER_TITLES else ""
                 if titles:
-                    lines[row.query].append(f"Only {escape(name)}: {', '.join(titles[:MAX_HOVER_TITLES])}{more}")
+                    lines[row.query].append(f"Only {escape(name)}: {', '.join(titles[:MAX_HOVER_TITLES])}{suffix}")
     return {query: "<br>".join(parts) for query, parts in lines.items()}
 
 

@@ -76,21 +76,21 @@ def _draw_steps(
 ) -> None:
     """Draw the query's rank among wins and losses, and steps to its neighbours and the extremes."""
     ids = [row.query for row in order]
-    at = ids.index(question.id) if question.id in ids else None
+    pos = ids.index(question.id) if question.id in ids else None
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
-        last, before, after = (len(ids) - 1, None if at is None else at - 1, None if at is None else at + 1)
+        last, prior, after = (len(ids) - 1, None if pos is None else pos - 1, None if pos is None else pos + 1)
         for label, name, target in (
             ("Biggest win", "most", 0),
-            ("⟨", "before", before),
+            ("⟨", "before", prior),
             ("⟩", "after", after),
             ("Biggest loss", "least", last),
         ):
-            is_enabled = target is not None and 0 <= target <= last and target != at
+            is_enabled = target is not None and 0 <= target <= last and target != pos
             query = ids[target] if is_enabled and target is not None else ""
             arguments = (loaded, sweep.split, query)
             st.button(label, key=f"tradeoff.{name}", on_click=ask, args=arguments, disabled=not is_enabled)
-        if at is not None:
-            st.caption(f"{at + 1} of {len(ids)} · {title_of(curves.y)} {signed(order[at].difference)}")
+        if pos is not None:
+            st.caption(f"{pos + 1} of {len(ids)} · {title_of(curves.y)} {signed(order[pos].difference)}")
 
 
 def ask(loaded: Loaded, split: str, query: str) -> None:

@@ -121,9 +121,9 @@ def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     # Without adapted vectors both answers are the same object.
     if origin is loaded:
         return ()
-    before = {name: compute_answer(origin, question, answer.name, answer.decoder) for name, answer in answers.items()}
+    earlier = {name: compute_answer(origin, question, answer.name, answer.decoder) for name, answer in answers.items()}
     with page_turn():
-        rankings = {name: (before[name].ranking, answer.ranking) for name, answer in answers.items()}
+        rankings = {name: (earlier[name].ranking, answer.ranking) for name, answer in answers.items()}
         return before_after(origin.space, loaded.space, question.vector, rankings)
 
 
@@ -138,7 +138,7 @@ def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -
     }
     for name, title in titles.items():
         ranks = [change.ranks[name] for change in changes]
-        columns[title] = [f"{_format_rank(before)} → {_format_rank(after)}" for before, after in ranks]
+        columns[title] = [f"{_format_rank(earlier)} → {_format_rank(later)}" for earlier, later in ranks]
     draw_table(
         columns,
         {

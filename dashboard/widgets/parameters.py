@@ -94,21 +94,21 @@ def draw_stage_row(
     """
     widget_keys = {p.name: param_key(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
-    basic, rest = ([p for p in spec.params if p.advanced is is_advanced] for is_advanced in (False, True))
+    basic, hidden = ([p for p in spec.params if p.advanced is is_advanced] for is_advanced in (False, True))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         heading()
         # Without advanced parameters an empty popover would be a dead button.
-        if rest or extra:
-            current = {p.name: st.session_state.get(widget_keys[p.name], p.default) for p in rest}
-            n_changed = n_extra + sum(current[p.name] != p.default and _is_effective(p, current) for p in rest)
-            label = ", ".join(filter(None, [extra and extra[0], "more" if rest else ""])).capitalize()
+        if hidden or extra:
+            current = {p.name: st.session_state.get(widget_keys[p.name], p.default) for p in hidden}
+            n_changed = n_extra + sum(current[p.name] != p.default and _is_effective(p, current) for p in hidden)
+            label = ", ".join(filter(None, [extra and extra[0], "more" if hidden else ""])).capitalize()
             with st.popover(f"{label} ({n_changed})" if n_changed else label, width=POPOVER_WIDTH):
                 if extra:
                     extra[1]()
-                    if rest:
+                    if hidden:
                         st.divider()
                 _draw_presets(spec, key, widget_keys)
-                for param in rest:
+                for param in hidden:
                     if _is_effective(param, values):
                         values[param.name] = draw_parameter(param, widget_keys[param.name])
     for param, column in zip(basic, st.columns(len(basic)) if basic else (), strict=True):
@@ -139,5 +139,5 @@ def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str,
     for param in spec.params:
         if param.name in values:
             st.session_state[widget_keys[param.name]] = values[param.name]
-            for other, _, _ in param.variants:
-                st.session_state[widget_keys[other]] = next(p.default for p in spec.params if p.name == other)
+            for variant, _, _ in param.variants:
+                st.session_state[widget_keys[variant]] = next(p.default for p in spec.params if p.name == variant)

@@ -46,17 +46,17 @@ MAX_TYPED_VECTORS = 200
 def ask(loaded: Loaded) -> Question | None:
     """Draw the controls in a row; return None until there is a query."""
     ways, key = list_ways(loaded), corpus_key(loaded)
-    way, split, _ = get_selection(loaded)
-    way = way if way in ways else ways[0]
+    mode, split, _ = get_selection(loaded)
+    mode = mode if mode in ways else ways[0]
     # Content of a popover is drawn only while it is open: the browser sends a hidden widget's last value again with
     # the next event, and would undo what a link, a saved view or a key has set since.
-    name = " · ".join(filter(None, [WAY_TITLES[way], as_label(split or "")]))
+    name = " · ".join(filter(None, [WAY_TITLES[mode], as_label(split or "")]))
     kind = st.popover(_freeze_label(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
     if kind.open:
         with kind:
-            way, split = _draw_kind(loaded, ways, key)
+            mode, split = _draw_kind(loaded, ways, key)
     try:
-        picked = {LABELLED: _draw_labelled, TYPED: _draw_typed, SIMILAR: _draw_similar}[way](loaded, key, split)
+        picked = {LABELLED: _draw_labelled, TYPED: _draw_typed, SIMILAR: _draw_similar}[mode](loaded, key, split)
     except FrontierError as error:
         show_failure("The query cannot be embedded.", error)
         picked = None
@@ -82,7 +82,7 @@ def _freeze_label(label: str, key: str) -> str:
 
 def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
     """Draw the choice of the kind of query; return it, and the split of test queries."""
-    way = choose(
+    mode = choose(
         "Query",
         ways,
         f"way.{key}",
@@ -91,13 +91,13 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
         help="Test queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
         "document's vector; it ranks itself first.",
     )
-    if way != LABELLED:
-        return way, None
+    if mode != LABELLED:
+        return mode, None
     split, splits = find_first_split(loaded.dataset), list(loaded.dataset.qrels)
     if split is not None:
         split = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
     _draw_order(loaded, split)
-    return way, split
+    return mode, split
 
 
 def _draw_order(loaded: Loaded, split: str | None) -> None:

@@ -72,13 +72,13 @@ def find_click(key: str, event: Any, n_rows: int) -> int | None:
     cells = event.selection.cells
     row = cells[0][0] if cells and cells[0][0] < n_rows else None
     marked_rows = st.session_state.setdefault("places", {})
-    before = marked_rows.get(key)
-    if row == before:
+    previous = marked_rows.get(key)
+    if row == previous:
         return None
     marked_rows[key] = row
     last, st.session_state["places.last"] = st.session_state.get("places.last"), key
     # A cell stays marked when another table is clicked: the click that unmarks it opens its row.
-    return before if row is None and last != key and before is not None and before < n_rows else row
+    return previous if row is None and last != key and previous is not None and previous < n_rows else row
 
 
 def draw_set(
