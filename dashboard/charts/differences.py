@@ -91,6 +91,7 @@ def plot_strata(
                 row=1,
                 col=1 + list(groups).index(stratum.group),
             )
+    # Zero is the baseline of every panel.
     figure.add_vline(x=0, line=guide(ink))
     figure.update_yaxes(tickvals=list(range(len(labels))), range=[len(labels) - 0.5, -0.5], showgrid=False)
     figure.update_yaxes(ticktext=list(row_names.values()), col=1)
@@ -139,6 +140,7 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], dark
     for metric, share in min_shares.items():
         row_indices = [index for index, forest_row in enumerate(rows) if forest_row.difference.metric == metric]
         if row_indices:
+            # A share of the baseline is drawn as a change in percent, like the effects.
             bound = 100 * (share - 1)
             y_ends = [min(row_indices) - 0.45, max(row_indices) + 0.45]
             figure.add_scatter(

@@ -41,6 +41,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
             hovertemplate=VALUE_TOOLTIP,
             **panel,
         )
+        # Values without exploration exist in simulations only.
         if line.unexplored:
             figure.add_scatter(
                 x=list(steps),
@@ -66,6 +67,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
             **{"x": 0, "xref": f"x{axis} domain", "xanchor": "left"},
             **{"y": 1, "yref": f"y{axis} domain", "yanchor": "bottom"},
         )
+        # Padding keeps the first and last marker inside the panel.
         padding = 0.03 * (line.high - line.low)
         figure.update_yaxes(range=[line.low - padding, line.high + padding], nticks=3, **panel)
         figure.update_xaxes(showticklabels=position + SPARKLINES_PER_ROW >= len(lines), **panel)

@@ -47,6 +47,7 @@ def plot_effects(effects: Sequence[Effect], dark: bool) -> Figure:
             hovertemplate=TOOLTIP,
         )
     interval_ends = [bound for e in effects for bound in (e.low, e.value, e.high) if bound is not None]
+    # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if min(interval_ends) > 0 and max(interval_ends) / min(interval_ends) > MIN_LOG_RATIO:
         figure.update_xaxes(type="log")
     elif min(interval_ends) <= 0 or max(interval_ends) / min(interval_ends) > 2:

@@ -95,5 +95,6 @@ def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> 
 
 def escape(text: str, limit: int = 40) -> str:
     """Escape text for plotly, which would interpret links and formulas; cut it to `limit` characters."""
+    # Control characters are made visible first, so that the escapes below are the only markup.
     visible_text = visible(shorten(text, limit))
     return visible_text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

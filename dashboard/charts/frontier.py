@@ -167,6 +167,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
 def _build_controls(chart: FrontierChart) -> dict[str, Any]:
     """Build the draggable controls of the chart, for the browser (plot_controls.js)."""
     controls: dict[str, Any] = {"labels": True}
+    # The budget can only be dragged on an axis in percent.
     if chart.floor is not None and chart.relative and chart.base is not None:
         low, high = (round(100 * bound) for bound in KEPT_SHARE.comfortable_range)
         label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
@@ -333,6 +334,7 @@ def _format_card(chart: FrontierChart, p: FrontierPoint) -> str:
         lines.append(f"{p.x:.2g} ms a query")
     else:
         lines.append(f"{title_of(frontier.x)}@{frontier.k} {decimal(p.x)}{_format_interval(p.x_low, p.x_high)}")
+    # Wins and losses need more than one query.
     for metric in frontier.metrics:
         row = (chart.rows or {}).get(metric, {}).get(p.point.label)
         if row is not None and row.queries > 1:
@@ -391,6 +393,7 @@ def _add_budget(figure: Figure, chart: FrontierChart) -> None:
     if floor is None:
         return
     wide = {"xref": "paper", "x0": 0, "x1": 1}
+    # The veil reaches below all points, so that zooming out shows no edge.
     low = min([chart.view.y[0], *(p.y * chart.unit for p in chart.frontier.points)])
     veil = {"fillcolor": GROUNDS[chart.dark], "opacity": 1 - FADED, "line": {"width": 0}, "layer": "above"}
     figure.add_shape(type="rect", name=VEIL_SHAPE, y0=low - abs(low) - 1, y1=floor, **veil, **wide)

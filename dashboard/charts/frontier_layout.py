@@ -41,6 +41,7 @@ def compute_window(
     """
     top = max(y for _, y in places)
     bottom = min(y for _, y in places)
+    # Points far below the budget would compress the interesting part.
     if not show_all and floor is not None:
         other_heights = [y for spot in places if (y := spot[1]) and spot != base]
         nearest = max(other_heights, default=floor)

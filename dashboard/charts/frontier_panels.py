@@ -41,6 +41,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
             hoverinfo="skip",
             **panel,
         )
+        # The curves of this method only; all points are in the background.
         for x, y in build_lines(
             chart, [curve for curve in chart.frontier.curves.values() if curve[0].point.method == name]
         ):
@@ -56,6 +57,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
         )
     if chart.floor is not None:
         figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
+    # All panels have the window of the main chart, so that they can be compared.
     figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})

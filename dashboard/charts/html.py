@@ -43,6 +43,7 @@ def format_table(rows: Sequence[Sequence[str]], caption: str | None = None) -> s
 
 def format_chart(figure: Figure, with_library: bool = False) -> str:
     """Format a chart; with_library: include the library, once for all charts of a page."""
+    # A report is always light: it is printed and mailed.
     figure.update_layout(template="plotly_white")
     config = {"displaylogo": False, "responsive": True}
     html: str = figure.to_html(full_html=False, include_plotlyjs=with_library, config=config)

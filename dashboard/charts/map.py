@@ -67,6 +67,7 @@ def plot_backdrop(
             showlegend=bool(name),
         )
 
+    # Documents without a value are drawn first, below the coloured ones.
     match colours:
         case None:
             draw_points(np.ones(len(xy), dtype=bool))
@@ -123,6 +124,7 @@ def build_set_traces(
     """
     ink = INK.colour(dark)
     traces = []
+    # Relevant documents lie below the sets, whose open symbols leave them visible.
     if relevant is not None and len(relevant.rows):
         traces.append(_markers(relevant, "relevant", {"symbol": "circle", "size": 6, "color": ink}))
     for position, (name, title, documents) in enumerate(sets):

@@ -102,6 +102,7 @@ def _add_settings(
     style, means, title = method_style(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
     colour = style.colour(dark)
     hover = [f"{escape(name, 90)}<br>{title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
+    # Settings off the slice are drawn first, below its line.
     for on_line in (False, True):
         positions = [i for i, is_on in enumerate(line.is_on_slice) if is_on is on_line]
         if positions:

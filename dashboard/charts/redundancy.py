@@ -53,6 +53,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     size, similarity = len(redundancy.rows), redundancy.similarity
     i, j = np.nonzero(~np.eye(size, dtype=bool))
     values = similarity.astype(object)
+    # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
     ranks, cell_gap = np.arange(1, size + 1), int(size <= MAX_TICKED_RANKS)
     titles = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]

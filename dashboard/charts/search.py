@@ -33,6 +33,7 @@ def plot_rerank_depth(study: ByDepth, title: str, dark: bool) -> Figure:
     figure, style = new_figure(), series_style(0)
     rows = [row for row in study.rows if row.depth is not None]
     depths = [row.depth for row in rows]
+    # A single query has no interval.
     if rows[0].low is not None:
         figure.add_scatter(
             **band_outline(depths, [row.low for row in rows], [row.high for row in rows]),

@@ -73,6 +73,7 @@ def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -
         colour = style.colour(dark)
         x = [bin_index + offset for bin_index, row in enumerate(rows) if len(row.values)]
         bins = [row for row in rows if len(row.values)]
+        # The thick line is drawn over the thin one.
         for width, low, high in (
             (1.5, [row.low for row in bins], [row.high for row in bins]),
             (6, [row.lower for row in bins], [row.upper for row in bins]),

@@ -37,6 +37,7 @@ def plot_training(stage_name: str, curves: Curves, dark: bool) -> Figure:
         horizontal_spacing=0.07,
         vertical_spacing=0.17,
     )
+    # Titles of subplots are annotations.
     figure.update_annotations(font_size=13)
     for column, band in enumerate(curves.bands, 1):
         _add_metric(figure, stage_name, curves, band, column, dark)

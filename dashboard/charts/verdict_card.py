@@ -32,6 +32,7 @@ def build_verdict_svg(card: VerdictCard) -> str:
     """Build the card as one SVG document, for any texts."""
     size = {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "viewBox": f"0 0 {CARD_WIDTH} {CARD_HEIGHT}"}
     svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
+    # The title is the picture's text for screen readers.
     SubElement(svg, "title").text = _clean(card.sentence)
     SubElement(svg, "rect", {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "fill": GROUND})
     for number, line in enumerate(_wrap_text(card.sentence, SENTENCE_COLUMNS, 3)):
@@ -160,6 +161,7 @@ def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list
     """Compute the range of an axis, wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
     low, high = min(values), max(values)
     span = (high - low) or abs(high) or 1.0
+    # Points at the edge of the data must not lie on the axes.
     axis_range = (low - 0.06 * span, high + 0.06 * span)
     power = 10.0 ** math.floor(math.log10(span / N_CARD_TICKS))
     # The smallest step of the form 1, 2 or 5 · 10ⁿ that needs at most N_CARD_TICKS ticks.

@@ -71,6 +71,7 @@ def plot_weights(
 def plot_convergence(rows: Sequence[Reached], name: str, k: int, dark: bool) -> Figure:
     """Plot FISTA by its number of steps against the minimiser: quality (left axis), residual (right axis)."""
     figure, colour, ink = new_figure(), method_style(name).colour(dark), INK.colour(dark)
+    # Two of the palette's blues differ in contrast: each page has the legible one.
     blue = PALETTE[6 if dark else 1].colour(dark)
     exact, steps = rows[0], rows[1:]
     curves: list[tuple[str, list[Any], dict[str, Any], str]] = [

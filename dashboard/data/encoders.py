@@ -88,6 +88,7 @@ def _list_local_models() -> tuple[str, ...]:
 def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
     """Draw the form of the comparison; return its settings, None if there is nothing to compare."""
     variants = corpora.list_variants(loaded)
+    # A comparison needs a second encoder or precision.
     if len(variants) < 2:
         st.info("Add a second encoder or precision to compare the two.", icon=":material/compare:")
         return None

@@ -67,6 +67,7 @@ def draw() -> None:
         loaded = loading.draw_current()
     if loaded is None:
         return
+    # One log per corpus, whatever encoder it is loaded with.
     log = JudgingLog(home() / JUDGEMENTS_FOLDER / f"{loaded.space.corpus.digest[:16]}.sqlite")
     try:
         judgements = log.read()

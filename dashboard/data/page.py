@@ -127,6 +127,7 @@ def _draw_table_source(path: Path) -> Source | None:
     """Draw the first rows of a file and the choice of its columns; return the source."""
     if path.is_dir():
         return _draw_folder_source(path)
+    # Vectors have no columns to choose.
     if path.suffix.lower() not in TABLE_SUFFIXES:
         return _draw_encoder(Source(str(path)))
     separator, guess, table_file = None, "", corpora.inspect_files(Source(str(path))).file

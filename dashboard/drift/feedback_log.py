@@ -100,6 +100,7 @@ def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
             number_column("%.3f", 84, "Of being shown, where it was drawn"),
         ),
     }
+    # Columns without any value are left out: simulations have no times.
     for name in ("When", "Status", "Probability"):
         if all(value in (None, "") for value in columns[name][0]):
             del columns[name]
@@ -118,6 +119,7 @@ def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
 
 def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
     click = st.session_state[key]
+    # The log may have changed between drawing and click.
     if click is None or click.row >= len(entries):
         return
     entry = entries[click.row]
@@ -181,6 +183,7 @@ def _read_log(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple[Notice, .
 
 def _check_finite(session: orag.Session) -> None:
     """Raise DataError if vectors are not finite: nothing could be computed with them."""
+    # An overflow to infinity is what the check looks for.
     with np.errstate(over="ignore"):
         rows = np.flatnonzero(~np.isfinite(session.vectors).all(axis=1))
     if len(rows):
@@ -204,6 +207,7 @@ def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Call
         if on_done is not None:
             on_done()
 
+    # Without votes nothing is replaced, and no backup is needed.
     if not n_votes:
         question = "Start this corpus's feedback with these votes?"
     confirm.ask(name, "Use these embeddings", question, False, replace, REPLACE_HELP)
@@ -232,6 +236,7 @@ def draw_snapshots(history: DriftHistory) -> None:
     positions = {visible(name): position for name, position in session.snapshots.items()}
     moments = {START_POINT: 0, **positions, NOW_POINT: session.position}
     names = list(moments)
+    # Only the two fixed moments exist, no snapshot yet.
     if len(names) == 2:
         st.caption("A snapshot names this moment of the log (orag.snapshot). Undo and reset keep it.")
     first_column, second_column, restore_column = st.columns([2, 2, 3], vertical_alignment="bottom")

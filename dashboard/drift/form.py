@@ -118,6 +118,7 @@ def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
         "Reranker", rerankers, _field_key("reranker"), container=columns[0],
         help=f"Picks what is shown among several drawn (Algorithm 2). {descriptions}; or any scorer.",
     )  # fmt: skip
+    # Without a reranker, one drawn document is shown.
     if reranker != NO_RERANKER:
         values |= {"reranker": reranker, "candidates": _draw_param(CANDIDATES, columns[1])}
     share = _draw_param(ARRIVING_PARAM, columns[2])
@@ -151,6 +152,7 @@ def _apply_preset() -> None:
     """Set the widgets to the preset, before they are drawn."""
     preset = PRESETS[st.session_state.get(_field_key("preset"), next(iter(PRESETS)))]
     for name, value in preset.as_json().items():
+        # Presets define learning, not the length of a run.
         if name not in ("seed", "exposure"):
             st.session_state[_field_key(name)] = value
 
@@ -163,6 +165,7 @@ def _draw_params(params: Sequence[Param]) -> Mapping[str, Any]:
     ]
     values: dict[str, Any] = {}
     for index, param in enumerate(active):
+        # Ineffective parameters leave no holes in the rows.
         if index % FIELDS_PER_ROW == 0:
             columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
         values[param.name] = _draw_param(param, columns[index % FIELDS_PER_ROW])

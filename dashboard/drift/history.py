@@ -119,6 +119,7 @@ class DriftHistory:
     @cached_property
     def origin(self) -> DriftBaseline:
         """Baseline that answers are compared with."""
+        # A job hands over the baseline that it measured with.
         if self.known_origin is not None:
             return self.known_origin
         right: Any = None
@@ -182,6 +183,7 @@ def cached_or_job(
     work: takes `progress` and `stop`
     effort: amount of numbers, about; up to MAX_PAGE_NUMBERS no job is needed
     """
+    # The panel stores its result in this table too.
     memo = session_memo(table_name, max_entries)
     if key in memo or effort <= MAX_PAGE_NUMBERS:
         return get_or_compute(table_name, key, work, max_entries)

@@ -89,6 +89,7 @@ def _toggle_play(history: DriftHistory) -> None:
     st.session_state[PLAYING_KEY] = history.key
     if st.session_state.get(step_key(history), history.last_step) == history.last_step:
         st.session_state[step_key(history)] = history.steps[0]
+    # The first run after Play must not skip a step.
     st.session_state[FIRST_PICTURE_KEY] = True
 
 
@@ -98,6 +99,7 @@ def _advance(history: DriftHistory) -> None:
         return
     key = step_key(history)
     later_steps = [step for step in history.steps if step > st.session_state.get(key, history.steps[0])]
+    # At the end, playing stops by itself.
     if not later_steps:
         st.session_state[PLAYING_KEY] = None
         st.rerun()
@@ -156,6 +158,7 @@ def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> No
 def list_variants(history: DriftHistory) -> dict[str, Loaded]:
     """Return the corpus by its other encoders, by name; {} for people's feedback, which has one encoder."""
     request = history.request
+    # A shortened corpus exists for one encoder only.
     if request is None or request.words is not None:
         return {}
     variants = corpora.list_variants(history.loaded)
@@ -189,6 +192,7 @@ def draw_both(history: DriftHistory) -> None:
     dark = is_dark()
     figure = build_arrows(comparison.arrows(0), names, layout.points, None, dark, 0, mine)
     second: dict[str, Any] = build_arrows(comparison.arrows(1), names, layout.points, None, dark, 1, name)
+    # Both encoders share the map of the first one.
     figure["data"] += second["data"]
     figure["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
     figure["layout"]["margin"] = figure["layout"]["margin"] | {"t": 34}

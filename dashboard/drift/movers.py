@@ -72,6 +72,7 @@ def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
     if index is not None:
         st.session_state[READ_KEY] = rows[index].row, key
     row, table_key = st.session_state.get(READ_KEY, (None, None))
+    # The table that was clicked owns the open document.
     document = next((moved for moved in rows if table_key == key and moved.row == row), None)
     if document is not None:
         with st.container(border=True, height=150, gap="xxsmall"):
@@ -118,6 +119,7 @@ def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
         return
     dataset, query_id = loaded.dataset, rows[index].id
     split = next((name for name in dataset.qrels if query_id in dataset.judged(name).position), None)
+    # Probes are labelled queries, or documents as their own queries.
     if split is not None:
         query.select(loaded, query.LABELLED, split, query_id)
     elif query_id in dataset.corpus.position:

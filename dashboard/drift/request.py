@@ -69,6 +69,7 @@ class SimulationRequest(JobRequest):
         """Forecast the work of the simulation. Raises DataError, also if the splits share a query."""
         loaded, hops = self.expand_hops(loaded)
         deployment = Deployment.of(self.reranker, self.candidates, self.arrivals, self.newcomers)
+        # Called for its errors: impossible arrivals are refused before the run.
         deployment.inventory(len(loaded.space), self.preset.seed)
         splits, query_ids = self.qrels(loaded.dataset), loaded.dataset.queries.ids
         if self.learn:
@@ -111,6 +112,7 @@ def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> Simu
         held_out = splits.get(request.report or "")
     else:
         queries, qrels = own_queries(loaded.space, MAX_PROBES)
+    # The time of a resumed run would mislead the forecast of others.
     is_fresh, start_time = not state_file.exists(), time.monotonic()
     simulated = simulate(
         loaded.space,
@@ -130,6 +132,7 @@ def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> Simu
         **request.variant,
     )
     seconds = time.monotonic() - start_time
+    # The file exists only to resume: a finished simulation is in memory.
     state_file.unlink(missing_ok=True)
     probe_vectors, probe_qrels = find_probes(loaded, request.learn, job, queries)
     return SimulationOutcome(

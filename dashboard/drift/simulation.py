@@ -82,6 +82,7 @@ def _format_forecast(loaded: Loaded, request: SimulationRequest) -> str:
     time_text = ""
     last_outcome = st.session_state.get(OUTCOMES_KEY, {}).get(loaded.key)
     job = find_example_job(loaded)
+    # Any finished simulation on this corpus tells the pace of this machine.
     candidates: tuple[SimulationOutcome | None, ...] = (last_outcome, None if job is None else job.result)
     timed = next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
     if timed is not None and timed.seconds is not None:

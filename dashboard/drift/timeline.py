@@ -48,6 +48,7 @@ def draw_sparklines(
     """
     if not drifts:
         return
+    # Moments of a log are measured newest first.
     drifts = sorted(drifts, key=lambda drift: drift.step)
     lines = views.sparklines(drifts, unexplored)
     steps = [drift.step for drift in drifts]

@@ -126,6 +126,7 @@ def _measure_missing(
         stopped_text="Stopped. Not every moment is measured.",
     )
     probes = panel.result()
+    # Partial results are kept even if the job is stopped.
     if panel.job is not None:
         for drift in panel.job.partial or ():
             measured[keys[drift.step]] = drift
@@ -136,6 +137,7 @@ def _measure_missing(
 def _measure_steps(
     loaded: Loaded, session: orag.Session, split: str, missing: list[int], known_probes: Probes | None, job: Job
 ) -> Probes:
+    # Probes are embedded once per session and corpus.
     if known_probes is None:
         queries, qrels = find_probes(loaded, split, job)
         known_probes = Probes(queries, qrels, beginning(session, queries, qrels))

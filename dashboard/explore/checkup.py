@@ -53,6 +53,7 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
         return result
     queries, *_ = _sample_queries(loaded)
     vectors = None if queries is None else find_query_vectors(loaded, queries)
+    # Embedding may take minutes, which is for a job.
     if queries is not None and vectors is None:
         return None
     return memo.get_or_compute(CHECKUP_TABLE, key, partial(_run_check_up, loaded, vectors, k, depth), MAX_CHECKUPS)

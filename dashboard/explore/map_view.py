@@ -156,6 +156,7 @@ def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
 def _describe_view(chart: CorpusMap) -> str:
     """Describe the map: its projection, its size, and its fidelity."""
     layout, size = chart.layout, f"{chart.layout.of:,} documents"
+    # A large corpus is mapped by a sample, which the caption must say.
     if layout.sampled:
         size = f"a random {len(layout):,} of {size}; result sets are always shown"
     return (

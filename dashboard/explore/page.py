@@ -73,6 +73,7 @@ def draw_explore(loaded: Loaded, question: Question) -> None:
                 raise
             show_failure(f"{as_label(loaded.source.name)} does not answer.", error)
             st.button("Try again", key="explore.again")
+    # After a drag the browser writes the address itself.
     if not is_released:
         link.update_address(loaded)
 

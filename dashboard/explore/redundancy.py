@@ -87,6 +87,7 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
             summary = f"mean {s.mean:.3f}, highest {s.most:.3f}, {s.close} of {s.pairs:,} pairs "
             summary += f"at {s.threshold:g} or more"
         column.caption(f"{answers[name].title}: {summary}")
+    # Heat maps of more documents are illegible, and quadratic in size.
     if question.k > MAX_COMPARED:
         st.caption(f"The first {MAX_COMPARED} documents of each set.")
     panel = st.container()

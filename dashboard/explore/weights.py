@@ -30,6 +30,7 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     l1 = answer.ranking.info[0]["l1"]
     path_column, solver_column = st.columns([3, 2], gap="medium")
     with path_column:
+        # The path must reach the current λ₁, also below the usual range.
         min_l1 = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
         # Rows that the selector received, if another scorer than the first retrieved them.
         pool = None if answer.relevance is None else answer.relevance.found.candidates.pool

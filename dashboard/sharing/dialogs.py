@@ -139,6 +139,7 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
     if not saved:
         st.info("No saved views yet. One keeps settings, results and metrics, to open or compare later.")
         return
+    # Names may repeat: ids identify saved views.
     by_id = {snap.id: snap for snap in saved}
     for key in (VIEW_KEY, OTHER_KEY):
         if st.session_state.get(key) not in (*by_id, None):
@@ -192,6 +193,7 @@ def _record_errors() -> Iterator[None]:
         yield
     except FrontierError as error:
         st.session_state[OUTCOME_KEY] = (False, str(error))
+    # The folder of snapshots may be read-only.
     except OSError as error:
         st.session_state[OUTCOME_KEY] = (False, f"{snapshots.get_folder()}: {error.strerror or error}")
 
@@ -276,6 +278,7 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
     if not (older.answers and newer.answers):
         st.info("No results to compare: one view has no decoder.")
         return
+    # The last decoder of both views is compared by default.
     common = next((name for name in reversed(list(older.answers)) if name in newer.answers), None)
     answers = []
     columns = zip(st.columns(2), ("Older", "Newer"), (older, newer), (older_name, newer_name), strict=True)

@@ -48,6 +48,7 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
     query = as_embeddings(loaded, question)
     qrels = question.qrels if question.is_judged else None
     aspects = loaded.dataset.aspects if question.id in (loaded.dataset.aspects or ()) else None
+    # Metrics without judgements are left out, not exported as zero.
     metrics = available_metrics(qrels, aspects, query)
     results = []
     for name, decoder in decoders.items():

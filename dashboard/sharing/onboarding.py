@@ -61,6 +61,7 @@ def draw_tour() -> None:
 def _draw_strip() -> None:
     if st.session_state[CLOSED_KEY]:
         return
+    # The page is switched in the run after the click, as a callback cannot.
     if screen := st.session_state.pop(SCREEN_KEY, ""):
         st.switch_page(f"{SCREENS.name}/{screen}.py")
     number = st.session_state.get(STOP_KEY, 0)

@@ -66,6 +66,7 @@ def make_snapshot(name: str, **state: Any) -> PageSnapshot:
 def save(snapshot: PageSnapshot) -> PageSnapshot:
     """Write a snapshot; a number is added to a name that another has. Raises FrontierError where it cannot write."""
     other_names = {other.name for other in read_snapshots()[0] if other.id != snapshot.id}
+    # One of these names is free, as there are more of them than other snapshots.
     suffixes = ("", *(f" ({count})" for count in range(2, len(other_names) + 2)))
     names = (snapshot.name[: MAX_NAME_LENGTH - len(suffix)] + suffix for suffix in suffixes)
     snapshot = replace(snapshot, name=next(name for name in names if name not in other_names))
@@ -143,6 +144,7 @@ def compare_metrics(
 def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
     """Return (id, title, older rank, newer rank, membership) of every document of two sets, shared first."""
     a, b = ({doc: rank for rank, (doc, _) in enumerate(answer.documents, 1)} for answer in (older, newer))
+    # The older title wins, if a document was renamed in between.
     titles = dict([*newer.documents, *older.documents])
     rows = [
         (

@@ -49,6 +49,7 @@ MAX_PAGE_CHARACTERS = 2_000_000
 
 
 def _draw_margins(loaded: Loaded, _: Question | None) -> None:
+    # The choice is part of the key: another split is another job.
     choice = choose_queries(loaded)
 
     def compute_margins(job: Job) -> MarginsByKind:
@@ -194,6 +195,7 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
         f"more than {DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
     texts = [f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}" for k in smallest]
+    # A dimension that no row was measured at gets no column.
     measured_k = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
     draw_table(
         {

@@ -49,6 +49,7 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
     if loaded.space.encoder is None:
         st.info("This needs an encoder for queries. This corpus has its own vectors and none.")
         return
+    # Reranking by the retriever's own scores cannot change the order.
     if decoder.rerank == decoder.retrieve:
         st.info("Choose another reranker: the retriever itself changes nothing.")
         return
@@ -80,6 +81,7 @@ def _draw_scorer(role: str) -> Scorer:
     first = names[min(len(names) - 1, list(ROLE_TITLES).index(role))]
     with st.container(width=180):
         spec = specs[select(ROLE_TITLES[role], names, key, default=first, format_func=lambda name: specs[name].title)]
+    # A popover without parameters would be empty.
     if not spec.params:
         return read_stage(spec, key)
     n_changed, role_name = count_changed(spec, key), ROLE_TITLES[role].split()[0]
@@ -94,6 +96,7 @@ def _measure_depths(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
     options = {"metrics": SEARCH_METRICS, "split": choice.split, "store": sweeps.open_store(), "stop": job.stop}
     baselines = [Decoder(decoder.select, decoder.retrieve)]
     baseline_cells = list(engine.sweep(baselines, space, vectors, qrels, SEARCH_K, progress=job.report, **options))
+    # Finished depths are stored, so that a stopped run resumes.
     for cell in engine.rerank_depths([decoder], space, vectors, qrels, k=SEARCH_K, progress=job.report, **options):
         job.partial = job.partial or baseline_cells  # a chart of the plain ones alone would be empty
         job.collect(cell)
@@ -173,6 +176,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
     if not scorers or not fixed_params:
         st.info("Choose at least one scorer and one index.")
         return
+    # Parameters are sorted, so that equal settings have equal keys.
     key = tuple((kind, *sorted(values.items(), key=str)) for kind, values in fixed_params.items())
     measure(
         ("approximate", choice.key, tuple(scorers), key),
@@ -274,6 +278,7 @@ def _quality_title(name: str) -> str:
 def _draw_searches(rows: Sequence[Searched]) -> None:
     number = st.column_config.NumberColumn
     value_column = number(format="%.3f")
+    # One scorer needs no column of its own.
     vectors = ([row.title for row in rows], None) if len({row.scorer for row in rows}) > 1 else None
     draw_columns(
         {

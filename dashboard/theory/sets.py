@@ -72,7 +72,9 @@ def _draw_proof(result: Proof, k: int) -> None:
         st.metric("λ₁", f"{w.l1:.4g}", width=110)
         st.metric("λ₂", f"{w.l2:,.4g}", width=110)
         st.metric("Documents with a weight", f"{result.support:,}", width=190)
+    # A residual of 0 has no logarithm.
     residual = power(max(result.residual, 1e-17))
+    # Equal sets alone prove nothing: the optimality conditions must hold too.
     if result.same and result.certified:
         proof_text = f"Proved: the optimality conditions hold to {residual}."
         st.success(f"{title} returns exactly the top {k} here. {proof_text}", icon=":material/verified:")

@@ -138,6 +138,7 @@ def measure(
         with report_to(job.report, job.stop):
             return work(job)
 
+    # One purpose for all views: a new study replaces the running one.
     result = JobPanel(
         purpose=THEORY_PURPOSE,
         key=key,

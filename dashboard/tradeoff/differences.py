@@ -64,6 +64,7 @@ def draw_differences(
     systems: label → decoder or run; open_label: of the open one.
     """
     view = choose("View", TRADEOFF_VIEWS, TRADEOFF_VIEW_KEY)
+    # All views compare the same best settings.
     best = select_best_per_method(curves, baseline.point.label, share)
     if view == WINS_VIEW:
         _draw_wins(loaded, sweep, curves, baseline, best[1:], systems, open_label)
@@ -167,6 +168,7 @@ def order_queries(
 ) -> tuple[QueryDifference, ...]:
     """Order the queries from a point's largest win to its largest loss; () for the baseline or one query."""
     point = next((each for each in curves.points if each.point.label == label), baseline)
+    # The baseline has no differences, and one query no order.
     if point is baseline or not sweep.is_stored or curves.queries < 2:
         return ()
     labels = tuple(each.point.label for each in curves.points)
@@ -271,6 +273,7 @@ def _draw_kinds(
             **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects, space),
         },
     )
+    # A comparison needs a second decoder, and queries that fall into groups.
     if len(best) < 2 or not counts:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):

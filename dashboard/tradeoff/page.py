@@ -75,6 +75,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
     with row:
         all_queries = _draw_scope(loaded, qrels)
+    # Passages replace the labelled queries for this page only.
     with_passages = all_queries and qrels is None
     if with_passages:
         if (judged := passages.replace_by_passages(loaded)) is None:
@@ -243,6 +244,7 @@ def _list_decoders(
     """Return the decoders to measure, the baseline first; draw those that are left out."""
     specs, chosen = methods("selector"), decoders.list_chosen()
     first_name = next(iter(specs))
+    # The baseline is always measured, as everything is compared with it.
     settings = [decoders.make_baseline(depth)]
     reasons: dict[tuple[Scorer, Scorer | None], str] = {}
     for name in dict.fromkeys([first_name, *names]):
@@ -294,6 +296,7 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
     except FrontierError as error:
         show_failure("This cannot be measured.", error)
         return
+    # Finished cells are drawn while the job measures the others.
     if cells.missing:
         n_missing = len(sweep.decoders) - len(cells.points)
         panel = JobPanel(
@@ -353,11 +356,13 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     if not cells.points:
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
+    # Runs of other systems are points without settings.
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
     cells = replace(cells, points=(*cells.points, *(cell for _, cell in systems_cells.values())))
     # Bands of incomplete results may be coarse.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
+        # Bootstrap intervals take the time: they are cached by cells and axes.
         curves = get_or_compute(
             selection.MEMORY_KEY,
             (sweep.key, x, y, tuple(cell.key for cell in cells.points), cells.running),
@@ -428,6 +433,7 @@ def _find_opened(
 ) -> OpenSetting:
     """Return the open setting: the system of a point, or a dragged position on its curve."""
     value = st.session_state.get(settings.SCRUBBED_KEY)
+    # Without a drag the point itself is open.
     if curve is None or value is None:
         bounds = (point.x_low, point.x_high), (point.y_low, point.y_high)
         return OpenSetting(

@@ -152,6 +152,7 @@ def _compute_set(
     """Compute the set of a query, and the relevance that its selector saw. Raises FrontierError."""
     if isinstance(system, RankedRun):
         return system.build_ranking(loaded.space, [question.id], k), None
+    # Scores are cached for the session, so other settings of the decoder are quick.
     candidates, _ = compute_scores(loaded, question, system)
     with jobs.page_turn():
         return select_from(system.select, candidates, k), relevance(system.select, candidates)

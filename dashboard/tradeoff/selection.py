@@ -45,6 +45,7 @@ def open_point(label: str | None) -> None:
     """Show the sets of a point beside the chart."""
     if label is not None:
         st.session_state[OPEN_POINT_KEY] = label
+        # A point replaces the dragged position.
         st.session_state.pop(SCRUBBED_KEY, None)
 
 

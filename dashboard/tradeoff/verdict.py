@@ -50,6 +50,7 @@ def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: De
             return
         st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
         context = trained.export_context(loaded, curves.k)
+        # The popover has the full script, the card only the short code.
         snippet = export(decoder, "python", context)
         with st.popover("Code"):
             st.code(snippet.text, language=snippet.language)
@@ -147,6 +148,7 @@ def _columns(
     names = [point.name if point.y >= floor else format_method(point) for point in points]
     signs = [f"{method_style(point.point.method).sign} {name}" for point, name in zip(points, names, strict=True)]
     columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (signs, text_column(170))}
+    # Times have no natural maximum for a bar.
     if curves.x == TIME_AXIS:
         columns["ms"] = [point.x for point in points], number_column("%.2f", 70, "Median of single calls, a query each")
     else:

@@ -149,6 +149,7 @@ class JobPanel(Generic[T]):
         if job is None and self.autostart and (self.queued_as is None or jobs.find_blocker(self.queued_as) is None):
             self.start_job()
             if (job := self.job) is not None:
+                # Short work ends within the wait, and no progress bar flashes up.
                 job.join(self.wait_seconds)
         # Read before the result, which may arrive between the two.
         is_active = job is not None and job.is_active and not jobs.is_unsubscribed(job)

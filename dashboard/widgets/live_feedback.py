@@ -50,6 +50,7 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
             help="On: every page works on the documents as feedback has moved them. Off: as they were embedded. A "
             "thumb on a document switches it on.",
         )
+    # The corpus stays usable as embedded, whatever is wrong with the log.
     if error_text is not None:
         with st.container(gap="small"):
             st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")

@@ -62,6 +62,7 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
 def draw_explanation(loaded: Loaded) -> None:
     """Draw an explanation of the task and its metrics; loaded: as `replace_by_passages` returns it."""
     queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[PASSAGES_SPLIT]
+    # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)
     note = f" {n_several:,} stand in several documents, all of which are right." if n_several else ""
     st.caption(

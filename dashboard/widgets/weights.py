@@ -114,6 +114,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
 def _measure_steps(job: Job, loaded: Loaded, vectors: Embeddings, qrels: Qrels, l1: float, l2: float) -> list[Any]:
     steps = engine.convergence(loaded.space, vectors, qrels, SOLVER_K, l1=l1, l2=l2)
     for measurement in islice(steps, len(STEPS) + 1):
+        # Each measured step is kept, so a stop loses little.
         if job.stop.is_set():
             raise Cancelled("stopped")
         job.collect(measurement)
