@@ -1,4 +1,4 @@
-"""The app's entry: page settings, style and navigation."""
+"""Entry of the app: page settings, style and navigation."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
 # fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
 # Streamlit's own CSV of a table is made in the browser, where texts that a spreadsheet takes for formulas stay live.
-STYLE = """<style>
+APP_CSS = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
 [data-testid=stElementToolbarButton]:has([aria-label="Download as CSV"]) {display: none}
@@ -27,11 +27,12 @@ STYLE = """<style>
     flex: 1 1 100%; order: 9}
 }
 </style>"""
-st.html(STYLE)
+st.html(APP_CSS)
+# Nothing of a page is imported before the sign-in.
 if not login.is_signed_in():
     st.title("Frontier")
     st.text("Sign in to see this page.")
-    for provider in login.providers():
+    for provider in login.list_providers():
         name = f"Sign in with {provider}" if provider else "Sign in"
         st.button(name, type="primary", on_click=st.login, args=(provider,))
     st.stop()
@@ -49,7 +50,7 @@ page = st.navigation(
 )
 st.html(f'<h1 class="frontier-title">{page.title}</h1>')
 page.run()
-if login.is_required():
+if login.is_login_required():
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
         st.text(str(st.user.to_dict().get("email", "")), width="content")
         st.button("Sign out", type="tertiary", icon=":material/logout:", on_click=st.logout)

@@ -1,4 +1,4 @@
-"""The console command: the engine's commands, and those that need the dashboard; each is imported when it runs."""
+"""The console command: the engine's commands and the dashboard's; each module is imported when it runs."""
 
 import re
 import sys
@@ -10,12 +10,12 @@ from engine.cli.group import runs_in
 from engine.cli.options import FINISHED_SWEEP, OTHER_RUNS, corpus_option, file_option
 
 
-def _base_path(_: click.Context, __: click.Parameter, given: str) -> str:
-    """The path with a leading slash and no other at its ends, "" for the root. Raises BadParameter."""
-    parts = [part for part in given.split("/") if part]
-    if wrong := [part for part in parts if not re.fullmatch(r"[\w~-][\w.~-]*", part, re.ASCII)]:
+def _base_path(_: click.Context, __: click.Parameter, typed_path: str) -> str:
+    """Return the path with a leading slash and no other at its ends, "" for the root. Raises BadParameter."""
+    parts = [part for part in typed_path.split("/") if part]
+    if wrong_parts := [part for part in parts if not re.fullmatch(r"[\w~-][\w.~-]*", part, re.ASCII)]:
         raise click.BadParameter(
-            f"{wrong[0]!r} cannot be part of it; take letters, digits, '-', '_', '.' and '~' between slashes, "
+            f"{wrong_parts[0]!r} cannot be part of it; take letters, digits, '-', '_', '.' and '~' between slashes, "
             "as in /frontier"
         )
     return "".join(f"/{part}" for part in parts)

@@ -1,4 +1,4 @@
-"""`frontier serve`: where the server is found, what it allows, and its start, alone or as several workers."""
+"""`frontier serve`: the server's address, its rules, and its start, alone or as several workers."""
 
 import contextlib
 import socket
@@ -25,12 +25,12 @@ from dashboard import gate, workers
 from dashboard.components import vendor
 from dashboard.services import corpora, jobs, login, roots
 from dashboard.services.roots import MAX_UPLOAD_BYTES, Rules
-from dashboard.services.source import STORE, Source
+from dashboard.services.source import STORE_PREFIX, Source
 from engine.cli.group import use_threads
 from engine.cli.output import echo
 
-APP = Path(__file__).parent / "app.py"
-CONFIG: dict[str, Any] = {
+APP_FILE = Path(__file__).parent / "app.py"
+STREAMLIT_CONFIG: dict[str, Any] = {
     "server.address": "127.0.0.1",
     "server.headless": True,
     "server.fileWatcherType": "none",
@@ -46,7 +46,7 @@ CONFIG: dict[str, Any] = {
 
 
 FIRST_PORT = 8501
-HEALTH = "/healthz"
+HEALTH_PATH = "/healthz"
 
 
 def serve(
@@ -61,7 +61,8 @@ def serve(
     allow_uploads: bool,
     browser: bool,
 ) -> None:
-    # Refused at the prompt, not in the browser.
+    # A missing corpus is refused at the prompt, not in the browser.
+    """Run the server, alone or as several workers. Raises UsageError for a missing corpus or a taken port."""
     for name in corpus:
         if name not in corpora.DEMOS and not Path(name).exists():
             demos = ", ".join(corpora.DEMOS)
@@ -71,49 +72,52 @@ def serve(
 
         for name in stores:
             read_entry(name)
-        named = click.get_current_context().get_parameter_source("corpus") is not ParameterSource.DEFAULT
-        corpus = (*(f"{STORE}{name}" for name in stores), *(corpus if named else ()))
-    place = Listening(base, address.strip("[]"), hosts, roots, allow_uploads)
+        is_corpus_given = click.get_current_context().get_parameter_source("corpus") is not ParameterSource.DEFAULT
+        corpus = (*(f"{STORE_PREFIX}{name}" for name in stores), *(corpus if is_corpus_given else ()))
+    server = Listening(base, address.strip("[]"), hosts, roots, allow_uploads)
     if count > 1:
-        _serve_many(port or FIRST_PORT, corpus, count, place)
+        _serve_many(port or FIRST_PORT, corpus, count, server)
     else:
-        _serve_one(port, corpus, place, browser, is_worker=workers.end_when_let_go())
+        _serve_one(port, corpus, server, browser, is_worker=workers.end_with_parent())
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a server is found, and what it allows those who find it."""
+    """Address of a server, and its rules for visitors."""
 
     base: str  # path of the pages
-    address: str  # where it listens
-    hosts: tuple[str, ...]  # names that it is known by
+    address: str  # to listen on
+    hosts: tuple[str, ...]  # names of the server
     roots: tuple[str, ...]  # folders in which typed paths may lie
-    allow_uploads: bool  # though others can reach it
+    allow_uploads: bool  # even if others can reach it
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names that browsers may reach it by beside the loopback's."""
+    def host_names(self) -> tuple[str, ...]:
+        """Names by which browsers may reach it, besides the loopback's."""
         return self.hosts if gate.is_wildcard(self.address) else (*self.hosts, self.address)
 
     @property
     def is_shared(self) -> bool:
-        """Whether others than those at this machine can reach it."""
+        """True if others than those at this machine can reach it."""
         return not all(map(gate.is_loopback, (self.address, *self.hosts)))
 
     @property
-    def own_address(self) -> str:
-        """Where this machine itself reaches it."""
-        return workers.HOST if gate.is_wildcard(self.address) else self.address
+    def local_address(self) -> str:
+        """Address by which this machine itself reaches it."""
+        return workers.WORKER_HOST if gate.is_wildcard(self.address) else self.address
 
-    def flags(self) -> list[str]:
-        """The flags by which `serve` finds the same place."""
-        given: dict[str, Sequence[str]] = {"--base-path": [self.base] if self.base else [], "--address": [self.address]}
-        given |= {"--allow-host": self.hosts, "--root": self.roots}
-        flags = [part for flag, values in given.items() for value in values for part in (flag, value)]
+    def format_flags(self) -> list[str]:
+        """Return the flags with which `serve` listens on the same address."""
+        flags_by: dict[str, Sequence[str]] = {
+            "--base-path": [self.base] if self.base else [],
+            "--address": [self.address],
+        }
+        flags_by |= {"--allow-host": self.hosts, "--root": self.roots}
+        flags = [argument for flag, values in flags_by.items() for value in values for argument in (flag, value)]
         return [*flags, *(["--allow-uploads"] if self.allow_uploads else [])]
 
-    def rules(self, corpus: tuple[str, ...]) -> Rules:
-        """What visitors may reach, of what the command line names."""
+    def build_rules(self, corpus: tuple[str, ...]) -> Rules:
+        """Return the rules for visitors."""
         return Rules(
             roots=tuple(Path(root).absolute() for root in self.roots),
             corpora=tuple(Path(name).absolute() for name in corpus),
@@ -121,101 +125,106 @@ class Listening:
             uploads=self.allow_uploads or not self.is_shared,
         )
 
-    def warn(self) -> None:
-        """Say what it means that others can reach it, where nobody is asked who they are."""
-        if self.is_shared and not login.is_required():
+    def warn_if_open(self) -> None:
+        """Warn if others can reach it without signing in."""
+        if self.is_shared and not login.is_login_required():
             echo(
                 "Warning: whoever reaches this server can use it, as it asks for no password: read its corpora, run "
                 "work, and change votes, judgements and saved views; put a proxy that asks for one before it, or set "
-                f"up signing in ({login.MANUAL}).",
+                f"up signing in ({login.LOGIN_MANUAL}).",
                 err=True,
             )
 
 
-def _serve_many(port: int, corpus: tuple[str, ...], count: int, place: Listening) -> None:
-    """Print what a proxy needs, and run the workers. Raises UsageError where a port cannot be had."""
-    base, host = place.base, place.own_address
-    login.require()
+def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listening) -> None:
+    """Print the lines of a proxy, and run the workers. Raises UsageError if a port is taken."""
+    base_path, host = server.base, server.local_address
+    login.check_login_setup()
     ports = range(port, port + count)
     if ports[-1] > 65535:
         raise click.UsageError(f"--port: {count} workers from {port} on would end at {ports[-1]}; the last is 65535")
-    if busy := workers.taken(ports, host):
-        names = ", ".join(map(str, busy))
+    if taken_ports := workers.list_taken_ports(ports, host):
+        port_names = ", ".join(map(str, taken_ports))
         raise click.UsageError(
-            f"--workers {count}: port {names} of {ports[0]} to {ports[-1]} is taken by another process; "
+            f"--workers {count}: port {port_names} of {ports[0]} to {ports[-1]} is taken by another process; "
             "end that, or choose another --port"
         )
-    echo(f"{count} workers on {place.address}, ports {ports[0]} to {ports[-1]}. Put a proxy before them that")
+    echo(f"{count} workers on {server.address}, ports {ports[0]} to {ports[-1]}. Put a proxy before them that")
     echo("keeps each visitor with one worker, as a session, its uploads and its answers are that worker's alone:")
-    echo(f"\n{workers.nginx_lines(ports, base, host)}\n\n{workers.caddy_lines(ports, base, host)}\n")
-    echo(f"Each says at {base}{HEALTH} whether its corpora are loaded. Ctrl-C or SIGTERM ends all.")
-    place.warn()
-    if not place.hosts:
+    echo(f"\n{workers.format_nginx(ports, base_path, host)}\n\n{workers.format_caddy(ports, base_path, host)}\n")
+    echo(f"Each says at {base_path}{HEALTH_PATH} whether its corpora are loaded. Ctrl-C or SIGTERM ends all.")
+    server.warn_if_open()
+    if not server.hosts:
         echo("Browsers reach it as localhost only; for the proxy's name add --allow-host NAME.")
-    flags = [flag for name in corpus for flag in _flag_of(name)]
-    workers.supervise(ports, [*flags, *place.flags()], echo)
+    flags = [flag for name in corpus for flag in _format_corpus_flag(name)]
+    workers.supervise(ports, [*flags, *server.format_flags()], echo)
 
 
-def _flag_of(name: str) -> tuple[str, str]:
-    """The flag that names a corpus."""
+def _format_corpus_flag(name: str) -> tuple[str, str]:
+    """Return the flag that names a corpus."""
     store = Source(name).store
     return ("--store", store) if store else ("--corpus", name)
 
 
-def _serve_one(port: int | None, corpus: tuple[str, ...], place: Listening, browser: bool, is_worker: bool) -> None:
-    base = place.base
-    corpora.start_with(*corpus)
-    roots.set_rules(rules := place.rules(corpus))
-    config = CONFIG | {"server.address": place.address, "server.allowedHosts": [*gate.LOOPBACK, *place.names]}
-    if gate.is_wildcard(place.address):  # else the address that the world sees is asked of another server, to be shown
+def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, browser: bool, is_worker: bool) -> None:
+    base_path = server.base
+    corpora.set_start_sources(*corpus)
+    roots.set_rules(rules := server.build_rules(corpus))
+    config = STREAMLIT_CONFIG | {
+        "server.address": server.address,
+        "server.allowedHosts": [*gate.LOOPBACK_NAMES, *server.host_names],
+    }
+    # Streamlit would ask a server elsewhere for the public address, to print it.
+    if gate.is_wildcard(server.address):
         config["browser.serverAddress"] = "localhost"
-    config |= ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base} if base else {})
+    config |= ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base_path} if base_path else {})
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
         # The corpus loads while the browser starts; the page shows its progress.
-        threading.Thread(target=_prepare, args=(browser, place), daemon=True).start()
+        threading.Thread(target=_prepare_server, args=(browser, server), daemon=True).start()
         try:
             yield
         finally:
-            jobs.stop_all()
+            jobs.stop_all_jobs()
 
-    def no_uploads(headers: gate.Headers) -> str:
+    def refuse_upload(headers: gate.Headers) -> str:
         if not rules.uploads:
             return roots.UPLOADS_OFF
-        return "" if not login.is_required() or login.has_cookie(headers) else "Sign in first."
+        return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
 
-    routes = [Route(f"{base}{HEALTH}", _health), *vendor.routes(base)]
-    guard = Middleware(gate.Gate, names=place.names, say=partial(echo, err=True), no_uploads=no_uploads)
-    app = st.App(APP, lifespan=lifespan, routes=routes, middleware=[guard])
+    # The health check needs no sign-in, as load balancers cannot sign in.
+    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.routes(base_path)]
+    guard = Middleware(gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload)
+    app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard])
     load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later
-    login.require()  # the application decides where its secrets lie
+    login.check_login_setup()  # the application decides where its secrets lie
     if not is_worker:
-        place.warn()
+        server.warn_if_open()
     with contextlib.suppress(KeyboardInterrupt):
         app.run(config=config)
 
 
-async def _health(_: Request) -> Response:
-    """Whether the corpora that this server was started with are loaded: 200, else 503; names at most, no paths."""
-    found = corpora.health()
-    if login.is_required():
-        found = {"status": found["status"]}
+async def _answer_health(_: Request) -> Response:
+    """Answer if the start corpora are loaded: 200, else 503; names at most, no paths."""
+    health = corpora.report_health()
+    if login.is_login_required():
+        health = {"status": health["status"]}
     return JSONResponse(
-        found, status_code=200 if found["status"] == "ok" else 503, headers={"Cache-Control": "no-store"}
+        health, status_code=200 if health["status"] == "ok" else 503, headers={"Cache-Control": "no-store"}
     )
 
 
-def _prepare(browser: bool, place: Listening) -> None:
+def _prepare_server(browser: bool, server: Listening) -> None:
     use_threads()
-    corpora.loading()
+    corpora.get_loading_job()
     if browser:
         port = config.get_option("server.port")
         # The lifespan begins just before the port answers.
         for _ in range(100):
-            with contextlib.suppress(OSError), socket.create_connection((place.own_address, port), timeout=1):
+            with contextlib.suppress(OSError), socket.create_connection((server.local_address, port), timeout=1):
                 break
             time.sleep(0.05)
-        webbrowser.open(f"http://{workers.in_address(place.own_address)}:{port}{place.base}")
-    corpora.warm_encoder(corpora.source_at_start())
-    corpora.load_all()
+        webbrowser.open(f"http://{workers.format_host(server.local_address)}:{port}{server.base}")
+    corpora.warm_encoder(corpora.get_start_source())
+    corpora.load_start_corpora()

@@ -1,4 +1,4 @@
-"""Several server processes on one host: started, watched and ended together, and the lines of a proxy before them."""
+"""Several server processes on one host: started, supervised and ended together, and a proxy's lines."""
 
 import os
 import secrets
@@ -14,22 +14,22 @@ from typing import Any
 
 from dashboard.services.roots import MAX_UPLOAD_BYTES
 
-HOST = "127.0.0.1"
-"""Where workers listen, unless the command line names another address."""
-COOKIE = "frontier_worker"
-"""The cookie by which a proxy sends a visitor to the same worker: sessions and uploads are that worker's alone."""
-HELD = "FRONTIER_HELD"
-"""Variable of a worker's process: it ends itself when the process that holds its standard input is gone."""
-GRACE = 20.0
+WORKER_HOST = "127.0.0.1"
+"""Address of the workers, unless the command line names another one."""
+WORKER_COOKIE = "frontier_worker"
+"""Cookie by which a proxy sends a visitor to the same worker, as sessions and uploads belong to one worker."""
+HELD_VARIABLE = "FRONTIER_HELD"
+"""Variable of a worker's process: the worker ends when its standard input is closed."""
+END_GRACE_SECONDS = 20.0
 """Seconds that a worker has to end its jobs before it is killed."""
-SHORT_LIFE, LONGEST_PAUSE = 20.0, 30.0
-"""Seconds: a worker that lived shorter is started again after a pause, twice as long each time, up to the longest."""
-LOOK = 0.2
-"""Seconds between two looks at the workers."""
-CODE = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
+SHORT_LIFE_SECONDS, MAX_PAUSE_SECONDS = 20.0, 30.0
+"""A worker that lived shorter is restarted after a pause, doubled each time up to the maximum."""
+POLL_SECONDS = 0.2
+"""Seconds between two polls of the workers."""
+WORKER_CODE = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
 Say = Callable[[str], None]
 
-NGINX = """\
+NGINX_TEMPLATE = """\
 # nginx, inside http {{ }}
 map $http_upgrade $frontier_connection {{ default upgrade; "" ""; }}
 map $cookie_{cookie} $frontier_visitor {{ default $cookie_{cookie}; "" $request_id; }}
@@ -59,7 +59,7 @@ server {{
         add_header Set-Cookie $frontier_cookie;
     }}
 }}"""
-CADDY = """\
+CADDY_TEMPLATE = """\
 # Caddyfile (Caddy keeps the Host, passes WebSockets on and has no limit on uploads)
 :80 {{
 	reverse_proxy {path}{servers} {{
@@ -70,29 +70,31 @@ CADDY = """\
 }}"""
 
 
-def nginx_lines(ports: Sequence[int], base: str = "", host: str = HOST) -> str:
-    """The lines of an nginx before workers: a cookie keeps each visitor with one, and none goes to one that is down.
+def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
+    """Format the nginx lines of a proxy: a cookie keeps each visitor with one worker that is up.
 
-    base: the path that the pages lie below, with its leading slash and no other, "" for none; host: of the workers
+    base_path: the path that the pages lie below, with its leading slash and no other, "" for none; host: of the workers
     """
-    servers = "\n".join(f"    server {in_address(host)}:{port};" for port in ports)
-    # Without a slash after it a path of another site that begins alike would be taken too.
-    return NGINX.format(cookie=COOKIE, place=f"{base}/", servers=servers, upload=MAX_UPLOAD_BYTES >> 20)
+    servers = "\n".join(f"    server {format_host(host)}:{port};" for port in ports)
+    # Without the final slash, a longer path of another site would match too.
+    return NGINX_TEMPLATE.format(
+        cookie=WORKER_COOKIE, place=f"{base_path}/", servers=servers, upload=MAX_UPLOAD_BYTES >> 20
+    )
 
 
-def caddy_lines(ports: Sequence[int], base: str = "", host: str = HOST) -> str:
-    """The lines of a Caddy before workers, with the same cookie's name; base, host: as of `nginx_lines`."""
-    servers = " ".join(f"{in_address(host)}:{port}" for port in ports)
-    return CADDY.format(cookie=COOKIE, path=f"{base}* " if base else "", servers=servers)
+def format_caddy(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
+    """Format the Caddy lines of a proxy, with the same cookie; base_path, host: as of `format_nginx`."""
+    server_names = " ".join(f"{format_host(host)}:{port}" for port in ports)
+    return CADDY_TEMPLATE.format(cookie=WORKER_COOKIE, path=f"{base_path}* " if base_path else "", servers=server_names)
 
 
-def in_address(host: str) -> str:
-    """A host as an address of the web has it."""
+def format_host(host: str) -> str:
+    """Format a host for a web address: IPv6 in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
-def taken(ports: Sequence[int], host: str = HOST) -> list[int]:
-    """The ports of an address of this machine that another process has."""
+def list_taken_ports(ports: Sequence[int], host: str = WORKER_HOST) -> list[int]:
+    """Return the ports of an address of this machine that another process has."""
 
     def is_taken(port: int) -> bool:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -108,102 +110,104 @@ def taken(ports: Sequence[int], host: str = HOST) -> list[int]:
 
 
 class Worker:
-    """One server process, which ends with this one, and is started again when it dies."""
+    """Server process that ends with this one, and is restarted when it dies."""
 
     def __init__(self, number: int, port: int, flags: Sequence[str], variables: Mapping[str, str]) -> None:
         self.number = number
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
-        self._command = [sys.executable, "-c", CODE, "serve", "--no-browser", "--port", str(port), *flags]
+        self._command = [sys.executable, "-c", WORKER_CODE, "serve", "--no-browser", "--port", str(port), *flags]
         self._variables = variables
         self._started = 0.0
         self._pause = 0.0
-        self._due = 0.0
+        self._restart_time = 0.0
 
-    def look(self, say: Say) -> None:
-        """Start it where it does not run and its pause is over; say that it has died."""
+    def poll(self, say: Say) -> None:
+        """Restart it if it has died and its pause is over; print its end."""
         if self.process is not None and (code := self.process.poll()) is not None:
-            lived = time.monotonic() - self._started
-            self._pause = min(LONGEST_PAUSE, 2 * self._pause or 1.0) if lived < SHORT_LIFE else 0.0
-            self._due, pid, self.process = time.monotonic() + self._pause, self.process.pid, None
-            after = f" in {self._pause:.0f} s" if self._pause else ""
-            say(f"worker {self.number} (port {self.port}, process {pid}) ended with {code}: it is started again{after}")
-        if self.process is None and time.monotonic() >= self._due:
-            # A session of its own: Ctrl-C in the terminal reaches this process alone, which then ends them in order.
+            lifetime = time.monotonic() - self._started
+            # Exponential back-off: a worker that dies at once must not spin.
+            self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if lifetime < SHORT_LIFE_SECONDS else 0.0
+            self._restart_time, pid, self.process = time.monotonic() + self._pause, self.process.pid, None
+            pause = f" in {self._pause:.0f} s" if self._pause else ""
+            say(f"worker {self.number} (port {self.port}, process {pid}) ended with {code}: it is started again{pause}")
+        if self.process is None and time.monotonic() >= self._restart_time:
+            # A new process group: Ctrl-C in the terminal reaches only this process, which then ends them in order.
             self.process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, env={**os.environ, **self._variables}, start_new_session=True
             )
             self._started = time.monotonic()
 
-    def ask_to_end(self) -> None:
-        """Let go of it, whereupon it ends its jobs and itself."""
+    def close_input(self) -> None:
+        """Close its standard input, whereupon it ends its jobs and itself."""
         if self.process is not None and self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
 
-    def end(self, until: float) -> None:
-        """Wait for its end, and kill it when the clock (monotonic, in seconds) says `until`."""
+    def wait_or_kill(self, deadline: float) -> None:
+        """Wait for its end, and kill it at `deadline` (monotonic seconds)."""
         if self.process is None:
             return
         try:
-            self.process.wait(max(0.0, until - time.monotonic()))
+            self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
 
-def supervise(ports: Sequence[int], flags: Sequence[str], say: Say) -> None:
-    """Run a worker at each port until Ctrl-C or SIGTERM, which end them all; one that dies is started again.
+def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> None:
+    """Run a worker at each port until Ctrl-C or SIGTERM; restart one that dies.
 
-    flags: of `frontier serve`, the same for all; say: takes a line for people
+    flags: of `frontier serve`, the same for all; echo_line: takes a line for people
     """
-    variables = _variables(len(ports))
+    variables = _worker_variables(len(ports))
     workers = [Worker(number, port, flags, variables) for number, port in enumerate(ports, 1)]
-    with _signalled() as over:
+    with _end_signals() as end_event:
         try:
-            while not over.is_set():
+            while not end_event.is_set():
                 for worker in workers:
-                    worker.look(say)
-                over.wait(LOOK)
+                    worker.poll(echo_line)
+                end_event.wait(POLL_SECONDS)
         finally:
             for worker in workers:
-                worker.ask_to_end()
-            until = time.monotonic() + GRACE
+                worker.close_input()
+            deadline = time.monotonic() + END_GRACE_SECONDS
             for worker in workers:
-                worker.end(until)
-    say(f"{len(workers)} workers ended")
+                worker.wait_or_kill(deadline)
+    echo_line(f"{len(workers)} workers ended")
 
 
-def _variables(count: int) -> dict[str, str]:
-    """What the workers share beside FRONTIER_HOME: the cores, and the secret that signs a visitor's cookies."""
-    threads = max(1, (os.cpu_count() or 2) // 2 // count)
+def _worker_variables(n_workers: int) -> dict[str, str]:
+    """Return the variables of all workers: threads, and the secret that signs visitors' cookies."""
+    threads = max(1, (os.cpu_count() or 2) // 2 // n_workers)
     given = {"FRONTIER_THREADS": str(threads), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
     # No module may come from the folder that the command was typed in.
-    return {HELD: "1", "PYTHONSAFEPATH": "1", **{name: os.environ.get(name) or value for name, value in given.items()}}
+    return {
+        HELD_VARIABLE: "1",
+        "PYTHONSAFEPATH": "1",
+        **{name: os.environ.get(name) or value for name, value in given.items()},
+    }
 
 
 @contextmanager
-def _signalled() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set."""
-    over = threading.Event()
+def _end_signals() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C and SIGTERM set."""
+    end_event = threading.Event()
 
-    def end(*_: Any) -> None:
-        over.set()
+    def set_event(*_: Any) -> None:
+        end_event.set()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.signal(number, set_event) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield over
+        yield end_event
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def end_when_let_go() -> bool:
-    """Have this process end by itself, as by Ctrl-C, once the one that started it as a worker is gone.
-
-    Returns whether it is a worker.
-    """
-    is_worker = bool(os.environ.pop(HELD, ""))
+def end_with_parent() -> bool:
+    """End this process like by Ctrl-C when its parent is gone, if it is a worker; return True if it is."""
+    is_worker = bool(os.environ.pop(HELD_VARIABLE, ""))
     if is_worker:
         threading.Thread(target=_wait_for_end, name="wait for the end", daemon=True).start()
     return is_worker

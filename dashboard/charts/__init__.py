@@ -1,1 +1,1 @@
-"""View → figure, one file a chart; no arithmetic and no Streamlit."""
+"""Figures of the views, one file per chart; no arithmetic and no Streamlit."""

@@ -6,30 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, new_grid
-from dashboard.charts.palette import DASHES, INK, series_style, style_of
+from dashboard.charts.palette import DASHES, INK, method_style, series_style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.views.drift import Line, RegretLines, Sparkline
 
-LINE, ALARM = series_style(0), series_style(4)
-MUTED = ("#6B6864", "#A3A09B")
-"""The colour of a change that says nothing, on a light and a dark page."""
-A_ROW = 2
-HEIGHT, QUALITY_HEIGHT = 145, 330
-MARGIN = {"l": 10, "r": 10, "t": 26, "b": 10}
-VALUE = "%{hovertext}<br>%{y:.4f}<extra></extra>"
-LEGEND = legend_below(-0.3)
+MEASURE_STYLE, ALARM_STYLE = series_style(0), series_style(4)
+MUTED_COLOURS = ("#6B6864", "#A3A09B")
+"""Colour of a change within the noise, on a light and a dark page."""
+SPARKLINES_PER_ROW = 2
+SPARKLINE_PX, QUALITY_PX = 145, 330
+DRIFT_MARGIN = {"l": 10, "r": 10, "t": 26, "b": 10}
+VALUE_TOOLTIP = "%{hovertext}<br>%{y:.4f}<extra></extra>"
+DRIFT_LEGEND = legend_below(-0.3)
 
 
-def sparklines_figure(lines: Sequence[Sparkline], steps: Sequence[int], place: int, counted: str, dark: bool) -> Figure:
-    """Measures as small charts, each with its value and change at one step. place: of that step; counted: by a step."""
-    rows, last = -(-len(lines) // A_ROW), steps[place]
-    figure = new_grid(rows, A_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / rows)
-    colour, alarmed, ink = LINE.colour(dark), ALARM.colour(dark), INK.colour(dark)
-    for number, line in enumerate(lines):
-        at: dict[str, Any] = {"row": number // A_ROW + 1, "col": number % A_ROW + 1}
+def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int, step_name: str, dark: bool) -> Figure:
+    """Plot measures as small charts, each with its value and change at one step.!!"""
+    n_rows, current_step = -(-len(lines) // SPARKLINES_PER_ROW), steps[index]
+    figure = new_grid(n_rows, SPARKLINES_PER_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / n_rows)
+    colour, alarmed, ink = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark), INK.colour(dark)
+    for position, line in enumerate(lines):
+        panel: dict[str, Any] = {"row": position // SPARKLINES_PER_ROW + 1, "col": position % SPARKLINES_PER_ROW + 1}
         over = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
         figure.add_scatter(
             x=list(steps),
@@ -37,26 +37,27 @@ def sparklines_figure(lines: Sequence[Sparkline], steps: Sequence[int], place: i
             mode="lines+markers",
             line={"color": colour, "width": 2},
             marker={"size": [9 if alarm else 4 for alarm in over], "color": [alarmed if a else colour for a in over]},
-            hovertext=[f"{counted} {step:,}" for step in steps],
-            hovertemplate=VALUE,
-            **at,
+            hovertext=[f"{step_name} {step:,}" for step in steps],
+            hovertemplate=VALUE_TOOLTIP,
+            **panel,
         )
+        # Values without exploration exist in simulations only.
         if line.unexplored:
             figure.add_scatter(
                 x=list(steps),
                 y=list(line.unexplored),
                 mode="lines",
                 line={"color": colour, "width": 1.5, "dash": "dot"},
-                hovertext=[f"without exploring, {counted} {step:,}" for step in steps],
-                hovertemplate=VALUE,
-                **at,
+                hovertext=[f"without exploring, {step_name} {step:,}" for step in steps],
+                hovertemplate=VALUE_TOOLTIP,
+                **panel,
             )
         if line.alarm is not None:
-            figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **at)
-        figure.add_vline(x=last, line=guide(ink), **at)
-        value, change, noise = line.value_and_change(place)
-        change = f"<span style='color:{MUTED[dark]}'>{change}</span>" if noise else change
-        axis = str(number + 1) if number else ""
+            figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **panel)
+        figure.add_vline(x=current_step, line=guide(ink), **panel)
+        value, change, is_noise = line.value_and_change(index)
+        change = f"<span style='color:{MUTED_COLOURS[dark]}'>{change}</span>" if is_noise else change
+        axis = str(position + 1) if position else ""
         figure.add_annotation(
             text=f"{line.measure.title}<br><b>{value}</b>, {change}",
             hovertext=line.measure.meaning,
@@ -66,62 +67,63 @@ def sparklines_figure(lines: Sequence[Sparkline], steps: Sequence[int], place: i
             **{"x": 0, "xref": f"x{axis} domain", "xanchor": "left"},
             **{"y": 1, "yref": f"y{axis} domain", "yanchor": "bottom"},
         )
-        room = 0.03 * (line.high - line.low)
-        figure.update_yaxes(range=[line.low - room, line.high + room], nticks=3, **at)
-        figure.update_xaxes(showticklabels=number + A_ROW >= len(lines), **at)
+        # Padding keeps the first and last marker inside the panel.
+        padding = 0.03 * (line.high - line.low)
+        figure.update_yaxes(range=[line.low - padding, line.high + padding], nticks=3, **panel)
+        figure.update_xaxes(showticklabels=position + SPARKLINES_PER_ROW >= len(lines), **panel)
     figure.update_xaxes(nticks=3, zeroline=False, showgrid=False)
     figure.update_yaxes(zeroline=False, tickfont={"size": 11})
-    return apply_layout(figure, height=HEIGHT * rows + 20, margin=MARGIN | {"t": 40})
+    return apply_layout(figure, height=SPARKLINE_PX * n_rows + 20, margin=DRIFT_MARGIN | {"t": 40})
 
 
-def quality_figure(
-    groups: Mapping[str, Sequence[Line]], named: Mapping[str, tuple[str, str]], counted: str, dark: bool
+def plot_quality(
+    groups: Mapping[str, Sequence[Line]], decoder_names: Mapping[str, tuple[str, str]], step_name: str, dark: bool
 ) -> Figure:
-    """The quality of every decoder over time, a column for each group of queries, on one scale.
+    """Plot the quality of every decoder over time, a column per group of queries, on one scale.
 
-    groups: heading → lines; named: a decoder's label → (selector, title); counted: what a step counts.
+    groups: heading → lines; decoder_names: label → (selector, title); step_name: the unit of a step.
     """
-    columns = max(1, len(groups))
+    n_columns = max(1, len(groups))
     figure = new_grid(
         1,
-        columns,
+        n_columns,
         shared_yaxes=True,
         subplot_titles=[escape(heading, 60) for heading in groups],
-        horizontal_spacing=0.06 / columns,
+        horizontal_spacing=0.06 / n_columns,
     )
     figure.update_annotations(font_size=13)
     for column, lines in enumerate(groups.values(), 1):
         for line in lines:
-            selector, title = named[line.label]
+            selector, title = decoder_names[line.label]
             figure.add_scatter(
                 x=list(line.steps),
                 y=list(line.values),
-                **style_of(selector).curve(dark, 7),
+                **method_style(selector).curve(dark, 7),
                 name=escape(title),
                 legendgroup=line.label,
                 showlegend=column == 1,
                 customdata=[str(step) for step in line.steps],
-                hovertext=[f"{escape(title)}<br>{counted}: {step:,}" for step in line.steps],
-                hovertemplate=VALUE,
+                hovertext=[f"{escape(title)}<br>{step_name}: {step:,}" for step in line.steps],
+                hovertemplate=VALUE_TOOLTIP,
                 row=1,
                 col=column,
             )
-        figure.update_xaxes(title=counted, nticks=6, row=1, col=column)
-    return apply_layout(figure, **LEGEND, height=QUALITY_HEIGHT, margin=MARGIN | {"t": 44})
+        figure.update_xaxes(title=step_name, nticks=6, row=1, col=column)
+    return apply_layout(figure, **DRIFT_LEGEND, height=QUALITY_PX, margin=DRIFT_MARGIN | {"t": 44})
 
 
-def regret_figure(regret: RegretLines, dark: bool) -> Figure:
-    """Cumulative regret over the rounds, and the bounds that theory gives it."""
+def plot_regret(regret: RegretLines, dark: bool) -> Figure:
+    """Plot cumulative regret over the rounds, and its theoretical bounds."""
     figure = new_figure()
-    for position, (name, values) in enumerate(regret.lines.items()):
+    for position, (line_name, values) in enumerate(regret.lines.items()):
         style, dash = series_style(position), DASHES[position % len(DASHES)]
         figure.add_scatter(
             x=list(regret.steps),
             y=list(values),
             **style.line(dark, dash),
-            name=name,
-            hovertemplate="%{y:.1f} nats after %{x:,} rounds<extra>" + name + "</extra>",
+            name=line_name,
+            hovertemplate="%{y:.1f} nats after %{x:,} rounds<extra>" + line_name + "</extra>",
         )
     figure.update_xaxes(title="rounds")
     figure.update_yaxes(title="regret, nats", rangemode="tozero")
-    return apply_layout(figure, **LEGEND, height=QUALITY_HEIGHT + 60)
+    return apply_layout(figure, **DRIFT_LEGEND, height=QUALITY_PX + 60)

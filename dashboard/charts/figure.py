@@ -1,4 +1,4 @@
-"""Building blocks of figures: layout, legend, guides, bands, error bars, axes of groups, text."""
+"""Parts of figures: layout, legend, guides, bands, error bars, axes of groups, text."""
 
 from __future__ import annotations
 
@@ -11,88 +11,90 @@ from engine.wording import visible
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-LAYOUT: dict[str, Any] = {
+BASE_LAYOUT: dict[str, Any] = {
     "showlegend": False,
     "margin": {"l": 10, "r": 10, "t": 24, "b": 10},
     "height": 430,
     "dragmode": "pan",
     "hovermode": "closest",
 }
-"""The layout of every chart, unless it says otherwise."""
+"""Default layout of every chart."""
 TOOLTIP = "%{hovertext}<extra></extra>"
 """Hover template that shows a point's hovertext alone."""
-SPREAD = 0.6
+GROUP_SPREAD = 0.6
 """Share of a group's width over which its points are spread."""
 TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Milliseconds that an axis of times names."""
+"""Milliseconds with a tick on a time axis."""
 
 
 def new_figure() -> Figure:
-    """An empty figure. Plotly is imported at the first one: that takes longer than a page's first paint may."""
+    """Return an empty figure; imports Plotly at the first one, as that takes longer than a first paint."""
     from plotly.graph_objects import Figure
 
     return Figure()
 
 
-def new_grid(rows: int, columns: int, **how: Any) -> Figure:
-    """An empty figure of several plots; how: options of plotly's `make_subplots`."""
+def new_grid(n_rows: int, n_columns: int, **options: Any) -> Figure:
+    """Return an empty figure of several plots; options: of plotly's `make_subplots`."""
     from plotly.subplots import make_subplots
 
-    return make_subplots(rows, columns, **how)
+    return make_subplots(n_rows, n_columns, **options)
 
 
 def apply_layout(figure: Figure, **layout: Any) -> Figure:
-    """The figure in the layout of every chart; layout: what differs."""
+    """Apply the layout of every chart with changes; return the figure."""
     # Without a distance the title stands where the widest tick label ends.
-    return figure.update_layout(LAYOUT | layout).update_yaxes(title_standoff=10, automargin=True)
+    return figure.update_layout(BASE_LAYOUT | layout).update_yaxes(title_standoff=10, automargin=True)
 
 
 def legend_below(y: float) -> dict[str, Any]:
-    """Layout: a horizontal legend under the plot, y: as a share of its height, below 0."""
+    """Return the layout of a horizontal legend under the plot; y: share of its height, below 0."""
     return {"showlegend": True, "legend": {"orientation": "h", "y": y, "x": 0}}
 
 
 def guide(colour: str, dash: str = "dot") -> dict[str, Any]:
-    """The thin line of a reference value or of the chosen setting."""
+    """Return the thin line of a reference value or of the chosen setting."""
     return {"color": colour, "width": 1, "dash": dash}
 
 
-def outline(x: Sequence[Any], low: Sequence[Any], high: Sequence[Any]) -> dict[str, Any]:
-    """Trace values of a filled band between two curves over x."""
+def band_outline(x: Sequence[Any], low: Sequence[Any], high: Sequence[Any]) -> dict[str, Any]:
+    """Return trace values of a filled band between two curves over x."""
     return {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself", "hoverinfo": "skip"}
 
 
 def error_bars(values: Sequence[float], low: Sequence[float | None], high: Sequence[float | None]) -> dict[str, Any]:
-    """Error bars from the ends of intervals, of no length where an end is None."""
+    """Return error bars from the ends of intervals, of no length where an end is None."""
     return {
         "symmetric": False,
-        "array": [0 if end is None else end - value for value, end in zip(values, high, strict=True)],
-        "arrayminus": [0 if end is None else value - end for value, end in zip(values, low, strict=True)],
+        # Plotly takes lengths of error bars, not their ends.
+        "array": [0 if bound is None else bound - value for value, bound in zip(values, high, strict=True)],
+        "arrayminus": [0 if bound is None else value - bound for value, bound in zip(values, low, strict=True)],
         "width": 0,
     }
 
 
-def strokes(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
-    """One coordinate of separate line segments in one trace: start, end, gap."""
+def join_segments(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
+    """Return one coordinate of separate line segments in one trace: start, end, gap."""
     return [value for start, end in zip(starts, ends, strict=True) for value in (start, end, None)]
 
 
 def group_axis(texts: Sequence[str]) -> dict[str, Any]:
-    """An axis of groups at 0, 1, 2 … with their names."""
+    """Return an axis of groups at 0, 1, 2 … with their names."""
     return {"tickvals": list(range(len(texts))), "ticktext": texts, "range": [-0.5, len(texts) - 0.5]}
 
 
 def time_axis(title: str) -> dict[str, Any]:
-    """An axis of milliseconds."""
+    """Return an axis of milliseconds."""
     return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": [f"{value:g}" for value in TIMES]}
 
 
-def dodge(position: int, count: int, spread: float = SPREAD) -> float:
-    """The offset from a group's middle of one of its `count` series."""
-    return spread * ((position + 0.5) / count - 0.5)
+def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> float:
+    """Return the offset of one of a group's series from the group's middle."""
+    return spread * ((position + 0.5) / n_series - 0.5)
 
 
 def escape(text: str, limit: int = 40) -> str:
-    """Text as plotly shows it literally, cut to `limit` characters: it would make links and formulas of some."""
-    shown = visible(shorten(text, limit))
-    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
+    """Escape text for plotly, which would interpret links and formulas; cut it to `limit` characters."""
+    # Control characters are made visible first, so that the escapes below are the only markup.
+    visible_text = visible(shorten(text, limit))
+    return visible_text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

@@ -1,4 +1,4 @@
-"""Geometry of the frontier's chart: the window one looks through, places of labels, outlines of many curves."""
+"""Geometry of the frontier's chart: the window, positions of labels, outlines of many curves."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 Place = tuple[float, float]
 Box = tuple[float, float, float, float]
 """Left, right, bottom, top, in pixels."""
-PLOT = (700, 450)
-"""Pixels of the plot at 1440 × 900, for which labels are placed; where it is smaller the browser hides some."""
-CHARACTER, LINE, GAP = 6.6, 15, 11
+PLOT_PX = (700, 450)
+"""Pixels of the plot at 1440 × 900, for which labels are placed; in a smaller one the browser hides some."""
+CHARACTER_PX, LINE_PX, LABEL_GAP_PX = 6.6, 15, 11
 """Pixels of a label: width of a character, height, distance from its point."""
-ROOM = 3.0
-"""Percent below the budget that are in the window at the least."""
+MIN_ROOM_PERCENT = 3.0
+"""Smallest visible distance below the budget, in percent."""
 
 
 @dataclass(frozen=True)
@@ -21,99 +21,100 @@ class Window:
     x: Place
     y: Place
 
-    def pixels(self, place: Place) -> Place:
-        """A place in pixels of PLOT, from its lower left corner."""
-        pairs = zip(place, (self.x, self.y), PLOT, strict=True)
-        across, up = ((value - low) / ((high - low) or 1.0) * size for value, (low, high), size in pairs)
-        return across, up
+    def to_pixels(self, spot: Place) -> Place:
+        """Return a position in pixels of PLOT_PX, from its lower left corner."""
+        pairs = zip(spot, (self.x, self.y), PLOT_PX, strict=True)
+        x_pixels, y_pixels = ((value - low) / ((high - low) or 1.0) * size for value, (low, high), size in pairs)
+        return x_pixels, y_pixels
 
-    def holds(self, place: Place) -> bool:
-        return all(low <= value <= high for value, (low, high) in zip(place, (self.x, self.y), strict=True))
+    def holds(self, spot: Place) -> bool:
+        return all(low <= value <= high for value, (low, high) in zip(spot, (self.x, self.y), strict=True))
 
 
-def window(
-    places: Sequence[Place], base: Place, floor: float | None, whole: bool = False, named: Sequence[Place] = ()
+def compute_window(
+    places: Sequence[Place], base: Place, floor: float | None, show_all: bool = False, required: Sequence[Place] = ()
 ) -> Window:
-    """What one would use: from just below the budget to a little above the best, as wide as the points there are.
+    """Compute the useful window: from just below the budget to above the best, as wide as the points.
 
-    places: of all points; base: the baseline's; floor: the budget, None for none; whole: everything; named: points
-    that are in it wherever they lie. Where no point but the baseline keeps the budget, it reaches down to the best of
-    the others.
+    places: of all points; base: the baseline's; floor: the budget, None for none; show_all: all points; required:
+    points that are always inside. If only the baseline keeps the budget, it reaches down to the best other point.
     """
     top = max(y for _, y in places)
     bottom = min(y for _, y in places)
-    if not whole and floor is not None:
-        others = [y for place in places if (y := place[1]) and place != base]
-        nearest = max(others, default=floor)
-        bottom = max(bottom, min(floor - max(ROOM, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
-    bottom = min([bottom, *(y for _, y in named)])
-    seen = [x for x, y in places if y >= bottom] or [base[0]]
-    return Window(_padded(min(seen), max(seen), 0.05, 0.16), _padded(bottom, top, 0.03, 0.12))
+    # Points far below the budget would compress the interesting part.
+    if not show_all and floor is not None:
+        other_heights = [y for spot in places if (y := spot[1]) and spot != base]
+        nearest = max(other_heights, default=floor)
+        bottom = max(bottom, min(floor - max(MIN_ROOM_PERCENT, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
+    bottom = min([bottom, *(y for _, y in required)])
+    visible_x = [x for x, y in places if y >= bottom] or [base[0]]
+    return Window(_pad_range(min(visible_x), max(visible_x), 0.05, 0.16), _pad_range(bottom, top, 0.03, 0.12))
 
 
-def _padded(low: float, high: float, below: float, above: float) -> Place:
+def _pad_range(low: float, high: float, below: float, above: float) -> Place:
     wide = (high - low) or abs(high) or 1.0
     return low - below * wide, high + above * wide
 
 
 def place_labels(
-    wanted: Iterable[tuple[Sequence[str], Place]], points: Iterable[Place], view: Window
+    candidates: Iterable[tuple[Sequence[str], Place]], points: Iterable[Place], view: Window
 ) -> list[tuple[str, Place] | None]:
-    """The text of each label and its shift from its point in pixels; None for one that has no place.
+    """Return the text of each label and its shift from its point in pixels; None for a label that fits nowhere.
 
-    wanted: (texts, place) in the order in which they choose, the first text that fits is taken; points: what labels
-    should not cover. A label lies beside its point, over or under it, where it is in the window and covers no label
-    before it; the place that covers the fewest points wins.
+    candidates: (texts, position) by priority, of which the first fitting text is used; points: to be kept visible. A
+    label is beside, over or under its point, inside the window, and covers no earlier label; of these positions the one
+    that covers the fewest points wins.
     """
-    marks = [view.pixels(place) for place in points]
-    taken: list[Box] = []
+    marks = [view.to_pixels(spot) for spot in points]
+    boxes: list[Box] = []
     labels: list[tuple[str, Place] | None] = []
-    for texts, place in wanted:
-        found = None
-        for text in texts if view.holds(place) else ():
-            if (free := _free(text, view.pixels(place), marks, taken)) is not None:
-                shift, box = free
-                taken.append(box)
-                found = text, shift
+    for texts, spot in candidates:
+        placed = None
+        for text in texts if view.holds(spot) else ():
+            if (free_place := _find_free_box(text, view.to_pixels(spot), marks, boxes)) is not None:
+                shift, box = free_place
+                boxes.append(box)
+                placed = text, shift
                 break
-        labels.append(found)
+        labels.append(placed)
     return labels
 
 
-def _free(text: str, place: Place, marks: Sequence[Place], taken: Sequence[Box]) -> tuple[Place, Box] | None:
-    """The shift of a label with the fewest points under it, and its box; None where it covers another everywhere."""
-    half = CHARACTER * len(text) / 2
+def _find_free_box(text: str, spot: Place, marks: Sequence[Place], boxes: Sequence[Box]) -> tuple[Place, Box] | None:
+    """Find the shift of a label that covers the fewest points, and its box; None if it covers a label everywhere."""
+    # The browser's fonts are unknown here: the width is estimated per character.
+    half_width = CHARACTER_PX * len(text) / 2
     best: tuple[int, Place, Box] | None = None
-    for shift in _shifts(half):
-        x, y = place[0] + shift[0], place[1] + shift[1]
-        box = x - half, x + half, y - LINE / 2, y + LINE / 2
-        inside = box[0] >= 0 and box[1] <= PLOT[0] and box[2] >= 0 and box[3] <= PLOT[1]
-        if inside and not any(overlap(box, other) for other in taken):
-            covered = sum(box[0] < mx < box[1] and box[2] < my < box[3] for mx, my in marks)
-            if best is None or covered < best[0]:
-                best = covered, shift, box
+    for shift in _list_shifts(half_width):
+        x, y = spot[0] + shift[0], spot[1] + shift[1]
+        box = x - half_width, x + half_width, y - LINE_PX / 2, y + LINE_PX / 2
+        is_inside = box[0] >= 0 and box[1] <= PLOT_PX[0] and box[2] >= 0 and box[3] <= PLOT_PX[1]
+        if is_inside and not any(do_overlap(box, used_box) for used_box in boxes):
+            n_covered = sum(box[0] < mark_x < box[1] and box[2] < mark_y < box[3] for mark_x, mark_y in marks)
+            if best is None or n_covered < best[0]:
+                best = n_covered, shift, box
     return None if best is None else best[1:]
 
 
-def _shifts(half: float) -> list[Place]:
-    """Where a label may lie beside its point, the nicest first."""
-    side, near = half + GAP, LINE / 2 + GAP - 2
-    beside = [(side, 0.0), (-side, 0.0)]
-    over = [(0.0, near), (0.0, -near), (side, near), (-side, near), (side, -near), (-side, -near)]
-    return [*beside, *over, (0.0, 2 * near), (0.0, -2 * near), (side, 2 * near), (side, -2 * near)]
+def _list_shifts(half_width: float) -> list[Place]:
+    """Return the possible shifts of a label from its point, the best first."""
+    side, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
+    sideways = [(side, 0.0), (-side, 0.0)]
+    diagonal = [(0.0, up), (0.0, -up), (side, up), (-side, up), (side, -up), (-side, -up)]
+    return [*sideways, *diagonal, (0.0, 2 * up), (0.0, -2 * up), (side, 2 * up), (side, -2 * up)]
 
 
-def overlap(one: Box, other: Box) -> bool:
-    """Whether two boxes have a place in common."""
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+def do_overlap(a: Box, b: Box) -> bool:
+    """Return True if two boxes overlap."""
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
 
 
-def hull(places: Iterable[Place]) -> list[Place]:
-    """The corners of the smallest convex outline around places, in its order."""
+def convex_hull(places: Iterable[Place]) -> list[Place]:
+    """Return the corners of the convex hull of positions, in order."""
     from scipy.spatial import ConvexHull
 
     distinct = sorted(set(places))
     if len(distinct) < 3:
         return distinct
-    # Joggled: places on one line have an outline too.
-    return [distinct[i] for i in ConvexHull(distinct, qhull_options="QJ").vertices]
+    # Qhull's option QJ joggles: collinear positions have a hull too.
+    return [distinct[index] for index in ConvexHull(distinct, qhull_options="QJ").vertices]

@@ -1,50 +1,51 @@
-"""The frontier as small multiples: a panel for each method, its points in colour, all others grey."""
+"""Frontier as small multiples: a panel per method, its points in colour, all others grey."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dashboard.charts.figure import apply_layout, escape, guide, new_grid
-from dashboard.charts.frontier import FrontierChart, lines_of
-from dashboard.charts.palette import GREY, style_of
+from dashboard.charts.frontier import FrontierChart, build_lines
+from dashboard.charts.palette import GREY, method_style
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-ACROSS = 3
-"""Panels side by side."""
-HEIGHT = 190
-"""Pixels of a row of panels."""
+PANELS_PER_ROW = 3
+"""Side by side."""
+PANEL_PX = 190
+"""Height of a row of panels in pixels."""
 
 
-def panels_figure(chart: FrontierChart) -> Figure:
-    """The same axes in every panel; a point's id is its decoder's label."""
+def plot_panels(chart: FrontierChart) -> Figure:
+    """Plot the same axes in every panel; a point's id is its decoder's label."""
     points = chart.frontier.points
-    own = {
+    by_method = {
         name: [p for p in points if p.point.method == name] for name in dict.fromkeys(p.point.method for p in points)
     }
-    rows = -(-len(own) // ACROSS)
-    known = methods()
-    titles = [f"{style_of(name).sign} {escape(known[name].title if name in known else name)}" for name in own]
-    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / rows}
-    figure = new_grid(rows, ACROSS, subplot_titles=titles, **grid)
-    for position, (name, members) in enumerate(own.items()):
-        where = {"row": position // ACROSS + 1, "col": position % ACROSS + 1}
-        style = style_of(name)
+    n_rows = -(-len(by_method) // PANELS_PER_ROW)
+    specs = methods()
+    titles = [f"{method_style(name).sign} {escape(specs[name].title if name in specs else name)}" for name in by_method]
+    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / n_rows}
+    figure = new_grid(n_rows, PANELS_PER_ROW, subplot_titles=titles, **grid)
+    for position, (name, members) in enumerate(by_method.items()):
+        panel = {"row": position // PANELS_PER_ROW + 1, "col": position % PANELS_PER_ROW + 1}
+        style = method_style(name)
         colour = style.colour(chart.dark)
         figure.add_scatter(
             **chart.xy(points),
             mode="markers",
             marker={"size": 4, "color": GREY[chart.dark]},
             hoverinfo="skip",
-            **where,
+            **panel,
         )
-        for x, y in lines_of(
+        # The curves of this method only; all points are in the background.
+        for x, y in build_lines(
             chart, [curve for curve in chart.frontier.curves.values() if curve[0].point.method == name]
         ):
-            figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **where)
+            figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **panel)
         figure.add_scatter(
             **chart.xy(members),
             mode="markers",
@@ -52,13 +53,14 @@ def panels_figure(chart: FrontierChart) -> Figure:
             customdata=[p.point.label for p in members],
             hovertext=[escape(p.name, 90) for p in members],
             hovertemplate="%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>",
-            **where,
+            **panel,
         )
     if chart.floor is not None:
         figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
+    # All panels have the window of the main chart, so that they can be compared.
     figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
     return apply_layout(
-        figure, height=40 + HEIGHT * rows, uirevision=f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
+        figure, height=40 + PANEL_PX * n_rows, uirevision=f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
     )

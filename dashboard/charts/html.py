@@ -1,4 +1,4 @@
-"""Parts of reports as HTML: texts, tables, charts, and the page around them; nothing is fetched."""
+"""Parts of HTML reports: texts, tables, charts, and the page around them; nothing is fetched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.wording import visible
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-PAGE = """<!doctype html>
+PAGE_TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem;
@@ -29,26 +29,27 @@ summary {{ cursor: pointer; margin: .3rem 0 }} details > * {{ margin-left: 1rem 
 """
 
 
-def html_page(title: str, parts: Iterable[str]) -> str:
-    """The page of a title and its parts, empty ones left out."""
-    return PAGE.format(title=html_text(title), body="\n".join(filter(None, parts)))
+def format_page(title: str, parts: Iterable[str]) -> str:
+    """Format the page of a title and its parts, empty ones left out."""
+    return PAGE_TEMPLATE.format(title=escape_html(title), body="\n".join(filter(None, parts)))
 
 
-def html_table(rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
-    """A table of cells, which are HTML; caption: text."""
-    head = "" if caption is None else f"<caption>{html_text(caption)}</caption>"
+def format_table(rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
+    """Format a table of cells, which are HTML; caption: text."""
+    head = "" if caption is None else f"<caption>{escape_html(caption)}</caption>"
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f"<table>{head}{body}</table>"
 
 
-def html_chart(figure: Figure, first: bool = False) -> str:
-    """A chart; first: of its page, which brings the library for all."""
+def format_chart(figure: Figure, with_library: bool = False) -> str:
+    """Format a chart; with_library: include the library, once for all charts of a page."""
+    # A report is always light: it is printed and mailed.
     figure.update_layout(template="plotly_white")
     config = {"displaylogo": False, "responsive": True}
-    html: str = figure.to_html(full_html=False, include_plotlyjs=first, config=config)
+    html: str = figure.to_html(full_html=False, include_plotlyjs=with_library, config=config)
     return html
 
 
-def html_text(value: Any) -> str:
-    """Text that stays text."""
+def escape_html(value: Any) -> str:
+    """Escape a value as text in HTML."""
     return escape(visible(str(value)))

@@ -1,4 +1,4 @@
-"""Colours, symbols and dashes: of every method, in the registry's order, and of other series."""
+"""Colours, symbols and dashes of every method, in the registry's order, and of other series."""
 
 import zlib
 from collections.abc import Iterable
@@ -8,8 +8,8 @@ from typing import Any
 from engine.stages import methods
 
 GREY = ("#C8C8C8", "#555555")
-"""The background colour of a series, on a light and a dark page."""
-MUTED = (
+"""Colour of background series, on a light and a dark page."""
+GROUP_COLOURS = (
     ("#9AABC4", "#61738F"),
     ("#C9B896", "#8C7B57"),
     ("#9DBFA6", "#628A6C"),
@@ -20,15 +20,15 @@ MUTED = (
     ("#B4BD8C", "#7B8554"),
 )
 """Colours of groups of documents, paler than every method's, on a light and a dark page."""
-SEQUENCE = (("#D5DEDE", "#2B4A4A"), ("#3B4A4A", "#CFE0E0"))
-"""The ends of a scale of quantities, on a light and a dark page."""
+SCALE = (("#D5DEDE", "#2B4A4A"), ("#3B4A4A", "#CFE0E0"))
+"""Ends of a colour scale of quantities, on a light and a dark page."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""The curves of one method, in order."""
+"""Dashes of the curves of one method, in order."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """The look of a series."""
+    """Style of a series."""
 
     light: str  # colour on a light page
     dark: str  # colour on a dark page
@@ -39,17 +39,17 @@ class Style:
         return self.dark if dark else self.light
 
     def line(self, dark: bool, dash: str | None = None) -> dict[str, Any]:
-        """Trace values of a curve."""
+        """Return trace values of a curve."""
         return {"mode": "lines", "line": {"color": self.colour(dark), "width": 2, "dash": dash}}
 
     def curve(self, dark: bool, size: int) -> dict[str, Any]:
-        """Trace values of a curve with its points. size: of the symbol."""
+        """Return trace values of a curve with its points. size: of the symbol."""
         return self.line(dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": size}}
 
-    def marker(self, dark: bool, size: int, filled: bool | Iterable[bool]) -> dict[str, Any]:
-        """The look of symbols with an outline, of all or of each, `filled` or open."""
-        colour, forms = self.colour(dark), {True: self.symbol, False: f"{self.symbol}-open"}
-        symbol = forms[filled] if isinstance(filled, bool) else [forms[each] for each in filled]
+    def marker(self, dark: bool, size: int, is_filled: bool | Iterable[bool]) -> dict[str, Any]:
+        """Return symbols with an outline, all filled or open, or each as given."""
+        colour, symbols = self.colour(dark), {True: self.symbol, False: f"{self.symbol}-open"}
+        symbol = symbols[is_filled] if isinstance(is_filled, bool) else [symbols[filled] for filled in is_filled]
         return {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}}
 
 
@@ -72,31 +72,32 @@ SERIES = (
     Style("#9F1239", "#FDA4AF", "cross", "✚"),
     Style("#155E75", "#67C1D8", "star", "★"),
 )
-"""Of what is no decoder: none has a decoder's colour."""
+"""Styles of series that are not decoders, in other colours."""
 INK = PALETTE[0]
-"""The colour of text: guides, outlines, and the first selector."""
+"""Style of text, guides, outlines, and the first selector."""
 
 
-def style_of(name: str) -> Style:
-    """The look of a method, past the palette's end it starts again; or of another system, by its name."""
-    known = list(methods())
-    if name in known:
-        return PALETTE[known.index(name) % len(PALETTE)]
+def method_style(name: str) -> Style:
+    """Return the style of a method, cyclic in the palette, or of another system by its name."""
+    method_names = list(methods())
+    if name in method_names:
+        return PALETTE[method_names.index(name) % len(PALETTE)]
+    # CRC-32 gives a name the same colour in every process, unlike `hash`.
     return replace(series_style(zlib.crc32(name.encode())), symbol="hexagram", sign="✶")
 
 
-def look_of(name: str, title: str) -> dict[str, str]:
-    """A decoder's names, sign and colours, for a view."""
-    style = style_of(name)
+def method_look(name: str, title: str) -> dict[str, str]:
+    """Return a decoder's names, sign and colours for a browser view."""
+    style = method_style(name)
     return {"name": name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
 
 
 def series_style(position: int) -> Style:
-    """The look of a series that is no method; past the end it starts again."""
+    """Return the style of a series that is not a method, cyclic."""
     return SERIES[position % len(SERIES)]
 
 
 def translucent(colour: str, opacity: float) -> str:
-    """A colour of the palette (#RRGGBB) with an opacity."""
+    """Return a colour of the palette (#RRGGBB) with an opacity."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"

@@ -1,4 +1,4 @@
-"""Similarity within retrieved sets, a heat map for each set."""
+"""Similarity within retrieved sets, a heat map per set."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import TOOLTIP, apply_layout, escape
-from dashboard.charts.palette import INK, style_of
+from dashboard.charts.palette import INK, method_style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.views.redundancy import Redundancy
 
-HEIGHTS = {1: 470, 2: 430, 3: 320}
-"""By the number of sets: their cells are square, so more of them are lower."""
-GAP = 0.05
-EVERY_RANK = 12
-"""Documents up to which every rank is on the axis; of more, every fifth."""
+HEIGHTS_PX = {1: 470, 2: 430, 3: 320}
+"""By the number of sets: cells are square, so more heat maps side by side are lower."""
+HEAT_MAP_GAP = 0.05
+MAX_TICKED_RANKS = 12
+"""Up to this many documents every rank has a tick, else every fifth."""
 
 
-def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> Figure:
-    """The similarities in each set, (selector, title, its Redundancy), ranks on the axes, nothing on the diagonal.
+def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> Figure:
+    """Plot the similarities in each set, (selector, title, its Redundancy), against ranks.
 
-    A point's id is "row:row", the two documents' positions in the corpus. Colours go from 0 to 1, values below and
-    above are shown at the mouse as they are.
+    A point's id is "row:row", the two documents' positions in the corpus. Colours range from 0 to 1; the hover has
+    values below and above.
     """
     from plotly.graph_objects import Figure
 
@@ -34,27 +34,29 @@ def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -
     colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": bar}
     layout: dict[str, Any] = {"hoverdistance": 40, "annotations": [], "coloraxis": colours}
     traces: list[dict[str, Any]] = []
-    width = (1 - GAP * (len(sets) - 1)) / max(1, len(sets))
+    # Heat maps share the width of the figure, with gaps between them.
+    width = (1 - HEAT_MAP_GAP * (len(sets) - 1)) / max(1, len(sets))
     for position, (name, title, redundancy) in enumerate(sets):
-        axis, left = str(position + 1) if position else "", position * (width + GAP)
-        traces += _cells(redundancy, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
-        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _axes(len(redundancy.rows), axis, left, width)
-        layout["annotations"].append(_title(name, title, left + width / 2, dark))
+        axis, edge = str(position + 1) if position else "", position * (width + HEAT_MAP_GAP)
+        traces += _build_traces(redundancy, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
+        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _build_axes(len(redundancy.rows), axis, edge, width)
+        layout["annotations"].append(_build_title(name, title, edge + width / 2, dark))
     # Plotly checks one figure from plain values several times faster than the same made step by step.
     return apply_layout(
         Figure(data=traces, layout=layout),
-        height=HEIGHTS.get(len(sets), min(HEIGHTS.values())),
+        height=HEIGHTS_PX.get(len(sets), min(HEIGHTS_PX.values())),
         margin={"l": 28, "r": 10, "t": 32, "b": 24},
     )
 
 
-def _cells(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
+def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
     size, similarity = len(redundancy.rows), redundancy.similarity
     i, j = np.nonzero(~np.eye(size, dtype=bool))
     values = similarity.astype(object)
+    # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
-    ranks, gap = np.arange(1, size + 1), int(size <= EVERY_RANK)
-    titles = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
+    ranks, cell_gap = np.arange(1, size + 1), int(size <= MAX_TICKED_RANKS)
+    titles = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]
     names = [f"#{rank} {escape(title, 32)}" for rank, title in enumerate(titles, 1)]
     pairs = list(zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True))
     # A heat map's cells cannot be clicked everywhere; unseen points on them can.
@@ -65,29 +67,29 @@ def _cells(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]
         "y": ranks[i],
         "mode": "markers",
         "marker": {"symbol": "square", "size": 14, "opacity": 0},
-        "customdata": [f"{redundancy.rows[a]}:{redundancy.rows[b]}" for a, b, _ in pairs],
-        "hovertext": [f"{names[a]}<br>{names[b]}<br>similarity {value:.3f}" for a, b, value in pairs],
+        "customdata": [f"{redundancy.rows[first]}:{redundancy.rows[second]}" for first, second, _ in pairs],
+        "hovertext": [f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}" for first, second, value in pairs],
         "hovertemplate": TOOLTIP,
     }
-    return [axes | cells | {"xgap": gap, "ygap": gap, "hoverinfo": "skip"}, axes | points]
+    return [axes | cells | {"xgap": cell_gap, "ygap": cell_gap, "hoverinfo": "skip"}, axes | points]
 
 
-def _axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
+def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
     common = {
-        "tickvals": [r for r in range(1, size + 1) if size <= EVERY_RANK or r == 1 or r % 5 == 0],
+        "tickvals": [rank for rank in range(1, size + 1) if size <= MAX_TICKED_RANKS or rank == 1 or rank % 5 == 0],
         "showgrid": False,
         "zeroline": False,
         "ticks": "",
         "fixedrange": True,
         "constrain": "domain",
     }
-    x = common | {"range": [0.5, size + 0.5], "domain": [left, left + width], "anchor": f"y{axis}"}
+    x = common | {"range": [0.5, size + 0.5], "domain": [start, start + width], "anchor": f"y{axis}"}
     y = common | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
     return x, y
 
 
-def _title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
-    style, font = style_of(name), {"color": INK.colour(dark), "size": 14}
+def _build_title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
+    style, font = method_style(name), {"color": INK.colour(dark), "size": 14}
     text = f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escape(title)}'
-    place = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
-    return place | {"text": text, "showarrow": False, "font": font}
+    anchor = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
+    return anchor | {"text": text, "showarrow": False, "font": font}

@@ -6,7 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, legend_below, new_figure, outline, time_axis
+from dashboard.charts.figure import (
+    TOOLTIP,
+    apply_layout,
+    band_outline,
+    escape,
+    guide,
+    legend_below,
+    new_figure,
+    time_axis,
+)
 from dashboard.charts.palette import DASHES, INK, series_style, translucent
 
 if TYPE_CHECKING:
@@ -16,17 +25,18 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.ann_indexes import Index
     from engine.evaluation.studies.rerank_depth import DepthComparison
 
-LAYOUT = legend_below(-0.28) | {"height": 460}
+SEARCH_LAYOUT = legend_below(-0.28) | {"height": 460}
 
 
-def depth_figure(study: DepthComparison, title: str, dark: bool) -> Figure:
-    """A metric with its 95% interval over the rerank depth, and without reranking as a dotted line."""
+def plot_rerank_depth(study: DepthComparison, title: str, dark: bool) -> Figure:
+    """Plot a metric with its 95% interval over the rerank depth; dotted without reranking."""
     figure, style = new_figure(), series_style(0)
     rows = [row for row in study.rows if row.depth is not None]
     depths = [row.depth for row in rows]
+    # A single query has no interval.
     if rows[0].low is not None:
         figure.add_scatter(
-            **outline(depths, [row.low for row in rows], [row.high for row in rows]),
+            **band_outline(depths, [row.low for row in rows], [row.high for row in rows]),
             fillcolor=translucent(style.colour(dark), 0.12),
             line={"width": 0},
             mode="lines",
@@ -59,39 +69,40 @@ def depth_figure(study: DepthComparison, title: str, dark: bool) -> Figure:
         type="log", title="Documents reranked", tickvals=depths, ticktext=[f"{depth:,}" for depth in depths]
     )
     figure.update_yaxes(title=escape(title, 60))
-    return apply_layout(figure, **LAYOUT)
+    return apply_layout(figure, **SEARCH_LAYOUT)
 
 
-def approximate_figure(
-    rows: Sequence[AnnResult], quality: Sequence[float], title: str, kinds: Sequence[type[Index]], dark: bool
+def plot_approximate(
+    rows: Sequence[AnnResult], quality: Sequence[float], title: str, index_kinds: Sequence[type[Index]], dark: bool
 ) -> Figure:
-    """Quality against the time of a query: a curve for each index over rising effort, the exact search as a star.
+    """Plot quality against the time of a query: a curve per index over rising effort, exact search as a star.
 
-    quality: of each row; kinds: of indexes, which have their symbol and dash by their place.
+    quality: of each row; index_kinds: their order gives symbols and dashes.
     """
     figure, ink = new_figure(), INK.colour(dark)
     scorers = list(dict.fromkeys(row.scorer for row in rows))
     curves: dict[tuple[str, str], list[tuple[AnnResult, float]]] = {}
     for row, value in zip(rows, quality, strict=True):
         curves.setdefault((row.scorer, row.curve), []).append((row, value))
+    # Curves of one kind need their parameters in the legend to be told apart.
     curve_counts = Counter((scorer, points[0][0].index["kind"]) for (scorer, _), points in curves.items())
     for (scorer, curve), points in curves.items():
-        first = points[0][0]
-        exact, colour, name = first.exact, series_style(scorers.index(scorer)).colour(dark), escape(first.title, 60)
-        position = 0 if exact else [kind.kind for kind in kinds].index(first.index["kind"])
-        # The parameters that an index is built with are named where a scorer has several of a kind.
-        several = curve_counts[scorer, first.index["kind"]] > 1
-        look = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
+        top = points[0][0]
+        exact, colour, name = (top.exact, series_style(scorers.index(scorer)).colour(dark), escape(top.title, 60))
+        position = 0 if exact else [kind.kind for kind in index_kinds].index(top.index["kind"])
+        # Build parameters are named if a scorer has several indexes of a kind.
+        has_several = curve_counts[scorer, top.index["kind"]] > 1
+        marker_style = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
         if exact:
             figure.add_hline(y=points[0][1], line=guide(colour, "dash"))
-            figure.add_vline(x=first.milliseconds, line=guide(colour))
+            figure.add_vline(x=top.milliseconds, line=guide(colour))
         figure.add_scatter(
             x=[row.milliseconds for row, _ in points],
             y=[value for _, value in points],
             mode="markers" if exact else "lines+markers",
-            name=f"{name}: {escape(curve if several else curve.split(',')[0], 60)}",
+            name=f"{name}: {escape(curve if has_several else curve.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},
-            marker=look | {"color": colour, "line": {"width": 1, "color": ink}},
+            marker=marker_style | {"color": colour, "line": {"width": 1, "color": ink}},
             hovertext=[
                 f"{name}<br>{escape(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.3f}, "
                 f"{row.milliseconds:.3f} ms per query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"
@@ -101,4 +112,4 @@ def approximate_figure(
         )
     figure.update_xaxes(time_axis("Milliseconds per query"))
     figure.update_yaxes(title=escape(title, 60))
-    return apply_layout(figure, **LAYOUT)
+    return apply_layout(figure, **SEARCH_LAYOUT)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from dashboard.charts.figure import (
     TOOLTIP,
     apply_layout,
-    dodge,
+    dodge_offset,
     error_bars,
     escape,
     group_axis,
     guide,
+    join_segments,
     legend_below,
     new_figure,
-    strokes,
 )
-from dashboard.charts.palette import GREY, INK, series_style, style_of
+from dashboard.charts.palette import GREY, INK, method_style, series_style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from engine.theory.segments import Segments
     from engine.views.theory import Turned
 
-SPREAD = 0.5
-"""Share of a bin's width that its bars take."""
-LEGEND = legend_below(-0.2)
+BIN_SPREAD = 0.5
+"""Share of a bin's width over which its series are spread."""
+THEORY_LEGEND = legend_below(-0.2)
 
 
-def plane_figure(plane: Turned, dark: bool) -> Figure:
-    """Documents and the query as arrows from the origin; those with a weight in colour."""
+def plot_plane(plane: Turned, dark: bool) -> Figure:
+    """Plot documents and the query as arrows from the origin; those with a weight in colour."""
     from engine.views.theory import find_weighing_selector
 
     figure, grey, ink = new_figure(), GREY[dark], INK.colour(dark)
-    support_colour = style_of(find_weighing_selector()).colour(dark)
-    # The first document lies along the second: it is drawn over it, its name below.
+    support_colour = method_style(find_weighing_selector()).colour(dark)
+    # The first document has the direction of the second: it is drawn on top, its name below.
     for row, (x, y) in reversed(list(enumerate(plane.points))):
         colour, width = (support_colour, 5) if row in plane.support else (grey, 2)
         name, marker = f"document {row + 1}", {"symbol": "circle", "size": [1, 12], "line": {"color": ink, "width": 1}}
@@ -58,28 +58,29 @@ def plane_figure(plane: Turned, dark: bool) -> Figure:
 
 
 def _add_arrow(
-    figure: Figure, end: tuple[float, float], line: dict[str, Any], marker: dict[str, Any], hover: str
+    figure: Figure, tip: tuple[float, float], line: dict[str, Any], marker: dict[str, Any], hover: str
 ) -> None:
-    """A line from the origin with a marker at its end."""
+    """Add a line from the origin with a marker at its end."""
     look = {"mode": "lines+markers", "line": line, "marker": marker | {"color": line["color"]}}
-    figure.add_scatter(x=[0, end[0]], y=[0, end[1]], **look, hovertext=[hover] * 2, hovertemplate=TOOLTIP)
+    figure.add_scatter(x=[0, tip[0]], y=[0, tip[1]], **look, hovertext=[hover] * 2, hovertemplate=TOOLTIP)
 
 
-def margins_figure(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -> Figure:
-    """For each kind of vectors and each bin of lengths a median dot, a thick middle half and thin 5–95%."""
+def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -> Figure:
+    """Plot a median dot, a thick middle half and thin 5–95% per kind of vectors and bin of lengths."""
     figure, ink = new_figure(), INK.colour(dark)
     for position, (kind, rows) in enumerate(margins.items()):
-        style, offset = series_style(position), dodge(position, len(margins), SPREAD)
+        style, offset = series_style(position), dodge_offset(position, len(margins), BIN_SPREAD)
         colour = style.colour(dark)
-        x = [place + offset for place, row in enumerate(rows) if len(row.values)]
+        x = [bin_index + offset for bin_index, row in enumerate(rows) if len(row.values)]
         bins = [row for row in rows if len(row.values)]
+        # The thick line is drawn over the thin one.
         for width, low, high in (
             (1.5, [row.low for row in bins], [row.high for row in bins]),
             (6, [row.lower for row in bins], [row.upper for row in bins]),
         ):
             figure.add_scatter(
-                x=strokes(x, x),
-                y=strokes(low, high),
+                x=join_segments(x, x),
+                y=join_segments(low, high),
                 mode="lines",
                 line={"color": colour, "width": width},
                 showlegend=False,
@@ -101,28 +102,28 @@ def margins_figure(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool)
     figure.add_hline(y=0, line=guide(ink))
     _name_lengths(figure, next(iter(margins.values())), "Words in the relevant document")
     figure.update_yaxes(title="Smallest margin over the others")
-    return apply_layout(figure, **LEGEND)
+    return apply_layout(figure, **THEORY_LEGEND)
 
 
-def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
-    """Measured pair error over k for each bin of margins, its bound dashed, and β as a line."""
+def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
+    """Plot the measured pair error over k for each bin of margins, its bound dashed, and β as a line."""
     figure, ink = new_figure(), INK.colour(dark)
     for position, margin_bin in enumerate(errors.bins):
         style = series_style(position)
         name = f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
         cells = [cell for cell in errors.cells if cell.bin == position]
-        drawn = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
-        y = [cell.error for cell in drawn]
+        nonzero = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
+        y = [cell.error for cell in nonzero]
         figure.add_scatter(
-            x=[cell.k for cell in drawn],
+            x=[cell.k for cell in nonzero],
             y=y,
             **style.curve(dark, 8),
             name=name,
-            error_y=error_bars(y, [cell.low for cell in drawn], [cell.high for cell in drawn]) | {"thickness": 1},
+            error_y=error_bars(y, [cell.low for cell in nonzero], [cell.high for cell in nonzero]) | {"thickness": 1},
             hovertext=[
                 f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} reversed, bound "
                 f"{'above 100%' if cell.bound >= 1 else f'{cell.bound:.2%}'}"
-                for cell in drawn
+                for cell in nonzero
             ],
             hovertemplate=TOOLTIP,
         )
@@ -136,10 +137,10 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
         )
     figure.add_hline(y=error, line=guide(ink))
     # An annotation on a logarithmic axis is placed by the logarithm.
-    place = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
-    figure.add_annotation(**place, text=f"β = {error:g}", font={"color": ink})
-    ks = sorted({cell.k for cell in errors.cells})
-    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ks, ticktext=[f"{k:,}" for k in ks])
+    anchor = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
+    figure.add_annotation(**anchor, text=f"β = {error:g}", font={"color": ink})
+    ticks = sorted({cell.k for cell in errors.cells})
+    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ticks, ticktext=[f"{k:,}" for k in ticks])
     figure.update_yaxes(
         type="log",
         title="Pairs reversed",
@@ -147,29 +148,29 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
         tickvals=[1e-4, 1e-3, 1e-2, 0.1, 1],
         ticktext=["0.01%", "0.1%", "1%", "10%", "100%"],
     )
-    return apply_layout(figure, **LEGEND)
+    return apply_layout(figure, **THEORY_LEGEND)
 
 
-def recall_figure(
+def plot_recall(
     rows: Sequence[LengthDimension], smallest: Sequence[int | None], tried: Sequence[int], target: float, dark: bool
 ) -> Figure:
-    """The smallest dimension over the length of the documents; open, above all that were tried, where none is enough.
+    """Plot the smallest dimension over the length of the documents; open above all tried if none suffices.
 
-    smallest: of each row, None for none; tried: the dimensions, rising.
+    smallest_k: of each row, None for none; tried_k: the dimensions, rising.
     """
     figure, style = new_figure(), series_style(0)
-    drawn = [(place, row, k) for place, (row, k) in enumerate(zip(rows, smallest, strict=True)) if row.queries]
+    measured = [(bin_row, row, k) for bin_row, (row, k) in enumerate(zip(rows, smallest, strict=True)) if row.queries]
     figure.add_scatter(
-        x=[place for place, _, _ in drawn],
-        y=[2 * tried[-1] if k is None else k for _, _, k in drawn],
+        x=[bin_row for bin_row, _, _ in measured],
+        y=[2 * tried[-1] if k is None else k for _, _, k in measured],
         mode="lines+markers",
         line={"color": style.colour(dark), "width": 2},
-        marker=style.marker(dark, 11, (k is not None for _, _, k in drawn)),
+        marker=style.marker(dark, 11, (k is not None for _, _, k in measured)),
         hovertext=[
             f"{row.least:,} to {row.most:,} words, {row.queries:,} queries<br>"
             + (f"k = {k:,}" if k is not None else f"k > {tried[-1]:,}")
             + f" keeps {target:.0%}"
-            for _, row, k in drawn
+            for _, row, k in measured
         ],
         hovertemplate=TOOLTIP,
     )
@@ -184,16 +185,16 @@ def recall_figure(
     return apply_layout(figure)
 
 
-def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figure:
-    """Margins of segments and of passages over the documents' own: above the diagonal they gain. names: of queries."""
+def plot_segments(margins: Segments, names: Sequence[str], dark: bool) -> Figure:
+    """Plot margins of segments and passages over the documents' own: above the diagonal they gain."""
     figure = new_figure()
     documents, segments, passages = (m.tolist() for m in (margins.documents, margins.segments, margins.passages))
-    numbers = [value for value in (*documents, *segments, *passages) if value == value]
-    ends = [min(0.0, *numbers), max(numbers)] if len(numbers) > 1 else [0.0, 1.0]
+    finite_values = [value for value in (*documents, *segments, *passages) if value == value]
+    span = [min(0.0, *finite_values), max(finite_values)] if len(finite_values) > 1 else [0.0, 1.0]
     figure.add_scatter(
-        x=ends, y=ends, mode="lines", line=guide(INK.colour(dark)), name="equal margins", hoverinfo="skip"
+        x=span, y=span, mode="lines", line=guide(INK.colour(dark)), name="equal margins", hoverinfo="skip"
     )
-    for position, (name, values, proved) in enumerate(
+    for position, (name, values, is_proved) in enumerate(
         (
             ("segments", segments, margins.promised.tolist()),
             ("real passages (nothing proved)", passages, [False] * len(passages)),
@@ -204,15 +205,15 @@ def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figu
             y=values,
             mode="markers",
             name=name,
-            marker=series_style(position).marker(dark, 10, proved),
+            marker=series_style(position).marker(dark, 10, is_proved),
             hovertext=[escape(text) for text in names],
             hovertemplate="%{hovertext}<br>documents %{x:.3f}, " + name + " %{y:.3f}<extra></extra>",
         )
     figure.update_xaxes(title="Margin of the documents")
     figure.update_yaxes(title="Margin of the segments")
-    return apply_layout(figure, **LEGEND)
+    return apply_layout(figure, **THEORY_LEGEND)
 
 
 def _name_lengths(figure: Figure, bins: Sequence[RelevantMargins] | Sequence[LengthDimension], title: str) -> None:
-    """The x axis of bins of lengths, in words."""
+    """Set the x axis of bins of lengths, in words."""
     figure.update_xaxes(title=title, **group_axis([f"{row.least:,} to {row.most:,}" for row in bins]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import apply_layout, escape, legend_below, new_grid, outline
+from dashboard.charts.figure import apply_layout, band_outline, escape, legend_below, new_grid
 from dashboard.charts.palette import DASHES, SERIES, Style, translucent
 
 if TYPE_CHECKING:
@@ -13,33 +13,35 @@ if TYPE_CHECKING:
 
     from engine.views.training import Band, Curves
 
-HEIGHT, OPACITY = 480, 0.15
-FEW = 8
-"""Epochs up to which each has its tick: plotly would put ticks between few."""
-RUN, *REFERENCES = SERIES
-SHARES = SERIES[1:4]
+TRAINING_PX, BAND_OPACITY = 480, 0.15
+MAX_TICKED_EPOCHS = 8
+"""Up to this many epochs each has a tick, as plotly would add ticks between few."""
+RUN_STYLE, *REFERENCE_STYLES = SERIES
+SHARE_STYLES = SERIES[1:4]
 
 
-def training_figure(name: str, curves: Curves, dark: bool) -> Figure:
-    """Above, the metrics on dev with their references; below, loss, shares and support. name: of the stage."""
+def plot_training(stage_name: str, curves: Curves, dark: bool) -> Figure:
+    """Plot the metrics on dev with their references above; loss, shares and support below."""
     quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
-        "loss": ({"loss": curves.loss}, [RUN]),
-        "shares of the training batches": (curves.shares, SHARES),
-        "documents with a weight, a query": ({"documents": curves.support}, [RUN]),
+        "loss": ({"loss": curves.loss}, [RUN_STYLE]),
+        "shares of the training batches": (curves.shares, SHARE_STYLES),
+        "documents with a weight, a query": ({"documents": curves.support}, [RUN_STYLE]),
     }
-    below = {title: (lines, styles) for title, (lines, styles) in quantities.items() if any(lines.values())}
-    width = len(curves.bands)
+    # Quantities that this training does not have get no panel.
+    lower_panels = {title: (lines, styles) for title, (lines, styles) in quantities.items() if any(lines.values())}
+    n_bands = len(curves.bands)
     figure = new_grid(
-        2 if below else 1,
-        width,
-        subplot_titles=[escape(title) for title in (*(f"{band.title} on dev" for band in curves.bands), *below)],
+        2 if lower_panels else 1,
+        n_bands,
+        subplot_titles=[escape(title) for title in (*(f"{band.title} on dev" for band in curves.bands), *lower_panels)],
         horizontal_spacing=0.07,
         vertical_spacing=0.17,
     )
+    # Titles of subplots are annotations.
     figure.update_annotations(font_size=13)
     for column, band in enumerate(curves.bands, 1):
-        _add_metric(figure, name, curves, band, column, dark)
-    for column, (lines, styles) in enumerate(below.values(), 1):
+        _add_metric(figure, stage_name, curves, band, column, dark)
+    for column, (lines, styles) in enumerate(lower_panels.values(), 1):
         for style, (title, values) in zip(styles, lines.items(), strict=False):
             figure.add_scatter(
                 x=list(curves.epochs),
@@ -53,32 +55,32 @@ def training_figure(name: str, curves: Curves, dark: bool) -> Figure:
             )
         if lines is curves.shares:
             figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", row=2, col=column)
-    figure.update_xaxes(nticks=6, dtick=1 if len(curves.epochs) <= FEW else None, zeroline=False)
-    for column in range(1, max(width, len(below)) + 1):
-        figure.update_xaxes(title="epoch", title_standoff=4, row=2 if below else 1, col=column)
+    figure.update_xaxes(nticks=6, dtick=1 if len(curves.epochs) <= MAX_TICKED_EPOCHS else None, zeroline=False)
+    for column in range(1, max(n_bands, len(lower_panels)) + 1):
+        figure.update_xaxes(title="epoch", title_standoff=4, row=2 if lower_panels else 1, col=column)
     return apply_layout(
         figure,
         **legend_below(-0.14),
-        height=HEIGHT if below else HEIGHT // 2 + 40,
+        height=TRAINING_PX if lower_panels else TRAINING_PX // 2 + 40,
         margin={"l": 10, "r": 10, "t": 44, "b": 10},
     )
 
 
-def _add_metric(figure: Figure, name: str, curves: Curves, band: Band, column: int, dark: bool) -> None:
-    """One metric on dev: its band, the references across, the run, and its best epoch."""
-    common = {"row": 1, "col": column, "showlegend": column == 1}
-    colour, epochs = RUN.colour(dark), list(curves.epochs)
+def _add_metric(figure: Figure, stage_name: str, curves: Curves, band: Band, column: int, dark: bool) -> None:
+    """Add one metric on dev: its band, the references, the run, and its best epoch."""
+    panel = {"row": 1, "col": column, "showlegend": column == 1}
+    colour, epochs = RUN_STYLE.colour(dark), list(curves.epochs)
     figure.add_scatter(
-        **outline(epochs, band.low, band.high),
+        **band_outline(epochs, band.low, band.high),
         mode="lines",
-        fillcolor=translucent(colour, OPACITY),
+        fillcolor=translucent(colour, BAND_OPACITY),
         line={"width": 0},
         name="± 1 standard error",
         legendgroup="band",
-        **common,
+        **panel,
     )
-    for i, (reference, value) in enumerate(band.lines.items()):
-        style, dash = REFERENCES[i % len(REFERENCES)], DASHES[1 + i % (len(DASHES) - 1)]
+    for position, (reference, value) in enumerate(band.lines.items()):
+        style, dash = REFERENCE_STYLES[position % len(REFERENCE_STYLES)], DASHES[1 + position % (len(DASHES) - 1)]
         figure.add_scatter(
             x=[min(epochs), max(*epochs, 0)],
             y=[value, value],
@@ -86,17 +88,17 @@ def _add_metric(figure: Figure, name: str, curves: Curves, band: Band, column: i
             name=escape(reference),
             legendgroup=reference,
             hovertemplate="%{y:.4f}<extra>" + escape(reference) + "</extra>",
-            **common,
+            **panel,
         )
     figure.add_scatter(
         x=epochs,
         y=list(band.values),
-        **RUN.curve(dark, 6),
-        name=escape(name),
-        legendgroup=name,
+        **RUN_STYLE.curve(dark, 6),
+        name=escape(stage_name),
+        legendgroup=stage_name,
         customdata=[str(epoch) for epoch in epochs],
-        hovertemplate="epoch %{x}: %{y:.4f}<extra>" + escape(name) + "</extra>",
-        **common,
+        hovertemplate="epoch %{x}: %{y:.4f}<extra>" + escape(stage_name) + "</extra>",
+        **panel,
     )
     figure.add_scatter(
         x=[curves.best],
@@ -106,6 +108,6 @@ def _add_metric(figure: Figure, name: str, curves: Curves, band: Band, column: i
         name="best epoch",
         legendgroup="best",
         hovertemplate="best, epoch %{x}: %{y:.4f}<extra></extra>",
-        **common,
+        **panel,
     )
     figure.update_yaxes(nticks=6, row=1, col=column)

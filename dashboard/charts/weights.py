@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
-from dashboard.charts.palette import GREY, INK, PALETTE, style_of
+from dashboard.charts.palette import GREY, INK, PALETTE, method_style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -17,48 +17,49 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.fista_convergence import ConvergenceRow
     from engine.views.sets import WeightLine
 
-LABEL_DISTANCE = 0.045
-"""Distance of two names, as a share of the height."""
+MIN_LABEL_DISTANCE = 0.045
+"""As a share of the height."""
 
 
-def weights_figure(
+def plot_weights(
     lines: Sequence[WeightLine],
     l1: float,
     span: tuple[float, float],
     name: str,
-    computed: Sequence[tuple[float, str]],
+    solver_weights: Sequence[tuple[float, str]],
     dark: bool,
 ) -> Figure:
-    """Every document's weight along λ₁: those with a weight at l1 stand out, relevant ones thicker.
+    """Plot every document's weight along λ₁, those with a weight at l1 in colour, relevant ones thicker.
 
-    span: the ends of the axis; name: of the selector; computed: (weight, document's name) at l1 where the solver's
+    span: the ends of the axis; name: of the selector; solver_weights: (weight, document's name) at l1 if the solver's
     weights are not on the lines.
     """
-    figure, style, ink = new_figure(), style_of(name), INK.colour(dark)
+    figure, style, ink = new_figure(), method_style(name), INK.colour(dark)
+    # The most important documents come first and are drawn last, on top.
     for line in reversed(lines):
-        chosen, label = line.chosen is not None, _label(line)
+        is_chosen, label = line.chosen is not None, _line_label(line)
         figure.add_scatter(
             x=line.l1,
             y=line.weight,
-            mode="lines+markers" if chosen else "lines",
+            mode="lines+markers" if is_chosen else "lines",
             line={"color": style.colour(dark), "width": 3 if line.relevant else 1.5}
-            if chosen
+            if is_chosen
             else {"color": GREY[dark], "width": 1},
             marker={"size": 4},
-            opacity=1 if chosen else 0.7,
+            opacity=1 if is_chosen else 0.7,
             name=label,
             hovertext=[label] * len(line.l1),
             hovertemplate="%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>",
         )
-    if computed:
+    if solver_weights:
         figure.add_scatter(
-            x=[l1] * len(computed),
-            y=[weight for weight, _ in computed],
+            x=[l1] * len(solver_weights),
+            y=[weight for weight, _ in solver_weights],
             mode="markers",
             marker={"symbol": f"{style.symbol}-open", "size": 9, "color": ink},
             name="as computed",
             hovertemplate="%{customdata}<br>w %{y:.4f}<extra>as computed</extra>",
-            customdata=[escape(text) for _, text in computed],
+            customdata=[escape(text) for _, text in solver_weights],
         )
     _add_labels(figure, lines, l1, ink)
     figure.add_vline(x=l1, line=guide(ink, "dash"))
@@ -67,9 +68,10 @@ def weights_figure(
     return apply_layout(figure)
 
 
-def convergence_figure(rows: Sequence[ConvergenceRow], name: str, k: int, dark: bool) -> Figure:
-    """FISTA by its number of steps, the minimiser first: its quality (left axis) and its residual (right axis)."""
-    figure, colour, ink = new_figure(), style_of(name).colour(dark), INK.colour(dark)
+def plot_convergence(rows: Sequence[ConvergenceRow], name: str, k: int, dark: bool) -> Figure:
+    """Plot FISTA by its number of steps against the minimiser: quality (left axis), residual (right axis)."""
+    figure, colour, ink = new_figure(), method_style(name).colour(dark), INK.colour(dark)
+    # Two of the palette's blues differ in contrast: each page has the legible one.
     blue = PALETTE[6 if dark else 1].colour(dark)
     exact, steps = rows[0], rows[1:]
     curves: list[tuple[str, list[Any], dict[str, Any], str]] = [
@@ -84,23 +86,24 @@ def convergence_figure(rows: Sequence[ConvergenceRow], name: str, k: int, dark: 
     for name, y, line, axis in curves:
         figure.add_scatter(x=x, y=y, name=name, line=line, yaxis=axis, mode="lines+markers")
     figure.update_xaxes(type="log", title="steps T")
-    right = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
-    log = {"type": "log", "dtick": 1, "exponentformat": "power"}
-    figure.update_layout(yaxis={"range": [0, 1.02], "title": "share of queries"}, yaxis2=right | log)
+    right_axis = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
+    log_axis = {"type": "log", "dtick": 1, "exponentformat": "power"}
+    figure.update_layout(yaxis={"range": [0, 1.02], "title": "share of queries"}, yaxis2=right_axis | log_axis)
     return apply_layout(figure, **legend_below(-0.25))
 
 
 def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str) -> None:
-    """Names at l1, by rank; a name that would cover another is left to the mouse."""
+    """Add names at l1, by rank; names that would overlap are left to the hover."""
     heights: list[float] = []
-    distance = LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
+    distance = MIN_LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
     for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
+        # λ₁ falls along the path, and `interp` needs it rising.
         height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
-        if len(heights) < 6 and all(abs(height - other) >= distance for other in heights):
+        if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
             heights.append(height)
-            place = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
-            figure.add_annotation(**place, text=_label(line), font={"size": 11, "color": ink})
+            position = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
+            figure.add_annotation(**position, text=_line_label(line), font={"size": 11, "color": ink})
 
 
-def _label(line: WeightLine) -> str:
+def _line_label(line: WeightLine) -> str:
     return escape(line.title or line.id) + (" ✓" if line.relevant else "")

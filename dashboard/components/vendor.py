@@ -163,7 +163,7 @@ async def _answers(request: Request) -> Response:
         return PlainTextResponse("no such answers", status_code=404)
 
     def content() -> bytes:
-        with jobs.turn():
+        with jobs.page_turn():
             values = asked.answer()
         return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
 

@@ -1,1 +1,1 @@
-"""Data: choose and embed a corpus, compare encoders, look after the cache."""
+"""Data: choose and embed a corpus, compare encoders, manage the cache."""

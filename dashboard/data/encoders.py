@@ -1,4 +1,4 @@
-"""Comparison of encoders on one corpus: embed it once more, and compare the retrieved sets."""
+"""Comparison of encoders on one corpus: embed it again, and compare the retrieved sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +11,13 @@ from dashboard.data import loading
 from dashboard.data.loading import PRECISIONS
 from dashboard.services import corpora
 from dashboard.services.jobs import Job
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.query import judged_splits
+from dashboard.session.query import count_judged
 from dashboard.widgets.choices import select
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
@@ -34,161 +34,166 @@ from engine.progress import counted
 from engine.values import Qrels
 from engine.wording import signed, visible
 
-PURPOSE = "data.encoders"
-QUERIES, DOCUMENTS = "All queries", "Documents as queries"
-FOUND = "data.encoders.found"
-MOST_ROWS = 10
+ENCODERS_PURPOSE = "data.encoders"
+ALL_QUERIES, DOCUMENT_QUERIES = "All queries", "Documents as queries"
+RESULT_KEY = "data.encoders.found"
+MAX_ENCODER_ROWS = 10
 
 
 @dataclass(frozen=True)
 class EncoderResult:
-    """A comparison, the texts of its queries, and its settings: changed since, it is stale."""
+    """Comparison, the texts of its queries, and its settings; it is stale once they change."""
 
     settings: tuple[Any, ...]
     comparison: EncoderComparison
-    texts: tuple[str, ...]
-    on: str
+    query_texts: tuple[str, ...]
+    query_set: str
 
 
-def show() -> None:
-    """The encoders of the corpus in use on one side, the comparison on the other."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        loading.show_loading()
-        loaded = loading.in_use()
+def draw() -> None:
+    """Draw the encoders of the corpus in use beside their comparison."""
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
+        loading.draw_loading()
+        loaded = loading.draw_current()
     if loaded is None:
         return
-    several = len(corpora.variants(loaded)) > 1
+    has_several = len(corpora.list_variants(loaded)) > 1
     if any(loaded.dataset.corpus.texts):
-        with left, st.expander("Add encoder", expanded=not several):
-            _again(loaded)
-    elif not several:
-        left.info("This corpus has vectors but no texts to embed with another encoder.", icon=":material/info:")
+        with left_column, st.expander("Add encoder", expanded=not has_several):
+            _draw_add_form(loaded)
+    elif not has_several:
+        left_column.info("This corpus has vectors but no texts to embed with another encoder.", icon=":material/info:")
         return
-    with right:
+    with right_column:
         st.subheader("Compare")
-        settings = _compare(loaded)
-    result: EncoderResult | None = st.session_state.get(FOUND)
-    if result is not None and result.settings[0][0] in set(map(_key, corpora.variants(loaded))):
-        _show(result, stale=result.settings != settings)
+        settings = _draw_compare_form(loaded)
+    result: EncoderResult | None = st.session_state.get(RESULT_KEY)
+    if result is not None and result.settings[0][0] in set(map(_encoder_key, corpora.list_variants(loaded))):
+        _draw_result(result, is_stale=result.settings != settings)
 
 
-def _again(loaded: Loaded) -> None:
-    """The form that embeds the corpus once more."""
+def _draw_add_form(loaded: Loaded) -> None:
+    """Draw the form that embeds the corpus with another encoder."""
     with st.form("data.again", border=False):
-        name = loading.encoder_name("data.again.encoder", "bundled: all-MiniLM-L6-v2.")
+        encoder_name = loading.draw_encoder_field("data.again.encoder", "bundled: all-MiniLM-L6-v2.")
         dtype: str = select("Precision", PRECISIONS, "data.again.dtype")
         if st.form_submit_button("Add encoder", type="primary"):
             keeps_own = loaded.source.own and loaded.dataset.vectors is None
-            source = replace(loaded.source.plain, encoder=name, dtype=dtype, own=keeps_own)
-            loading.begin(source, beside=True)
+            source = replace(loaded.source.without_training, encoder=encoder_name, dtype=dtype, own=keeps_own)
+            loading.begin_loading(source, keep_current=True)
             st.rerun()
-    st.text("On this machine: " + ", ".join(_models_here()))
+    st.text("On this machine: " + ", ".join(_list_local_models()))
 
 
 @st.cache_data(ttl=60, show_spinner=False)
-def _models_here() -> tuple[str, ...]:
+def _list_local_models() -> tuple[str, ...]:
     return hub.list_local_encoders()
 
 
-def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
-    """The form of the comparison, and what it asks; None where there is nothing to compare."""
-    every = corpora.variants(loaded)
-    if len(every) < 2:
+def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
+    """Draw the form of the comparison; return its settings, None if there is nothing to compare."""
+    variants = corpora.list_variants(loaded)
+    # A comparison needs a second encoder or precision.
+    if len(variants) < 2:
         st.info("Add a second encoder or precision to compare the two.", icon=":material/compare:")
         return None
-    names = corpora.variant_names(every)
-    picked = st.multiselect(
+    names = corpora.format_variant_names(variants)
+    picked_indices = st.multiselect(
         "Encoders",
-        range(1, len(every)),
-        default=range(1, len(every)),
-        format_func=lambda i: names[i],
-        key=f"data.encoders.{_key(loaded)}.{len(every)}",
+        range(1, len(variants)),
+        default=range(1, len(variants)),
+        format_func=lambda index: names[index],
+        key=f"data.encoders.{_encoder_key(loaded)}.{len(variants)}",
         help="Each is compared with the current one",
     )
-    chosen = {names[i]: every[i] for i in (0, *picked)}
+    chosen = {names[index]: variants[index] for index in (0, *picked_indices)}
     st.text(f"Baseline: {names[0]}, the current one")
-    a, b = st.columns(2)
-    options, key = _questions(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
-    on = a.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
-    k = control(SET_SIZE, "data.encoders.k", b)
-    # The baseline, and what Explore compares with it.
-    first = setting.baseline(st.session_state.get(setting.POOL_KEY))
-    others = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
-    decoders = list(dict.fromkeys([first, *others]))
+    column, right_column = st.columns(2)
+    options, key = _list_query_sets(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
+    query_set = column.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
+    k = draw_parameter(SET_SIZE, "data.encoders.k", right_column)
+    # The baseline, and the decoders of Explore.
+    baseline = setting.make_baseline(st.session_state.get(setting.POOL_KEY))
+    extra = (Decoder(select=d.select, depth=d.depth) for d in setting.get_decoders().values())
+    decoders = list(dict.fromkeys([baseline, *extra]))
     st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
-    settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
+    # The settings are stored with the result, to tell when it is stale.
+    settings = (tuple(map(_encoder_key, chosen.values())), query_set, tuple(decoders), k)
     panel = JobPanel(
-        purpose=PURPOSE,
+        purpose=ENCODERS_PURPOSE,
         key=None,
         title="Comparing encoders",
-        work=partial(_work, chosen, on, decoders, k, settings),
-        start="Run",
-        by_itself=False,
-        failed="The encoders cannot be compared.",
-        locked="" if len(chosen) > 1 else "Choose an encoder to compare",
+        work=partial(_compare_encoders, chosen, query_set, decoders, k, settings),
+        start_label="Run",
+        autostart=False,
+        failed_text="The encoders cannot be compared.",
+        locked_reason="" if len(chosen) > 1 else "Choose an encoder to compare",
     )
-    if (found := panel.result()) is not None:
-        st.session_state[FOUND] = found
-        panel.forget()  # what is set by now can be compared as well
+    if (result := panel.result()) is not None:
+        st.session_state[RESULT_KEY] = result
+        panel.drop_job()  # so that the current settings can be compared as well
         st.rerun()
     return settings
 
 
-def _key(loaded: Loaded) -> str:
-    return f"{loaded.space.corpus.digest[:16]}.{corpora.encoder_key(loaded)}"
+def _encoder_key(loaded: Loaded) -> str:
+    return f"{loaded.space.corpus.digest[:16]}.{corpora.compute_encoder_key(loaded)}"
 
 
-def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
-    """The queries that all spaces can answer, with their labels: queries need an encoder in each."""
-    dataset, options = chosen[0].dataset, {}
-    if all(one.space.encoder is not None for one in chosen):
-        judged = judged_splits(dataset)
-        options = {split: f"{split}: {counted(n, 'judged query', 'judged queries')}" for split, n in judged.items()}
+def _list_query_sets(variants: Sequence[Loaded]) -> dict[str, str]:
+    """Return the query sets that all spaces can answer, with labels: queries need an encoder in each."""
+    dataset, options = variants[0].dataset, {}
+    if all(loaded.space.encoder is not None for loaded in variants):
+        n_judged = count_judged(dataset)
+        options = {split: f"{split}: {counted(n, 'judged query', 'judged queries')}" for split, n in n_judged.items()}
         if not options and len(dataset.queries):
-            options = {QUERIES: f"{counted(len(dataset.queries), 'query', 'queries')} without judgements"}
-    return {**options, DOCUMENTS: "documents as queries (no judgements)"}
+            options = {ALL_QUERIES: f"{counted(len(dataset.queries), 'query', 'queries')} without judgements"}
+    return {**options, DOCUMENT_QUERIES: "documents as queries (no judgements)"}
 
 
-def _work(
-    chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...], job: Job
+def _compare_encoders(
+    chosen: Mapping[str, Loaded], query_set: str, decoders: Sequence[Decoder], k: int, setup: tuple[Any, ...], job: Job
 ) -> EncoderResult:
     dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
-    if on == DOCUMENTS:
-        variants = dict(zip(chosen, build_document_variants([one.space for one in chosen.values()]), strict=True))
+    # Documents as queries need no encoder, so corpora with own vectors can be compared.
+    if query_set == DOCUMENT_QUERIES:
+        variants = dict(zip(chosen, build_document_variants([loaded.space for loaded in chosen.values()]), strict=True))
         corpus = dataset.corpus
-        shown = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
+        texts = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
     else:
-        qrels = dataset.qrels.get(on)
-        queries = dataset.queries if qrels is None else dataset.judged(on)
-        variants = {name: Variant(one.space, query_vectors(one, queries, job)) for name, one in chosen.items()}
-        shown = queries.texts
+        qrels = dataset.qrels.get(query_set)
+        queries = dataset.queries if qrels is None else dataset.judged(query_set)
+        variants = {name: Variant(loaded.space, embed_missing(loaded, queries, job)) for name, loaded in chosen.items()}
+        texts = queries.texts
     comparison = compare_encoders(variants, decoders, qrels, k, progress=job.report, stop=job.stop)
-    return EncoderResult(settings, comparison, shown, on)
+    return EncoderResult(setup, comparison, texts, query_set)
 
 
-def _show(result: EncoderResult, stale: bool) -> None:
-    """Every decoder with every encoder in one metric, what is significant, and where they differ."""
-    both = result.comparison
-    if stale:
+def _draw_result(result: EncoderResult, is_stale: bool) -> None:
+    """Draw every decoder with every encoder in one metric, the significance, and the differences."""
+    study = result.comparison
+    if is_stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
     metric = st.selectbox(
-        "Metric", both.metrics, format_func=lambda m: f"{METRICS[m].title}@{both.k}", key="data.encoders.metric"
+        "Metric", study.metrics, format_func=lambda m: f"{METRICS[m].title}@{study.k}", key="data.encoders.metric"
     )
-    found = {(name, row.label): row for name, others in both.rows[metric].items() for row in others}
-    # The first encoder is what the others are compared with: it has no row.
-    rows = [(name, encoder, found.get((name, encoder))) for name in both.decoders for encoder in both.encoders]
+    by_pair = {(decoder, row.label): row for decoder, metric_rows in study.rows[metric].items() for row in metric_rows}
+    # The first encoder is the baseline of the comparison and has no row.
+    rows = [
+        (decoder, encoder, by_pair.get((decoder, encoder))) for decoder in study.decoders for encoder in study.encoders
+    ]
     compared = [row for _, _, row in rows]
-    means = [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows]
-    overlaps = [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows]
-    ends = [None if row is None or row.low is None or row.high is None else (row.low, row.high) for row in compared]
-    intervals = ["" if pair is None else f"{signed(pair[0])} to {signed(pair[1])}" for pair in ends]
-    wins = [" / ".join(f"{n:,}" for n in row.wins) if row else "" for row in compared]
+    means = [study.mean(decoder, encoder, metric) if row is None else row.mean for decoder, encoder, row in rows]
+    overlaps = [None if row is None else study.agreement(decoder, encoder) for decoder, encoder, row in rows]
+    bounds = [None if row is None or row.low is None or row.high is None else (row.low, row.high) for row in compared]
+    intervals = ["" if bound is None else f"{signed(bound[0])} to {signed(bound[1])}" for bound in bounds]
+    wins = [" / ".join(f"{count:,}" for count in row.wins) if row else "" for row in compared]
     overlap_help = "Share of documents that both encoders retrieve, mean over queries"
     draw_columns(
         {
-            "Decoder": ([name for name, _, _ in rows], None),
+            "Decoder": ([decoder for decoder, _, _ in rows], None),
             "Encoder": ([encoder for _, encoder, _ in rows], None),
             "Mean": (means, number_column("%.3f")),
             "Difference": ([row and row.difference for row in compared], number_column("%+.3f")),
@@ -197,40 +202,42 @@ def _show(result: EncoderResult, stale: bool) -> None:
             "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
         },
-        most=MOST_ROWS,
+        max_rows=MAX_ENCODER_ROWS,
         placeholder="",
     )
     for row in filter(None, compared):
         st.text(describe_comparison(row))
-    judged = "" if result.on != DOCUMENTS else " Every document finds itself, so 1 of the k is always shared."
-    st.caption(
-        f"{counted(len(both.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
-        f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{judged}"
+    hint = (
+        "" if result.query_set != DOCUMENT_QUERIES else " Every document finds itself, so 1 of the k is always shared."
     )
-    _parting(result, metric)
+    st.caption(
+        f"{counted(len(study.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
+        f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{hint}"
+    )
+    _draw_differences(result, metric)
 
 
-def _parting(result: EncoderResult, metric: str) -> None:
-    """The queries on which two encoders differ most."""
-    both = result.comparison
+def _draw_differences(result: EncoderResult, metric: str) -> None:
+    """Draw the queries on which two encoders differ most."""
+    comparison = result.comparison
     st.subheader("Where they differ most")
-    a, b = st.columns(2)
-    decoder = a.selectbox("Decoder", both.decoders, key="data.encoders.decoder")
-    encoder = b.selectbox("Encoder", both.encoders[1:], key="data.encoders.other")
+    left_column, right_column = st.columns(2)
+    decoder = left_column.selectbox("Decoder", comparison.decoders, key="data.encoders.decoder")
+    encoder = right_column.selectbox("Encoder", comparison.encoders[1:], key="data.encoders.other")
     rows = find_disagreements(result.comparison, decoder, encoder, metric)
     if not rows:
         st.caption("Both return the same documents for every query.")
         return
-    title = f"{METRICS[metric].title}@{both.k}"
+    title = f"{METRICS[metric].title}@{comparison.k}"
     st.caption(f"Overlap of the two result sets, and {title} with each encoder")
-    number = number_column("%.3f", help=title)
+    metric_column = number_column("%.3f", help=title)
     draw_columns(
         {
-            "Query": ([visible(result.texts[row.query]) for row in rows], text_column(420)),
+            "Query": ([visible(result.query_texts[row.query]) for row in rows], text_column(420)),
             "Overlap": ([row.overlap for row in rows], number_column("percent", "small")),
-            both.encoders[0]: ([row.first for row in rows], number),
-            encoder: ([row.other for row in rows], number),
+            comparison.encoders[0]: ([row.first for row in rows], metric_column),
+            encoder: ([row.other for row in rows], metric_column),
         },
-        most=MOST_ROWS,
+        max_rows=MAX_ENCODER_ROWS,
         placeholder="",
     )

@@ -1,4 +1,4 @@
-"""Judge: queries, one document at a time with a key a grade, and what the grades tell already."""
+"""Judge: queries, one document at a time with a key per grade, and the current standing."""
 
 import io
 import zipfile
@@ -12,8 +12,8 @@ import streamlit as st
 from dashboard.data import loading
 from dashboard.services import feedback, trained, uploads
 from dashboard.services.jobs import Job
-from dashboard.services.memo import remembered
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.memo import get_or_compute
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets import runs
@@ -35,14 +35,14 @@ from engine.progress import counted, shorten
 from engine.values import Embeddings, Queries, digest_of, replace_surrogates
 from engine.wording import command_line, decimal, percent, visible
 
-GRADES = ("Not relevant", "Related", "Relevant", "Exactly right")
-"""The grades from 0 on, each given by its digit's key."""
-FOLDER, TWICE, LONGEST = "judgements", 10, 3000
-"""The folder beside the cache; pairs that everybody judges; characters of a text that are shown."""
-RESAMPLES = 1000
-"""Of intervals that are drawn anew after every grade."""
-PURPOSE, PERSON, TYPED, SAID = "judge", "judge.person", "judge.typed", "judge.said"
-STYLE = """<style>
+GRADE_LABELS = ("Not relevant", "Related", "Relevant", "Exactly right")
+"""Grades from 0 on, each with its digit as shortcut."""
+JUDGEMENTS_FOLDER, N_SHARED_PAIRS, MAX_TEXT_LENGTH = "judgements", 10, 3000
+"""Folder beside the cache; pairs that everybody judges; characters of a text that are displayed."""
+N_STANDING_RESAMPLES = 1000
+"""Resamples of the intervals that are recomputed after every grade."""
+JUDGE_PURPOSE, NAME_KEY, TYPED_KEY, MESSAGES_KEY = ("judge", "judge.person", "judge.typed", "judge.said")
+JUDGE_CSS = """<style>
 .st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
 .st-key-judge-document [data-testid=stText] {font-size: 1.1rem; white-space: pre-wrap; line-height: 1.5}
 .st-key-judge-document {min-height: 14rem}
@@ -50,268 +50,285 @@ STYLE = """<style>
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """What is to be judged: systems, and pairs of a query and a document, the most telling first."""
+class JudgingPool:
+    """Systems to judge, and pairs of a query and a document, the most informative first."""
 
     vectors: Embeddings
     runs: tuple[RankedRun, ...]
     pairs: tuple[tuple[str, str], ...]
 
 
-def show() -> None:
-    """The queries, the document to judge next, and what is known by now."""
-    st.html(STYLE)
-    left, right = st.columns([3, 2], gap="large")
-    with right:
-        loading.show_loading()
-        loaded = loading.in_use()
+def draw() -> None:
+    """Draw the queries, the next document to judge, and the current standing."""
+    st.html(JUDGE_CSS)
+    left_column, right_column = st.columns([3, 2], gap="large")
+    with right_column:
+        loading.draw_loading()
+        loaded = loading.draw_current()
     if loaded is None:
         return
-    log = JudgingLog(home() / FOLDER / f"{loaded.space.corpus.digest[:16]}.sqlite")
+    # One log per corpus, whatever encoder it is loaded with.
+    log = JudgingLog(home() / JUDGEMENTS_FOLDER / f"{loaded.space.corpus.digest[:16]}.sqlite")
     try:
-        judged = log.read()
+        judgements = log.read()
     except FrontierError as error:
         show_failure("The judgements cannot be read.", error)
         return
-    queries = judged.queries()
-    with left:
+    queries = judgements.queries()
+    with left_column:
         if not len(queries):
             st.text("Grade what the decoders return for 20 or so searches: then Recall, Trade-off and Tune work here.")
-            _add(loaded, log, queries)
+            _draw_add_queries(loaded, log, queries)
             return
-        prepared = _prepared(loaded, queries)
-        if prepared is not None:
-            _judge(loaded, log, judged, prepared)
-        _more(loaded, log, judged)
-    with right:
-        if prepared is not None and judged.grades:
-            _told(loaded, judged, prepared)
-            _take_along(loaded, judged)
+        judging_pool = _find_pool(loaded, queries)
+        if judging_pool is not None:
+            _draw_next_pair(loaded, log, judgements, judging_pool)
+        _draw_more(loaded, log, judgements)
+    with right_column:
+        if judging_pool is not None and judgements.grades:
+            _draw_standing(loaded, judgements, judging_pool)
+            _draw_export(loaded, judgements)
 
 
-def _k() -> int:
+def _get_k() -> int:
     return int(st.session_state.get(decoders.K_KEY, SET_SIZE.default))
 
 
-def _named() -> str:
-    """The name that the person gave, "" for none."""
-    return str(st.session_state.get(PERSON, "")).strip()
+def _get_name() -> str:
+    """Return the name that the person gave, "" for none."""
+    return str(st.session_state.get(NAME_KEY, "")).strip()
 
 
-def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
-    """Draw the ways to queries: typed, a file, those of the corpus."""
-    st.text_area("Searches, one a line", key=TYPED, height=160, placeholder="sum without the missing values")
-    step_button("Add", "judge.add", _take_typed, log, known, type="primary")
-    files = upload_field(
+def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> None:
+    """Draw the ways to add queries: typed, from a file, those of the corpus."""
+    st.text_area("Searches, one a line", key=TYPED_KEY, height=160, placeholder="sum without the missing values")
+    step_button("Add", "judge.add", _add_typed_queries, log, log_queries, type="primary")
+    upload = upload_field(
         "Or a file or log of searches",
         key="judge.file",
         help="Text with a search a line, or a .csv, .tsv, .jsonl or .parquet table with a column of them.",
     )
-    if files is not None:
+    if upload is not None:
         step_button(
             "Add from the file",
             "judge.add.file",
-            _take,
+            _add_queries,
             log,
-            lambda: read_queries(uploads.keep([files]), dataset_queries=known),
+            lambda: read_queries(uploads.save_uploads([upload]), dataset_queries=log_queries),
         )
-    own = loaded.dataset.queries
-    if len(own) and not set(own.ids) <= set(known.ids):
-        step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.add_queries, own)
+    queries = loaded.dataset.queries
+    if len(queries) and not set(queries.ids) <= set(log_queries.ids):
+        step_button(
+            f"Add the {counted(len(queries), 'query', 'queries')} of the corpus", "judge.own", log.add_queries, queries
+        )
 
 
-def _take_typed(log: JudgingLog, known: Queries) -> None:
-    _take(log, lambda: collect_queries(st.session_state[TYPED].splitlines(), known))
-    st.session_state[TYPED] = ""
+def _add_typed_queries(log: JudgingLog, log_queries: Queries) -> None:
+    _add_queries(log, lambda: collect_queries(st.session_state[TYPED_KEY].splitlines(), log_queries))
+    st.session_state[TYPED_KEY] = ""
 
 
-def _take(log: JudgingLog, read: Any) -> None:
+def _add_queries(log: JudgingLog, read_queries: Any) -> None:
     """Add queries to the log; for a callback."""
     try:
-        found = read()
-        log.add_queries(found.queries)
-        st.session_state[SAID] = [str(notice) for notice in found.notices]
+        collected = read_queries()
+        log.add_queries(collected.queries)
+        st.session_state[MESSAGES_KEY] = [str(notice) for notice in collected.notices]
     except FrontierError as error:
-        st.session_state[SAID] = [str(error)]
+        st.session_state[MESSAGES_KEY] = [str(error)]
 
 
-def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
-    """The systems' lists for the queries, once they are found; draws the way there."""
-    systems = tuple(dict.fromkeys([decoders.baseline(None), *decoders.decoders().values()]))
-    k = _k()
-    others = tuple(runs.added_runs(loaded, queries).values())
-    key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in others))
+def _find_pool(loaded: Loaded, queries: Queries) -> JudgingPool | None:
+    """Return the systems' lists for the queries once they are computed; draw the job until then."""
+    systems = tuple(dict.fromkeys([decoders.make_baseline(None), *decoders.get_decoders().values()]))
+    k = _get_k()
+    lists = tuple(runs.read_runs(loaded, queries).values())
+    # The lists depend on everything in the key, so a grade does not recompute them.
+    key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in lists))
 
-    def work(job: Job) -> Prepared:
-        vectors = query_vectors(loaded, queries, job)
-        found = (*decode_runs(systems, loaded.space, vectors, k), *others)
-        return Prepared(vectors, found, order_pairs(build_pool(found, queries.ids, k)))
+    def build_judging_pool(job: Job) -> JudgingPool:
+        vectors = embed_missing(loaded, queries, job)
+        found_runs = (*decode_runs(systems, loaded.space, vectors, k), *lists)
+        return JudgingPool(vectors, found_runs, order_pairs(build_pool(found_runs, queries.ids, k)))
 
     title = "Finding the documents to judge"
-    return JobPanel(purpose=PURPOSE, key=key, title=title, work=work, patience=0.3).result()
+    return JobPanel(purpose=JUDGE_PURPOSE, key=key, title=title, work=build_judging_pool, wait_seconds=0.3).result()
 
 
-def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) -> None:
-    """Draw the next pair, a button a grade, and how far this person is."""
-    person = _named() or feedback.person()
-    left = judged.remaining(prepared.pairs, person, TWICE if _named() else 0)
-    done = len(prepared.pairs) - len(left)
-    begun = len({query for query, _ in set(prepared.pairs) - set(left)})
+def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: JudgingPool) -> None:
+    """Draw the next pair, a button per grade, and this person's progress."""
+    # Without a name each browser session judges for itself, and shares no pairs.
+    person = _get_name() or feedback.get_person()
+    remaining = judgements.remaining(pool.pairs, person, N_SHARED_PAIRS if _get_name() else 0)
+    n_done = len(pool.pairs) - len(remaining)
+    # A query is begun once one of its pairs is judged.
+    n_begun = len({query for query, _ in set(pool.pairs) - set(remaining)})
     st.progress(
-        done / max(1, len(prepared.pairs)),
-        f"{done:,} of {len(prepared.pairs):,} judged · {begun:,} of {len(prepared.vectors.ids):,} queries begun",
+        n_done / max(1, len(pool.pairs)),
+        f"{n_done:,} of {len(pool.pairs):,} judged · {n_begun:,} of {len(pool.vectors.ids):,} queries begun",
     )
-    if not left:
+    if not remaining:
         st.success("Everything that these decoders return is judged.", icon=":material/done_all:")
     else:
-        (query, document), queries = left[0], judged.queries()
-        row = loaded.space.corpus.position[document]
+        (query, doc_id), queries = remaining[0], judgements.queries()
+        row_index = loaded.space.corpus.position[doc_id]
         corpus = loaded.space.corpus
         with st.container(key="judge-query"):
             st.text(visible(queries.texts[queries.position[query]]))
         with st.container(key="judge-document", border=True):
-            title = corpus.titles[row]
-            st.text(visible(title or document))
-            if (text := corpus.texts[row]) != title:
-                st.text(shorten(replace_surrogates(text), LONGEST))
+            title = corpus.titles[row_index]
+            st.text(visible(title or doc_id))
+            if (document_text := corpus.texts[row_index]) != title:
+                st.text(shorten(replace_surrogates(document_text), MAX_TEXT_LENGTH))
         with st.container(horizontal=True, gap="small"):
-            for grade, label in enumerate(GRADES):
+            for grade, label in enumerate(GRADE_LABELS):
                 how: dict[str, Any] = {"shortcut": str(grade), "type": "primary" if grade > 1 else "secondary"}
-                step_button(label, f"judge.grade.{grade}", _grade, log, query, document, grade, person, **how)
-            step_button("Skip", "judge.skip", _grade, log, query, document, None, person, type="tertiary", shortcut="s")
-    mine = next((given for given in reversed(judged.judgements) if given.person == person), None)
-    if mine is not None:
+                step_button(label, f"judge.grade.{grade}", _store_grade, log, query, doc_id, grade, person, **how)
+            step_button(
+                "Skip", "judge.skip", _store_grade, log, query, doc_id, None, person, type="tertiary", shortcut="s"
+            )
+    last = next((vote for vote in reversed(judgements.judgements) if vote.person == person), None)
+    if last is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             step_button("Undo", "judge.undo", log.undo, person, type="tertiary", shortcut="u", icon=":material/undo:")
-            st.text(f"Last: {_words(mine)}, {shorten(visible(mine.document), 60)}")
+            st.text(f"Last: {_format_grade(last)}, {shorten(visible(last.document), 60)}")
 
 
-def _grade(log: JudgingLog, query: str, document: str, grade: int | None, person: str) -> None:
-    """Keep a grade; for a callback."""
-    st.session_state.pop(SAID, None)
-    log.judge(query, document, grade, person)
+def _store_grade(log: JudgingLog, query_id: str, doc_id: str, grade: int | None, person: str) -> None:
+    """Store a grade; for a callback."""
+    st.session_state.pop(MESSAGES_KEY, None)
+    log.judge(query_id, doc_id, grade, person)
 
 
-def _words(given: Judgement) -> str:
-    return "skipped" if given.grade is None else GRADES[given.grade].lower()
+def _format_grade(judgement: Judgement) -> str:
+    return "skipped" if judgement.grade is None else GRADE_LABELS[judgement.grade].lower()
 
 
-def _more(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
-    """Draw what few need: more queries, a name, runs of other systems, votes."""
-    for said in st.session_state.get(SAID, ()):
-        st.text(said)
-    for notice in judged.missing(loaded.space.corpus):
+def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
+    """Draw rarely needed controls: more queries, a name, runs of other systems, votes."""
+    for message in st.session_state.get(MESSAGES_KEY, ()):
+        st.text(message)
+    for notice in judgements.missing(loaded.space.corpus):
         st.text(f"⚠ {notice}")
     with st.expander("More queries, people and systems", expanded=False):
-        _add(loaded, log, judged.queries())
+        _draw_add_queries(loaded, log, judgements.queries())
         why = "With a name each, several people can judge: the first pairs go to everybody, to see how far they agree."
-        st.text_input("Your name", key=PERSON, persist_state="session", placeholder="somebody", help=why)
-        runs.control(loaded, judged.queries())
-        _votes(loaded, log, judged)
+        st.text_input("Your name", key=NAME_KEY, persist_state="session", placeholder="somebody", help=why)
+        runs.draw_runs(loaded, judgements.queries())
+        _draw_votes(loaded, log, judgements)
 
 
-def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
-    """Draw what votes of Explore would add, and the button that adds them."""
+def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
+    """Draw the votes of Explore as grades, and the button that adds them."""
     try:
-        found = convert_votes(feedback.session(loaded.origin), judged, loaded.dataset.queries)
+        converted = convert_votes(feedback.session(loaded.origin), judgements, loaded.dataset.queries)
     except FrontierError as error:
         show_failure("The votes cannot be read.", error)
         return
-    if not found.judgements:
+    if not converted.judgements:
         return
-    st.text(f"Votes given on Explore, as grades: up is {GRADES[1].lower()}, down {GRADES[0].lower()}.")
-    names = [shorten(visible(given.document), 80) for given in found.judgements]
-    draw_columns({"Document": (names, text_column(300)), "Grade": ([_words(g) for g in found.judgements], None)})
+    st.text(f"Votes given on Explore, as grades: up is {GRADE_LABELS[1].lower()}, down {GRADE_LABELS[0].lower()}.")
+    names = [shorten(visible(vote.document), 80) for vote in converted.judgements]
+    draw_columns(
+        {
+            "Document": (names, text_column(300)),
+            "Grade": ([_format_grade(vote) for vote in converted.judgements], None),
+        }
+    )
 
-    def take() -> None:
-        log.add_queries(found.queries)
-        log.add(found.judgements)
+    def take_over() -> None:
+        log.add_queries(converted.queries)
+        log.add(converted.judgements)
 
-    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take)
+    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take_over)
 
 
-def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
-    """Draw what the grades tell by now."""
-    names = tuple(run.name for run in prepared.runs)
-    k = _k()
-    key = (loaded.key, names, prepared.vectors.digest, len(judged.judgements), k)
+def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingPool) -> None:
+    """Draw the standing of the systems by the grades so far."""
+    run_names = tuple(run.name for run in pool.runs)
+    k = _get_k()
+    key = (loaded.key, run_names, pool.vectors.digest, len(judged.judgements), k)
 
-    def make() -> Standing:
+    def compute() -> Standing:
         return compute_standing(
-            prepared.runs, merge_grades(judged), loaded.space, prepared.vectors, k=k, resamples=RESAMPLES
+            pool.runs, merge_grades(judged), loaded.space, pool.vectors, k=k, resamples=N_STANDING_RESAMPLES
         )
 
-    known = remembered("judge.standing", key, make)
+    standing = get_or_compute("judge.standing", key, compute)
     st.subheader("What is known by now")
-    if not known.n_queries:
+    if not standing.n_queries:
         st.text("No document was relevant yet.")
         return
-    ends = [
+    intervals = [
         "" if row.low is None or row.high is None else f"{decimal(row.low)} to {decimal(row.high)}"
-        for row in known.systems
+        for row in standing.systems
     ]
     draw_columns(
         {
-            "Decoder": ([row.name for row in known.systems], text_column(108)),
-            f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 78)),
-            "95% CI": (ends, text_column(112)),
-            "Judged": ([percent(row.judged_share, 0) for row in known.systems], text_column(54, f"Of the first {k}")),
+            "Decoder": ([row.name for row in standing.systems], text_column(108)),
+            f"Recall@{k}": ([row.mean for row in standing.systems], number_column("%.3f", 78)),
+            "95% CI": (intervals, text_column(112)),
+            "Judged": (
+                [percent(row.judged_share, 0) for row in standing.systems],
+                text_column(54, f"Of the first {k}"),
+            ),
         },
-        most=10,
+        max_rows=10,
     )
     st.caption(
-        f"{counted(known.n_queries, 'query', 'queries')} with a relevant document, {known.n_without_relevant:,} "
+        f"{counted(standing.n_queries, 'query', 'queries')} with a relevant document, {standing.n_without_relevant:,} "
         "without one so far."
     )
-    for sentence in known.sentences:
+    for sentence in standing.sentences:
         st.text(sentence)
-    for one in compute_agreement(judged):
-        kappa = "" if one.kappa is None else f", Cohen's κ {decimal(one.kappa)}"
-        st.text(f"Two people gave {one.same:,} of {counted(one.pairs, 'pair')} the same grade{kappa}.")
+    for agreement in compute_agreement(judged):
+        kappa = "" if agreement.kappa is None else f", Cohen's κ {decimal(agreement.kappa)}"
+        st.text(f"Two people gave {agreement.same:,} of {counted(agreement.pairs, 'pair')} the same grade{kappa}.")
 
 
-def _take_along(loaded: Loaded, judged: Judged) -> None:
-    """Draw the ways out: the corpus with these judgements, a file of them, and once they are used the next step."""
-    used = loaded.origin.source.qrels == str(_folder(loaded, judged))
-    if used:
+def _draw_export(loaded: Loaded, judged: Judged) -> None:
+    """Draw the exits: use these judgements, download them, and the next step once they are used."""
+    is_used = loaded.origin.source.qrels == str(_export_folder(loaded, judged))
+    if is_used:
         splits = loaded.dataset.qrels.items()
-        said = " and ".join(f"{name} has {counted(len(qrels), 'query', 'queries')}" for name, qrels in splits)
-        st.success(f"In use: {said}.", icon=":material/check:")
+        split_text = " and ".join(f"{split} has {counted(len(qrels), 'query', 'queries')}" for split, qrels in splits)
+        st.success(f"In use: {split_text}.", icon=":material/check:")
     with st.container(horizontal=True, gap="small"):
-        if used:
+        if is_used:
             if st.button("Choose a decoder", type="primary", key="judge.tune"):
                 st.switch_page("screens/tune.py")
-            flags = format_source_flags(trained.export_context(loaded, _k()))
+            flags = format_source_flags(trained.export_context(loaded, _get_k()))
             with st.popover("Command line"):
-                command = command_line(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])
+                command = command_line(["frontier", "tune", "--select", "all", *flags, "-k", str(_get_k())])
                 st.code(command, language="bash", wrap_lines=True)
         else:
             why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune have Recall."
-            step_button("Use these judgements", "judge.use", _use, loaded, judged, type="primary", help=why)
-        file = "judgements.zip"
-        download_button("Download", partial(_zipped, loaded, judged), file, "application/zip", f"judge.{file}")
+            step_button("Use these judgements", "judge.use", _use_judgements, loaded, judged, type="primary", help=why)
+        name = "judgements.zip"
+        download_button("Download", partial(_zip_export, loaded, judged), name, "application/zip", f"judge.{name}")
 
 
-def _folder(loaded: Loaded, judged: Judged) -> Path:
-    """The folder of these judgements, which is theirs alone."""
-    given = digest_of([repr(sorted((pair, sorted(by.items())) for pair, by in judged.grades.items()))])
-    return home() / FOLDER / f"{loaded.space.corpus.digest[:16]}-{given[:12]}"
+def _export_folder(loaded: Loaded, judgements: Judged) -> Path:
+    """Return the folder of these judgements, named by their content."""
+    digest = digest_of([repr(sorted((pair, sorted(by.items())) for pair, by in judgements.grades.items()))])
+    return home() / JUDGEMENTS_FOLDER / f"{loaded.space.corpus.digest[:16]}-{digest[:12]}"
 
 
-def _exported(loaded: Loaded, judged: Judged) -> Path:
-    """That folder, written if it is not there."""
-    folder = _folder(loaded, judged)
-    return folder if folder.exists() else export_judgements(judged, folder, loaded.dataset.queries)
+def _write_export(loaded: Loaded, judgements: Judged) -> Path:
+    """Return that folder, written if it does not exist."""
+    folder = _export_folder(loaded, judgements)
+    return folder if folder.exists() else export_judgements(judgements, folder, loaded.dataset.queries)
 
 
-def _use(loaded: Loaded, judged: Judged) -> None:
+def _use_judgements(loaded: Loaded, judgements: Judged) -> None:
     """Load the corpus with the judgements; for a callback."""
-    loading.begin(replace(loaded.origin.source, qrels=str(_exported(loaded, judged))))
+    loading.begin_loading(replace(loaded.origin.source, qrels=str(_write_export(loaded, judgements))))
 
 
-def _zipped(loaded: Loaded, judged: Judged) -> bytes:
-    stream, folder = io.BytesIO(), _exported(loaded, judged)
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as written:
+def _zip_export(loaded: Loaded, judgements: Judged) -> bytes:
+    stream, folder = io.BytesIO(), _write_export(loaded, judgements)
+    # Sorted, so that the same judgements give the same archive.
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.rglob("*")):
-            written.write(file, file.relative_to(folder))
+            archive.write(file, file.relative_to(folder))
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""Where a corpus comes from: a demo, an upload or a path, what is odd about it, its columns and its encoder."""
+"""The choice of a corpus: a demo, an upload or a path, its problems, its columns and its encoder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,57 +9,57 @@ import streamlit as st
 
 from dashboard.data import loading
 from dashboard.services import corpora, roots, uploads
-from dashboard.services.source import STORE, Source
+from dashboard.services.source import STORE_PREFIX, Source
 from dashboard.widgets.basics import show_failure, upload_field
 from dashboard.widgets.choices import choose, select
-from dashboard.widgets.common import as_label, notices
+from dashboard.widgets.common import as_label, draw_notices
 from dashboard.widgets.tables import draw_table
 from engine.data.stores.config import EXAMPLE, collections, config_path
 from engine.data.tables import CSV_SEPARATORS, TABLE_SUFFIXES, Preview, guess_separator, preview_table
 from engine.errors import FrontierError, RepeatedIdError
 from engine.progress import counted
 
-DEMO, UPLOAD, PATH, ENGINE = "Demo", "Upload", "Path", "Vector engine"
+DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY = "Demo", "Upload", "Path", "Vector engine"
 NO_COLUMN = "(none)"
-UPLOADED = "data.uploaded"
-"""What was uploaded last: the browser's list of files is empty again after a look at another page."""
-MARKS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
+LAST_UPLOAD_KEY = "data.uploaded"
+"""Session key of the last upload: the browser's list of files is empty again after a visit to another page."""
+SEPARATOR_NAMES = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 PREVIEW_ROWS = 20
 MAX_OFFERED_VALUES = 100
-"""A column of more values is no way to choose documents."""
-WAYS = {"refuse": "Refuse", "first": "Keep the first", "number": "Number the others"}
-STYLE = """<style>
+"""A column of more values is not offered as a filter."""
+REPEATED = {"refuse": "Refuse", "first": "Keep the first", "number": "Number the others"}
+DATA_CSS = """<style>
 [data-testid=stColumn]:has(.st-key-data-current) {position: sticky; top: 4rem; align-self: flex-start}
 </style>"""
-"""What loads stays in view beside a long form."""
+"""The loading corpus stays in view beside a long form."""
 
 
-def show() -> None:
-    """The choice of a corpus in one column; what is loading, in use and on disk in the other."""
-    st.html(STYLE)
-    left, right = st.columns([2, 1], gap="large")
-    with left:
+def draw() -> None:
+    """Draw the choice of a corpus in one column; the loading, current and stored ones in the other."""
+    st.html(DATA_CSS)
+    left_column, right_column = st.columns([2, 1], gap="large")
+    with left_column:
         try:
-            source = _choose()
+            source = _draw_source()
         except (FrontierError, OSError, RuntimeError, ValueError) as error:
             show_failure("This cannot be read.", error)
             source = None
         if source is not None and st.button(
             "Open" if source.store else "Load and embed", type="primary", key="data.load"
         ):
-            loading.begin(source)
-    with right, st.container(key="data-current"):
-        loading.show_loading()
-        loaded = loading.in_use()
-        if loaded is not None and loaded.reach is None and loading.LOADING not in st.session_state:
-            loading.report(loaded.dataset)
+            loading.begin_loading(source)
+    with right_column, st.container(key="data-current"):
+        loading.draw_loading()
+        loaded = loading.draw_current()
+        if loaded is not None and loaded.reach is None and loading.LOADING_KEY not in st.session_state:
+            loading.draw_report(loaded.dataset)
 
 
-def _choose() -> Source | None:
-    way = choose("Corpus", [DEMO, UPLOAD, PATH, ENGINE], "data.way", named=True)
-    if way == ENGINE:
-        return _stored()
-    if way == DEMO:
+def _draw_source() -> Source | None:
+    origin = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
+    if origin == ENGINE_WAY:
+        return _draw_stores()
+    if origin == DEMO_WAY:
         name = st.radio(
             "Built in",
             list(corpora.DEMOS),
@@ -67,8 +67,8 @@ def _choose() -> Source | None:
             key="data.demo",
             persist_state="session",
         )
-        return _embedding(Source(name))
-    if way == UPLOAD:
+        return _draw_encoder(Source(name))
+    if origin == UPLOAD_WAY:
         files = upload_field(
             "Files",
             accept_multiple_files=True,
@@ -76,10 +76,10 @@ def _choose() -> Source | None:
             "the judgements as .tsv. Or vectors, and their ids line by line in a .txt.",
         )
         if files:
-            path = st.session_state[UPLOADED] = uploads.keep(files)
-        elif not roots.rules().uploads:
+            path = st.session_state[LAST_UPLOAD_KEY] = uploads.save_uploads(files)
+        elif not roots.get_rules().uploads:
             return None
-        elif (uploaded := st.session_state.get(UPLOADED)) is not None and uploaded.exists():
+        elif (uploaded := st.session_state.get(LAST_UPLOAD_KEY)) is not None and uploaded.exists():
             path = uploaded
             st.text(f"Uploaded before: {path.name}")
         else:
@@ -87,34 +87,34 @@ def _choose() -> Source | None:
                 "A table with a text column is enough. With judgements, Recall is measured.", icon=":material/upload:"
             )
             return None
-    elif not roots.typed_paths():
+    elif not roots.accepts_typed_paths():
         st.info(roots.PATHS_OFF, icon=":material/block:")
         return None
     else:
-        typed = st.text_input(
+        typed_path = st.text_input(
             "File or folder on this machine",
             key="data.path",
             persist_state="session",
             placeholder="a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file",
         ).strip()
-        if not typed:
+        if not typed_path:
             st.info("A BEIR folder holds corpus.jsonl and, if you have them, queries.jsonl and qrels/*.tsv.")
             return None
-        path = roots.check_corpus(typed)
+        path = roots.check_corpus(typed_path)
         if not path.exists():
             st.error("There is no such file or folder.", icon=":material/error:")
             return None
-    return _mapped(path)
+    return _draw_table_source(path)
 
 
-def _stored() -> Source | None:
-    """A collection of a vector engine, by the name that the file of stores gives it."""
+def _draw_stores() -> Source | None:
+    """Draw the collections of vector engines by their configured names; return the chosen one."""
     names = collections()
     if names:
         name = st.selectbox("Collection", names, key="data.store", persist_state="session")
         st.caption("Documents stay where they are. Explore asks for what its answers need and says what is proven.")
-        return Source(f"{STORE}{name}")
-    if roots.rules().shared:
+        return Source(f"{STORE_PREFIX}{name}")
+    if roots.get_rules().shared:
         st.info("No vector engine is known to this server.")
         return None
     st.info(f"No vector engine is known here yet: write {config_path().name} into {config_path().parent}, for example")
@@ -123,123 +123,132 @@ def _stored() -> Source | None:
     return None
 
 
-def _mapped(path: Path) -> Source | None:
-    """The source with its columns, after a look at the first rows."""
+def _draw_table_source(path: Path) -> Source | None:
+    """Draw the first rows of a file and the choice of its columns; return the source."""
     if path.is_dir():
-        return _folder(path)
+        return _draw_folder_source(path)
+    # Vectors have no columns to choose.
     if path.suffix.lower() not in TABLE_SUFFIXES:
-        return _embedding(Source(str(path)))
-    separator, guess, file = None, "", corpora.inspect(Source(str(path))).file
+        return _draw_encoder(Source(str(path)))
+    separator, guess, table_file = None, "", corpora.inspect_files(Source(str(path))).file
     if path.suffix.lower() == ".csv":
-        guess = guess_separator(file)
+        # Only a changed separator goes to the source: links stay short.
+        guess = guess_separator(table_file)
         key = f"data.separator.{path}"
-        separator = select("Separator", CSV_SEPARATORS, key, default=guess, format_func=MARKS.__getitem__)
-    head = preview_table(file, PREVIEW_ROWS, separator)
-    _preview(head)
-    names = list(dict.fromkeys(head.columns))
-    optional = [NO_COLUMN, *names]
+        separator = select("Separator", CSV_SEPARATORS, key, default=guess, format_func=SEPARATOR_NAMES.__getitem__)
+    preview = preview_table(table_file, PREVIEW_ROWS, separator)
+    _draw_preview(preview)
+    column_names = list(dict.fromkeys(preview.columns))
+    optional = [NO_COLUMN, *column_names]
     guesses = {
-        "text": ("Text column", names, head.guessed_columns.text),
-        "id": ("Id column", optional, head.guessed_columns.id or NO_COLUMN),
-        "title": ("Title column", optional, head.guessed_columns.title or NO_COLUMN),
+        "text": ("Text column", column_names, preview.guessed_columns.text),
+        "id": ("Id column", optional, preview.guessed_columns.id or NO_COLUMN),
+        "title": ("Title column", optional, preview.guessed_columns.title or NO_COLUMN),
     }
-    chosen = {}
-    for place, (name, (label, options, column)) in zip(st.columns(3), guesses.items(), strict=True):
-        why = "Without one, rows are numbered from 0" if name == "id" else None
-        column = select(label, options, f"data.columns.{path}.{name}", default=column, place=place, help=why)
-        chosen[name] = None if column == NO_COLUMN else column
-    columns = chosen["id"], chosen["text"] or "", chosen["title"]
+    chosen_columns = {}
+    for container, (role, (label, options, column)) in zip(st.columns(3), guesses.items(), strict=True):
+        why = "Without one, rows are numbered from 0" if role == "id" else None
+        column = select(label, options, f"data.columns.{path}.{role}", default=column, container=container, help=why)
+        chosen_columns[role] = None if column == NO_COLUMN else column
+    columns = chosen_columns["id"], chosen_columns["text"] or "", chosen_columns["title"]
     source = Source(
         str(path),
         columns=columns,
-        metadata=_kept(path, [name for name in names if name not in columns]),
+        metadata=_draw_kept_columns(path, [role for role in column_names if role not in columns]),
         separator=separator if separator and separator != guess else "",
     )
-    return _embedding(_checked(source))
+    return _draw_encoder(_check_source(source))
 
 
-def _folder(path: Path) -> Source | None:
-    """A folder in BEIR layout, after a look at its first documents."""
-    folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
-    qrels = folders[0] if folders else "qrels"
-    if len(folders) > 1:
-        qrels = select("Judgements", folders, f"data.qrels.{path}")
+def _draw_folder_source(path: Path) -> Source | None:
+    """Draw the first documents of a folder in BEIR layout; return the source."""
+    qrels_folders = sorted(inner.name for inner in path.iterdir() if inner.is_dir() and inner.name.startswith("qrels"))
+    qrels = qrels_folders[0] if qrels_folders else "qrels"
+    if len(qrels_folders) > 1:
+        qrels = select("Judgements", qrels_folders, f"data.qrels.{path}")
     table, source = path / "corpus.jsonl", Source(str(path), qrels=qrels)
     if not table.exists():
-        return _embedding(source)
+        return _draw_encoder(source)
     head = preview_table(table, PREVIEW_ROWS)
-    _preview(head)
+    _draw_preview(head)
     fixed = ("_id", "text", "title", *(["metadata"] if head.nested_keys else []))
-    kept = _kept(path, [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed])
-    return _embedding(_checked(replace(source, metadata=kept)))
+    metadata = _draw_kept_columns(
+        path, [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed]
+    )
+    return _draw_encoder(_check_source(replace(source, metadata=metadata)))
 
 
-def _checked(source: Source) -> Source | None:
-    """The source, with what is done about repeated ids, below what is odd about it; None where it cannot be read."""
-    inspection = corpora.inspect(source)
-    if inspection.large:
+def _check_source(source: Source) -> Source | None:
+    """Draw the problems of a source and the policy for repeated ids; return it, None if unreadable."""
+    inspection = corpora.inspect_files(source)
+    if inspection.is_large:
         st.caption("Ids, copies and empty texts of a corpus as large as this are checked while it loads.")
-        return replace(source, repeated=_way(source, list(WAYS)) or "refuse")
-    found = inspection.dataset(source)
-    if isinstance(found, RepeatedIdError):
-        before = st.container()
-        way = _way(source, [way for way in WAYS if way != "refuse"])
-        if way is None:
-            with before:
-                show_failure("Some ids occur more than once.", found)
+        return replace(source, repeated=_draw_repeated_choice(source, list(REPEATED)) or "refuse")
+    dataset = inspection.read_dataset(source)
+    # Without a policy, repeated ids are an error that the visitor resolves here.
+    if isinstance(dataset, RepeatedIdError):
+        # The choice of a policy comes below the error that asks for it, but is read first.
+        error_container = st.container()
+        policy = _draw_repeated_choice(source, [policy for policy in REPEATED if policy != "refuse"])
+        if policy is None:
+            with error_container:
+                show_failure("Some ids occur more than once.", dataset)
             return None
-        source = replace(source, repeated=way)
-        found = inspection.dataset(source)
-    if not isinstance(found, FrontierError) and (chosen := _where(source, found.corpus.metadata)):
-        source = replace(source, where=chosen)
-        found = inspection.dataset(source)
-    if isinstance(found, FrontierError):
-        show_failure("This cannot be read.", found)
+        source = replace(source, repeated=policy)
+        dataset = inspection.read_dataset(source)
+    if not isinstance(dataset, FrontierError) and (where := _draw_filters(source, dataset.corpus.metadata)):
+        source = replace(source, where=where)
+        dataset = inspection.read_dataset(source)
+    if isinstance(dataset, FrontierError):
+        show_failure("This cannot be read.", dataset)
         return None
-    st.text(counted(len(found.corpus), "document"))
-    notices(found)
+    st.text(counted(len(dataset.corpus), "document"))
+    draw_notices(dataset)
     return source
 
 
-def _where(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    """Draw, for kept columns of few values, the choice of those that documents must have; none leaves it open."""
-    chosen = []
+def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Draw, for columns of few values, the choice of documents by value; return the filters."""
+    filters = []
     for column, values in columns.items():
         options = sorted(set(values))
+        # A constant column cannot select, and too many values cannot be listed.
         if 1 < len(options) <= MAX_OFFERED_VALUES:
             key = f"data.where.{source.path}.{column}"
-            only = st.multiselect(f"Only with {as_label(column)}", options, key=key, persist_state="session")
-            chosen += [(column, value) for value in only]
-    return tuple(chosen)
+            selected = st.multiselect(f"Only with {as_label(column)}", options, key=key, persist_state="session")
+            filters += [(column, value) for value in selected]
+    return tuple(filters)
 
 
-def _way(source: Source, ways: list[str]) -> str | None:
-    """Draw the choice of what is done about repeated ids; None before it is made."""
+def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
+    """Draw the choice of the policy for repeated ids; return None before it is made."""
     key = f"data.repeated.{source.path}"
-    return st.segmented_control("Repeated ids", ways, format_func=WAYS.__getitem__, key=key, persist_state="session")
+    return st.segmented_control(
+        "Repeated ids", options, format_func=REPEATED.__getitem__, key=key, persist_state="session"
+    )
 
 
-def _kept(path: Path, names: list[str]) -> tuple[str, ...]:
-    """The columns to keep, of those that a table has beside its documents."""
-    if not names:
+def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
+    """Draw the choice of metadata columns to keep; return them."""
+    if not column_names:
         return ()
     why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."
     key = f"data.columns.{path}.metadata"
-    return tuple(st.multiselect("Columns to keep", names, key=key, persist_state="session", help=why))
+    return tuple(st.multiselect("Columns to keep", column_names, key=key, persist_state="session", help=why))
 
 
-def _preview(head: Preview) -> None:
-    st.caption("First rows" + (f" of {head.total_rows:,}" if head.total_rows else ""))
-    frame = pd.DataFrame(head.first_rows, columns=list(dict.fromkeys(head.columns)))
+def _draw_preview(preview: Preview) -> None:
+    st.caption("First rows" + (f" of {preview.total_rows:,}" if preview.total_rows else ""))
+    frame = pd.DataFrame(preview.first_rows, columns=list(dict.fromkeys(preview.columns)))
     draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)
 
 
-def _embedding(source: Source | None) -> Source | None:
-    """The source, if there is one, with the encoder to use."""
+def _draw_encoder(source: Source | None) -> Source | None:
+    """Draw the choice of the encoder; return the source with it, None without a source."""
     if source is None:
         return None
     with st.expander("Encoder", expanded=False):
-        encoder = loading.encoder_name("data.encoder", "bundled: all-MiniLM-L6-v2, 384 dimensions.")
-        why = "auto: bfloat16 where the hardware is fast at it and 32 test texts keep a cosine of 0.999"
-        dtype: str = select("Precision", loading.PRECISIONS, "data.dtype", help=why)
+        encoder = loading.draw_encoder_field("data.encoder", "bundled: all-MiniLM-L6-v2, 384 dimensions.")
+        dtype_help = "auto: bfloat16 where the hardware is fast at it and 32 test texts keep a cosine of 0.999"
+        dtype: str = select("Precision", loading.PRECISIONS, "data.dtype", help=dtype_help)
     return replace(source, encoder=encoder, dtype=dtype)

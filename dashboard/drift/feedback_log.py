@@ -1,4 +1,4 @@
-"""The feedback log: events, newest first, each with undo/redo; reset; export and import; named snapshots."""
+"""The feedback log: events, newest first, each with undo/redo; reset; export and import; snapshots."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ import numpy as np
 import streamlit as st
 
 from dashboard.drift import movers
-from dashboard.drift.history import MEMORY, DriftHistory, worked_out
-from dashboard.drift.user_feedback import split_of
+from dashboard.drift.history import DRIFT_MEMO, DriftHistory, cached_or_job
+from dashboard.drift.user_feedback import find_split
 from dashboard.services import feedback
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
 from dashboard.widgets.basics import download_button, show_failure, step_button, upload_field
@@ -29,70 +29,70 @@ from engine.views.drift import Between, Entry, compare_states, conclusions
 from engine.views.drift import feedback as entries_of
 from engine.wording import visible
 
-LISTED, MOST_ROWS, MOST_SHOWN = 200, 12, 60
+MAX_LISTED_EVENTS, MAX_LOG_ROWS, MAX_NAME_CHARACTERS = 200, 12, 60
 UNDO, REDO = ":material/undo:", ":material/redo:"
-DONE = {"counts": "", "undone": "undone", "replaced": "replaced by a newer vote"}
-WHY = "Makes these votes this corpus's feedback. Each vote can be taken back."
-START, NOW = "the start", "now"
-NAME = "drift.snapshot.name"
-EFFORT = 20
-"""About how often a comparison goes over all documents, for neighbours and answers in both."""
+STATUS_TEXTS = {"counts": "", "undone": "undone", "replaced": "replaced by a newer vote"}
+REPLACE_HELP = "Makes these votes this corpus's feedback. Each vote can be taken back."
+START_POINT, NOW_POINT = "the start", "now"
+SNAPSHOT_NAME_KEY = "drift.snapshot.name"
+COMPARE_PASSES = 20
+"""Passes of a comparison over all documents, for neighbours and answers, about."""
 
 
-def show(history: DriftHistory) -> None:
-    """The log, and what can be done to it."""
-    entries = entries_of(history.session, LISTED) if history.session is not None else ()
+def draw_log(history: DriftHistory) -> None:
+    """Draw the log, and the actions on it."""
+    entries = entries_of(history.session, MAX_LISTED_EVENTS) if history.session is not None else ()
     if not entries:
         st.info("This simulation moves more than the shown document, so it has no votes to list.")
         return
-    if history.live:
-        _steps(history, entries)
-    _table(history, entries)
+    if history.is_live:
+        _draw_steps(history, entries)
+    _draw_events(history, entries)
     total = len(history.feedback.history)
     if total > len(entries):
         st.caption(f"Newest {len(entries):,} of {total:,}. The log file has all.")
-    _downloads(history)
-    if history.live:
-        _take_in(history)
+    _draw_downloads(history)
+    if history.is_live:
+        _draw_import(history)
 
 
-def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
-    """Undo of the last one, this person's own before another's, and reset."""
+def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
+    """Draw undo of the last vote, this person's before another's, and reset."""
     loaded = history.loaded
-    me = feedback.person()
-    last = last_of(entries, me)
+    person = feedback.get_person()
+    last_entry = find_last(entries, person)
 
     def undo(entry: Entry) -> None:
-        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
+        confirm.take_step(lambda: feedback.open_or_create_log(loaded).undo(entry.id))
 
-    counting = any(entry.status != "undone" for entry in entries)
+    has_votes = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
-        how: dict[str, Any] = {"disabled": last is None, "help": "Removes this vote completely."}
-        step_button("Undo the last", "drift.undo", undo, last, icon=UNDO, **how)
+        options: dict[str, Any] = {"disabled": last_entry is None, "help": "Removes this vote completely."}
+        step_button("Undo the last", "drift.undo", undo, last_entry, icon=UNDO, **options)
         question = "Undo all votes? Each can be brought back below."
-        confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
-        if last is not None:
-            whose = "Your last vote" if last.person == me else "Last vote, by somebody else"
-            st.text(f"{whose}: {last.said}, {last.document[:MOST_SHOWN]}")
-        why = history.feedback.preset
-        st.text(f"Preset {why.name}: η = {why.rate:g}, cap {why.cap}, ρ = {why.trust}")
+        confirm.ask("reset", "Reset", question, not has_votes, lambda: feedback.open_or_create_log(loaded).reset())
+        if last_entry is not None:
+            owner = "Your last vote" if last_entry.person == person else "Last vote, by somebody else"
+            st.text(f"{owner}: {last_entry.said}, {last_entry.document[:MAX_NAME_CHARACTERS]}")
+        preset = history.feedback.preset
+        st.text(f"Preset {preset.name}: η = {preset.rate:g}, cap {preset.cap}, ρ = {preset.trust}")
     confirm.show_error()
 
 
-def last_of(entries: Sequence[Entry], person: str) -> Entry | None:
-    """The newest entry of a person that counts, else anybody's; entries: newest first."""
-    counting = [entry for entry in entries if entry.status == "counts"]
-    return next((entry for entry in counting if entry.person == person), next(iter(counting), None))
+def find_last(entries: Sequence[Entry], person: str) -> Entry | None:
+    """Find the newest effective entry of a person, else of anybody; entries: newest first."""
+    effective = [entry for entry in entries if entry.status == "counts"]
+    return next((entry for entry in effective if entry.person == person), next(iter(effective), None))
 
 
-def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
+def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
     key = "drift.log"
     times = [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries]
     columns: dict[str, tuple[list[Any], Any]] = {
         "Round": ([entry.round for entry in entries], number_column(width=52)),
         "When": (times, st.column_config.DatetimeColumn(width=130, format="YYYY-MM-DD HH:mm:ss")),
         "Vote": ([entry.said for entry in entries], text_column(140)),
-        "Status": ([DONE[entry.status] for entry in entries], text_column(160)),
+        "Status": ([STATUS_TEXTS[entry.status] for entry in entries], text_column(160)),
         "Document": ([entry.document for entry in entries], text_column(170)),
         "Query": ([entry.query[:300] for entry in entries], text_column(270)),
         "Probability": (
@@ -100,57 +100,59 @@ def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
             number_column("%.3f", 84, "Of being shown, where it was drawn"),
         ),
     }
+    # Columns without any value are left out: simulations have no times.
     for name in ("When", "Status", "Probability"):
         if all(value in (None, "") for value in columns[name][0]):
             del columns[name]
-    if history.live:
+    if history.is_live:
         button = st.column_config.ButtonColumn(
             "",
             width=40,
             help="Takes this vote back, or brings it back.",
             type="tertiary",
             key=f"{key}.turn",
-            on_click=partial(_turn, f"{key}.turn", history.loaded, tuple(entries)),
+            on_click=partial(_toggle_event, f"{key}.turn", history.loaded, tuple(entries)),
         )
         columns = {"Take back": ([REDO if entry.status == "undone" else UNDO for entry in entries], button), **columns}
-    draw_columns(columns, key=key, most=MOST_ROWS, placeholder="")
+    draw_columns(columns, key=key, max_rows=MAX_LOG_ROWS, placeholder="")
 
 
-def _turn(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
+def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
     click = st.session_state[key]
+    # The log may have changed between drawing and click.
     if click is None or click.row >= len(entries):
         return
     entry = entries[click.row]
 
     def turn() -> None:
-        log = feedback.log_of(loaded)
+        log = feedback.open_or_create_log(loaded)
         (log.redo if entry.status == "undone" else log.undo)(entry.id)
 
-    confirm.act(turn)
+    confirm.take_step(turn)
 
 
-def _downloads(history: DriftHistory) -> None:
-    """Draw the downloads: the log, and the documents as they are now."""
-    session, name = history.feedback, "feedback" if history.live else "simulated-feedback"
+def _draw_downloads(history: DriftHistory) -> None:
+    """Draw the downloads: the log, and the current vectors."""
+    session, name = history.feedback, "feedback" if history.is_live else "simulated-feedback"
     with st.container(horizontal=True, vertical_alignment="center"):
-        for label, file, mime in (
+        for label, file_name, mime in (
             ("Log (.jsonl)", f"{name}.jsonl", "application/jsonl"),
             ("Embeddings (.npy)", "adapted.npy", "application/octet-stream"),
             ("Embeddings (.parquet)", "adapted.parquet", "application/vnd.apache.parquet"),
         ):
-            make, icon = partial(_written, session, file), ":material/download:"
-            download_button(label, make, file, mime, f"drift.file.{file}", icon=icon)
+            write, icon = partial(_write_file, session, file_name), ":material/download:"
+            download_button(label, write, file_name, mime, f"drift.file.{file_name}", icon=icon)
         st.caption(".npy: rows in the corpus's order. .parquet: names each document.")
 
 
-def _written(session: orag.Session, name: str) -> bytes:
+def _write_file(session: orag.Session, name: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         (orag.save if path.suffix == ".jsonl" else orag.export)(session, path)
         return path.read_bytes()
 
 
-def _take_in(history: DriftHistory) -> None:
+def _draw_import(history: DriftHistory) -> None:
     """Draw the import of a log in place of this corpus's own, which is backed up."""
     with st.expander("Import a log"):
         upload = upload_field("Log (.jsonl)", type=["jsonl"], key="drift.import")
@@ -158,17 +160,19 @@ def _take_in(history: DriftHistory) -> None:
             return
         raw = upload.getvalue()
         try:
-            session, notices = remembered(MEMORY, ("import", upload.file_id), lambda: _read(raw, history.loaded))
+            session, notices = get_or_compute(
+                DRIFT_MEMO, ("import", upload.file_id), lambda: _read_log(raw, history.loaded)
+            )
         except DataError as error:
             show_failure("This log cannot be used here.", error)
             return
         for notice in notices:
             st.text(visible(f"⚠ {notice}"))
         st.text(f"{counted(len(session.history), 'vote')}, preset {session.preset.name}.")
-        offer(history.loaded, session, "import")
+        draw_replace(history.loaded, session, "import")
 
 
-def _read(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple[Notice, ...]]:
+def _read_log(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple[Notice, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "imported.jsonl"
         path.write_bytes(raw)
@@ -178,7 +182,8 @@ def _read(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple[Notice, ...]]
 
 
 def _check_finite(session: orag.Session) -> None:
-    """Raise DataError where documents are not finite: nothing could be computed with them."""
+    """Raise DataError if vectors are not finite: nothing could be computed with them."""
+    # An overflow to infinity is what the check looks for.
     with np.errstate(over="ignore"):
         rows = np.flatnonzero(~np.isfinite(session.vectors).all(axis=1))
     if len(rows):
@@ -189,94 +194,96 @@ def _check_finite(session: orag.Session) -> None:
         )
 
 
-def offer(loaded: Loaded, session: orag.Session, name: str, then: Callable[[], None] | None = None) -> None:
-    """Draw the button that puts a session in place of the corpus's feedback; it asks first.
+def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Callable[[], None] | None = None) -> None:
+    """Draw the button that replaces the corpus's feedback by a session, after a confirmation.
 
-    name: of the button's key; then: what follows when it is done.
+    name: of the button's key; on_done: called afterwards.
     """
-    count = len(feedback.session(loaded).history)
-    question = f"Replace this corpus's {counted(count, 'vote')}? A backup file keeps them."
+    n_votes = len(feedback.session(loaded).history)
+    question = f"Replace this corpus's {counted(n_votes, 'vote')}? A backup file keeps them."
 
-    def step() -> None:
-        put(loaded, session)
-        if then is not None:
-            then()
+    def replace() -> None:
+        replace_feedback(loaded, session)
+        if on_done is not None:
+            on_done()
 
-    if not count:
+    # Without votes nothing is replaced, and no backup is needed.
+    if not n_votes:
         question = "Start this corpus's feedback with these votes?"
-    confirm.ask(name, "Use these embeddings", question, False, step, WHY)
+    confirm.ask(name, "Use these embeddings", question, False, replace, REPLACE_HELP)
 
 
-def put(loaded: Loaded, session: orag.Session) -> Path | None:
-    """Make a session the corpus's log, for everybody; returns the backup of the one before. Raises FrontierError."""
+def replace_feedback(loaded: Loaded, session: orag.Session) -> Path | None:
+    """Replace the corpus's log for everybody; return the backup of the previous one. Raises FrontierError."""
     _check_finite(session)
-    return replace_log(session, feedback.path(loaded))
+    return replace_log(session, feedback.get_log_path(loaded))
 
 
-def show_snapshots(history: DriftHistory) -> None:
+def draw_snapshots(history: DriftHistory) -> None:
     """Draw the forms that take, compare and restore snapshots."""
     session = history.feedback
 
-    def take() -> None:
-        name = st.session_state[NAME].strip()
-        confirm.act(lambda: feedback.log_of(history.loaded).snapshot(name))
-        st.session_state[NAME] = ""
+    def take_snapshot() -> None:
+        name = st.session_state[SNAPSHOT_NAME_KEY].strip()
+        confirm.take_step(lambda: feedback.open_or_create_log(history.loaded).snapshot(name))
+        st.session_state[SNAPSHOT_NAME_KEY] = ""
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.text_input("Name", key=NAME, max_chars=80, placeholder="before the campaign", width=320)
-        icon, unnamed = ":material/bookmark:", not name.strip()
-        step_button("Take a snapshot", "drift.snapshot", take, icon=icon, disabled=unnamed)
+        name = st.text_input("Name", key=SNAPSHOT_NAME_KEY, max_chars=80, placeholder="before the campaign", width=320)
+        icon, is_unnamed = ":material/bookmark:", not name.strip()
+        step_button("Take a snapshot", "drift.snapshot", take_snapshot, icon=icon, disabled=is_unnamed)
     confirm.show_error()
-    named = {visible(name): position for name, position in session.snapshots.items()}
-    places = {START: 0, **named, NOW: session.position}
-    names = list(places)
+    positions = {visible(name): position for name, position in session.snapshots.items()}
+    moments = {START_POINT: 0, **positions, NOW_POINT: session.position}
+    names = list(moments)
+    # Only the two fixed moments exist, no snapshot yet.
     if len(names) == 2:
         st.caption("A snapshot names this moment of the log (orag.snapshot). Undo and reset keep it.")
-    left, right, back = st.columns([2, 2, 3], vertical_alignment="bottom")
-    one = left.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
-    other = right.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
-    with back, st.container(horizontal=True, vertical_alignment="center"):
+    first_column, second_column, restore_column = st.columns([2, 2, 3], vertical_alignment="bottom")
+    first_name = first_column.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
+    second_name = second_column.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
+    with restore_column, st.container(horizontal=True, vertical_alignment="center"):
         question = "Restore the votes as they were at this snapshot? Later votes can be brought back."
 
         def restore() -> None:
-            feedback.log_of(history.loaded).restore(places[one])
+            feedback.open_or_create_log(history.loaded).restore(moments[first_name])
 
-        confirm.ask("restore", "Restore the first", question, one == NOW, restore)
-    _compared(history, places[one], places[other])
+        confirm.ask("restore", "Restore the first", question, first_name == NOW_POINT, restore)
+    _draw_comparison(history, moments[first_name], moments[second_name])
 
 
-def _compared(history: DriftHistory, one: int, other: int) -> None:
+def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
     session = history.feedback
-    key = ("between", session.digest, one, other, history.queries is not None)
-    effort = EFFORT * history.space.vectors.numel()
+    key = ("between", session.digest, first, second, history.queries is not None)
+    effort = COMPARE_PASSES * history.space.vectors.numel()
     title = "Comparing two moments"
-    ready = worked_out(key, "drift.between", title, lambda **_: _between_moments(history, one, other), effort)
-    if ready is None:
+    result = cached_or_job(key, "drift.between", title, lambda **_: _compare_moments(history, first, second), effort)
+    if result is None:
         return
-    difference, votes = ready
+    difference, votes = result
     if difference.same:
         st.text("The documents are identical at both.")
         return
     st.text("\n".join(conclusions(difference.drift)))
-    came, went = len(votes.added), len(votes.removed)
-    st.text(f"Votes only in the second: {came:,}; only in the first: {went:,}.")
-    left, right = pair("drift-between")
-    with left:
-        movers.documents_table(f"drift.between.{one}.{other}", difference.movers)
-    with right:
-        table = f"drift.between.queries.{one}.{other}"
-        movers.queries_table(history, table, lambda: difference.queries, ", from the first to the second")
+    n_added, n_removed = len(votes.added), len(votes.removed)
+    st.text(f"Votes only in the second: {n_added:,}; only in the first: {n_removed:,}.")
+    document_column, query_column = pair("drift-between")
+    with document_column:
+        movers.draw_documents(f"drift.between.{first}.{second}", difference.movers)
+    with query_column:
+        table = f"drift.between.queries.{first}.{second}"
+        movers.draw_queries(history, table, lambda: difference.queries, ", from the first to the second")
 
 
-def _between_moments(history: DriftHistory, one: int, other: int) -> tuple[Between, orag.Diff]:
+def _compare_moments(history: DriftHistory, first_step: int, second_step: int) -> tuple[Between, orag.Diff]:
     session = history.feedback
-    first, second = (state_at(session, step) for step in (one, other))
+    first, second = (state_at(session, step) for step in (first_step, second_step))
     difference = compare_states(
         history.space,
         first.vectors,
         second.vectors,
         history.queries,
-        qrels=history.qrels if split_of(history.loaded) else None,
+        qrels=history.qrels if find_split(history.loaded) else None,
         temperature=session.temperature,
         ball=session.preset.ball,
     )

@@ -1,4 +1,4 @@
-"""The form of a simulation: who asks, how honest feedback is, how documents learn."""
+"""The form of a simulation: queries, honesty of feedback, learning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +9,9 @@ import streamlit as st
 from dashboard.drift.request import SimulationRequest
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import corpus_key, first_split, judged_splits, largest_k
+from dashboard.session.query import corpus_key, count_judged, find_first_split, find_max_k
 from dashboard.widgets.choices import select
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from engine.data.degrade import SHORTENED_WORDS
 from engine.data.plans import has_plans
 from engine.decoder import SET_SIZE, Decoder
@@ -23,19 +23,19 @@ from engine.simulation.variants import ARRIVAL_ROUND as AFTER_ROUND
 from engine.simulation.variants import ARRIVAL_SHARE, N_CANDIDATES, N_UPDATES, NEWCOMER_START, RERANKERS
 from engine.stages import methods
 
-PREFIX = "drift.simulate"
-OWN = ""
-"""In place of a split, for documents that ask for themselves."""
-PLAIN = ("rate", "exposure", "seed")
-"""Parameters beside the preset; its others are behind a button."""
-A_ROW = 4
-NOBODY = "none"
-ARRIVING = replace(
+FORM_PREFIX = "drift.simulate"
+OWN_QUERIES = ""
+"""In place of a split, for documents as their own queries."""
+BASIC_PARAMS = ("rate", "exposure", "seed")
+"""Parameters beside the preset; its others are in an expander."""
+FIELDS_PER_ROW = 4
+NO_RERANKER = "none"
+ARRIVING_PARAM = replace(
     ARRIVAL_SHARE, default=0.0, high=0.9, name="arriving", symbol="arriving",
     help="A share of them is neither shown, moved nor found before they come (Algorithm 3).",
 )  # fmt: skip
-AFTER = replace(AFTER_ROUND, default=100, comfortable=(1, 5000))
-LABELS = {
+AFTER_PARAM = replace(AFTER_ROUND, default=100, comfortable=(1, 5000))
+PARAM_LABELS = {
     "order": "Order of queries",
     "rounds": "Rounds",
     "flips": "Wrong votes",
@@ -49,130 +49,135 @@ LABELS = {
     "newcomers": "They start",
     "updates": "Updates",
 }
-"""What parameters of a simulation are called, where the paper's symbol says little."""
+"""Display names of parameters whose symbol says little."""
 
 
 def ask(loaded: Loaded) -> SimulationRequest:
-    """Draw the form. The request may be impossible: `forecast` raises then."""
-    key, splits = corpus_key(loaded), splits_of(loaded)
-    places = st.columns(A_ROW, vertical_alignment="bottom")
+    """Draw the form; the request may be impossible, and `forecast` raises then."""
+    key, splits = corpus_key(loaded), list_splits(loaded)
+    columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     learn: str = select(
         "Learn from",
-        [*splits, OWN],
-        f"{PREFIX}.learn.{key}",
-        default=first_split(loaded.dataset),
-        place=places[0],
+        [*splits, OWN_QUERIES],
+        f"{FORM_PREFIX}.learn.{key}",
+        default=find_first_split(loaded.dataset),
+        container=columns[0],
         format_func=lambda split: split or "documents as their own queries",
         help="A split's judgements vote instead of people. Documents as their own queries are easier.",
     )
-    others = [None, *(split for split in splits if split != learn)] if learn else [None]
+    report_splits = [None, *(split for split in splits if split != learn)] if learn else [None]
     report: str | None = select(
         "Hold out",
-        others,
-        f"{PREFIX}.report.{key}.{learn}",
-        place=places[1],
+        report_splits,
+        f"{FORM_PREFIX}.report.{key}.{learn}",
+        container=columns[1],
         format_func=lambda split: split or "a share of them",
         help="Queries that are never learned from: a gain there holds for new queries.",
     )
-    below = st.columns(A_ROW)
+    lower = st.columns(FIELDS_PER_ROW)
     stream = {param.name: param for param in params_of(Stream)}
-    asked = dict(zip(("order", "rounds", "flips", "adversary", "popularity"), (*places[2:], *below), strict=False))
-    streamed = {name: _control(stream[name], place) for name, place in asked.items()}
-    words = _control(SHORTENED_WORDS, below[3]) if splits else None
-    preset = _preset()
+    slots = dict(zip(("order", "rounds", "flips", "adversary", "popularity"), (*columns[2:], *lower), strict=False))
+    stream_values = {name: _draw_param(stream[name], column) for name, column in slots.items()}
+    words = _draw_param(SHORTENED_WORDS, lower[3]) if splits else None
+    preset = _draw_preset()
     with st.expander("Reranker, new documents, hops"):
-        variant = _variant(loaded, bool(learn))
+        variant = _draw_variant(loaded, bool(learn))
     with st.expander("What is measured"):
-        more = _several([param for param in params_of(Plan) if not (report and param.name == "held_out")])
+        plan_values = _draw_params([param for param in params_of(Plan) if not (report and param.name == "held_out")])
     return SimulationRequest(
         learn=learn,
         report=report,
-        stream=Stream(**streamed),
-        plan=Plan(**more),
+        stream=Stream(**stream_values),
+        plan=Plan(**plan_values),
         preset=preset,
-        decoders=chosen_decoders(),
-        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
+        decoders=list_decoders(),
+        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), find_max_k(loaded)),
         words=words,
         **variant,
     )
 
 
-def splits_of(loaded: Loaded) -> list[str]:
-    """The splits with judged queries, where an encoder can embed these."""
-    return list(judged_splits(loaded.dataset)) if loaded.space.encoder is not None else []
+def list_splits(loaded: Loaded) -> list[str]:
+    """Return the splits with judged queries; [] if no encoder can embed them."""
+    return list(count_judged(loaded.dataset)) if loaded.space.encoder is not None else []
 
 
-def chosen_decoders() -> tuple[Decoder, ...]:
-    """The decoders that Explore shows; the baseline where none is chosen there."""
-    first = next(iter(methods("selector").values())).cls
-    return tuple(decoders.decoders().values()) or (Decoder(first()),)
+def list_decoders() -> tuple[Decoder, ...]:
+    """Return the decoders of Explore; the baseline if none is chosen there."""
+    first_selector = next(iter(methods("selector").values())).cls
+    return tuple(decoders.get_decoders().values()) or (Decoder(first_selector()),)
 
 
-def _variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
-    """Draw what is shown, and when documents come; returns fields of a request."""
-    places = st.columns(A_ROW, vertical_alignment="bottom")
+def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
+    """Draw the reranker and the arrival of documents; return fields of a request."""
+    columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     values: dict[str, Any] = {}
-    rerankers = [NOBODY, *RERANKERS, *(methods("scorer") if judged else ())]
-    described = "; ".join(f"{name}: {what}" for name, what in RERANKERS.items())
-    picked = select(
-        "Reranker", rerankers, _key("reranker"), place=places[0],
-        help=f"Picks what is shown among several drawn (Algorithm 2). {described}; or any scorer.",
+    rerankers = [NO_RERANKER, *RERANKERS, *(methods("scorer") if judged else ())]
+    descriptions = "; ".join(f"{name}: {description}" for name, description in RERANKERS.items())
+    reranker = select(
+        "Reranker", rerankers, _field_key("reranker"), container=columns[0],
+        help=f"Picks what is shown among several drawn (Algorithm 2). {descriptions}; or any scorer.",
     )  # fmt: skip
-    if picked != NOBODY:
-        values |= {"reranker": picked, "candidates": _control(N_CANDIDATES, places[1])}
-    share = _control(ARRIVING, places[2])
-    values["updates"] = _control(N_UPDATES, places[3])
+    # Without a reranker, one drawn document is shown.
+    if reranker != NO_RERANKER:
+        values |= {"reranker": reranker, "candidates": _draw_param(N_CANDIDATES, columns[1])}
+    share = _draw_param(ARRIVING_PARAM, columns[2])
+    values["updates"] = _draw_param(N_UPDATES, columns[3])
     if share:
-        below = st.columns(A_ROW, vertical_alignment="bottom")
-        values["arrivals"] = ((share, _control(AFTER, below[0])),)
-        values["newcomers"] = _control(NEWCOMER_START, below[1])
+        lower_columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
+        values["arrivals"] = ((share, _draw_param(AFTER_PARAM, lower_columns[0])),)
+        values["newcomers"] = _draw_param(NEWCOMER_START, lower_columns[1])
     if judged and has_plans(loaded.source.path):
         why = "Every step of a question's plan is a query of its own, one after the other (Algorithm 4)."
-        values["by_hops"] = st.toggle("Questions by hops", key=_key("hops"), help=why, persist_state="session")
+        values["by_hops"] = st.toggle("Questions by hops", key=_field_key("hops"), help=why, persist_state="session")
     return values
 
 
-def _preset() -> Preset:
-    """Draw how documents learn: a named preset, and its parameters."""
+def _draw_preset() -> Preset:
+    """Draw the choice of a preset, and its parameters."""
     params = {param.name: param for param in params_of(Preset)}
-    places = st.columns(A_ROW, vertical_alignment="bottom")
+    columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     why = "\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items())
-    name = select("Preset", PRESETS, _key("preset"), place=places[0], on_change=_put, help=why)
-    values = {param: _control(params[param], place) for place, param in zip(places[1:], PLAIN, strict=True)}
+    name = select("Preset", PRESETS, _field_key("preset"), container=columns[0], on_change=_apply_preset, help=why)
+    values = {param: _draw_param(params[param], slot) for slot, param in zip(columns[1:], BASIC_PARAMS, strict=True)}
     with st.expander("How documents learn"):
-        values |= _several([param for param in params.values() if param.name not in PLAIN])
+        values |= _draw_params([param for param in params.values() if param.name not in BASIC_PARAMS])
     preset = Preset(**values)
-    changed = "" if preset.name == name else f" Changed from the preset “{name}”."
-    st.caption(NOTES[name] + changed)
+    change_note = "" if preset.name == name else f" Changed from the preset “{name}”."
+    st.caption(NOTES[name] + change_note)
     return preset
 
 
-def _put() -> None:
+def _apply_preset() -> None:
     """Set the widgets to the preset, before they are drawn."""
-    chosen = PRESETS[st.session_state.get(_key("preset"), next(iter(PRESETS)))]
-    for name, value in chosen.as_json().items():
+    preset = PRESETS[st.session_state.get(_field_key("preset"), next(iter(PRESETS)))]
+    for name, value in preset.as_json().items():
+        # Presets define learning, not the length of a run.
         if name not in ("seed", "exposure"):
-            st.session_state[_key(name)] = value
+            st.session_state[_field_key(name)] = value
 
 
-def _several(params: Sequence[Param]) -> Mapping[str, Any]:
-    """Draw parameters in rows; those that do not count are left out, and keep their default."""
+def _draw_params(params: Sequence[Param]) -> Mapping[str, Any]:
+    """Draw parameters in rows; ineffective ones are left out and keep their default."""
     state = st.session_state
-    shown = [p for p in params if p.requires is None or state.get(_key(p.requires[0]), p.requires[1]) == p.requires[1]]
+    active = [
+        p for p in params if p.requires is None or state.get(_field_key(p.requires[0]), p.requires[1]) == p.requires[1]
+    ]
     values: dict[str, Any] = {}
-    for number, param in enumerate(shown):
-        if number % A_ROW == 0:
-            places = st.columns(A_ROW, vertical_alignment="bottom")
-        values[param.name] = _control(param, places[number % A_ROW])
+    for index, param in enumerate(active):
+        # Ineffective parameters leave no holes in the rows.
+        if index % FIELDS_PER_ROW == 0:
+            columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
+        values[param.name] = _draw_param(param, columns[index % FIELDS_PER_ROW])
     return values
 
 
-def _control(param: Param, place: Any) -> Any:
-    """Draw the widget of a parameter under the name that people read; returns its value."""
-    label = LABELS.get(param.name)
-    named = param if label is None else replace(param, symbol=label, name=label)
-    return control(named, _key(param.name), place)
+def _draw_param(param: Param, container: Any) -> Any:
+    """Draw the widget of a parameter under its display name; return its value."""
+    label = PARAM_LABELS.get(param.name)
+    labelled = param if label is None else replace(param, symbol=label, name=label)
+    return draw_parameter(labelled, _field_key(param.name), container)
 
 
-def _key(name: str) -> str:
-    return f"{PREFIX}.{name}"
+def _field_key(name: str) -> str:
+    return f"{FORM_PREFIX}.{name}"

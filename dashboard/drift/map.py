@@ -1,4 +1,4 @@
-"""The map with the measures beside it: where documents were and are at a step, played; and two encoders on one map."""
+"""The map with the measures: movement of documents up to a step, played; and two encoders on one map."""
 
 from functools import partial
 from typing import Any
@@ -6,222 +6,230 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from dashboard.charts.map import arrows_figure
+from dashboard.charts.map import build_arrows
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.drift import timeline
-from dashboard.drift.history import MEMORY, DriftHistory, States, step_key, step_of, worked_out
-from dashboard.drift.request import SimulationOutcome, SimulationRequest, run
+from dashboard.drift.history import DRIFT_MEMO, DriftHistory, VectorStates, cached_or_job, draw_step, step_key
+from dashboard.drift.request import SimulationOutcome, SimulationRequest, run_simulation
 from dashboard.services import corpora, jobs
-from dashboard.services.memo import remembered, session_memo
+from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.job_panel import JobPanel
-from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_name, map_of, query_place
+from dashboard.widgets.map import MAP_WAYS, CorpusMap, build_backdrop, describe_map, get_map, name_document, place_query
 from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
 from engine.maps import layout as maps
 from engine.values import replace_surrogates
 from engine.views.drift_map import DriftComparison, Trajectories, compare_encoders_drift, trajectories
 from engine.wording import decimal, visible
 
-WAY, LONGER = "drift.map.way", "drift.map.longer"
-PLAYING, TURNED, FRESH = "drift.map.playing", "drift.map.turned", "drift.map.fresh"
-"""Where a session keeps what it plays, that Play or Stop was just pressed, and that nothing is played yet."""
-PACE = "1s"
-"""Between two steps while it plays."""
-MOST = 100
-PATHS, MOST_PATHS = "drift.paths", 6
-"""Where a session keeps arrows, and how many."""
-PURPOSE, OUTCOMES, MOST_OUTCOMES = "drift.encoders", "drift.encoders.outcomes", 3
+WAY_KEY, LONGER_KEY = "drift.map.way", "drift.map.longer"
+PLAYING_KEY, TOGGLED_KEY, FIRST_PICTURE_KEY = "drift.map.playing", "drift.map.turned", "drift.map.fresh"
+"""Session keys: the history being played, that Play or Stop was just pressed, and that no step was played yet."""
+PLAY_INTERVAL = "1s"
+"""Between two played steps."""
+MAX_ARROWS = 100
+PATHS_TABLE, MAX_PATHS = "drift.paths", 6
+"""Session cache of arrows, and its size."""
+ENCODERS_PURPOSE, OUTCOMES_TABLE, MAX_OUTCOMES = "drift.encoders", "drift.encoders.outcomes", 3
 
 
-def show(history: DriftHistory, question: Question | None) -> None:
-    """The map with its controls; while it plays, drawn anew every second."""
-    playing = st.session_state.get(PLAYING) == history.key
-    st.fragment(_drawn, run_every=PACE if playing else None)(history, question)
+def draw_map(history: DriftHistory, question: Question | None) -> None:
+    """Draw the map with its controls; while it plays, every second."""
+    playing = st.session_state.get(PLAYING_KEY) == history.key
+    st.fragment(_draw_step, run_every=PLAY_INTERVAL if playing else None)(history, question)
 
 
-def _drawn(history: DriftHistory, question: Question | None) -> None:
-    if st.session_state.pop(TURNED, False):
+def _draw_step(history: DriftHistory, question: Question | None) -> None:
+    if st.session_state.pop(TOGGLED_KEY, False):
         st.rerun()  # whether it is drawn every second is decided outside of this fragment
-    _next(history)
-    left, right = st.columns([3, 2], gap="medium")
-    way, step = _controls(history)
+    _advance(history)
+    map_column, measure_column = st.columns([3, 2], gap="medium")
+    projection, step = _draw_controls(history)
     picked = None
-    with left:
-        found = map_of(history.loaded, way)
-        paths = None if found is None else _paths(history, found.layout, bool(st.session_state.get(LONGER, True)))
-        if found is not None and paths is not None:
-            picked = _chart(history, question, found, paths[0], step)
-            st.caption(_caption(found.layout, *paths))
-    with right:
-        timeline.sparklines(history.drifts, history.unit, step, history.unexplored)
-        if history.price:
-            st.caption(" ".join(history.price))
+    with map_column:
+        chart = get_map(history.loaded, projection)
+        paths = (
+            None if chart is None else _find_paths(history, chart.layout, bool(st.session_state.get(LONGER_KEY, True)))
+        )
+        if chart is not None and paths is not None:
+            picked = _draw_arrows(history, question, chart, paths[0], step)
+            st.caption(_format_caption(chart.layout, *paths))
+    with measure_column:
+        timeline.draw_sparklines(history.drifts, history.unit, step, history.unexplored)
+        if history.exploration_cost:
+            st.caption(" ".join(history.exploration_cost))
     if picked is not None and paths is not None:
-        _read(history.loaded, paths[0], picked)
+        _draw_document(history.loaded, paths[0], picked)
 
 
-def _controls(history: DriftHistory) -> tuple[str, int]:
-    """Play, the step, the projection and the arrows' length; returns projection and step."""
-    playing = st.session_state.get(PLAYING) == history.key
+def _draw_controls(history: DriftHistory) -> tuple[str, int]:
+    """Draw Play, the step, the projection and the arrows' length; return projection and step."""
+    playing = st.session_state.get(PLAYING_KEY) == history.key
     with st.container(horizontal=True, vertical_alignment="bottom", key="drift-scrubber"):
         if len(history.steps) > 1:
             label, icon = ("Stop", ":material/stop:") if playing else ("Play", ":material/play_arrow:")
-            step_button(label, "drift.map.play", _turn, history, icon=icon, type="primary")
-        step = step_of(history)
+            step_button(label, "drift.map.play", _toggle_play, history, icon=icon, type="primary")
+        step = draw_step(history)
         with st.popover("Options"):
-            way = choose("Projection", WAYS, WAY, named=True)
-            why = "Votes move documents by little: at their true length most arrows are too short to see."
-            st.toggle("Exaggerate the arrows", True, key=LONGER, persist_state="session", help=why)
-    return WAYS[way], step
+            projection = choose("Projection", MAP_WAYS, WAY_KEY, show_label=True)
+            help_text = "Votes move documents by little: at their true length most arrows are too short to see."
+            st.toggle("Exaggerate the arrows", True, key=LONGER_KEY, persist_state="session", help=help_text)
+    return MAP_WAYS[projection], step
 
 
-def _turn(history: DriftHistory) -> None:
-    """Begin to play, from the start where the end was shown; or stop."""
-    st.session_state[TURNED] = True
-    if st.session_state.get(PLAYING) == history.key:
-        st.session_state[PLAYING] = None
+def _toggle_play(history: DriftHistory) -> None:
+    """Start to play, from the start if the end was displayed; or stop."""
+    st.session_state[TOGGLED_KEY] = True
+    if st.session_state.get(PLAYING_KEY) == history.key:
+        st.session_state[PLAYING_KEY] = None
         return
-    st.session_state[PLAYING] = history.key
-    if st.session_state.get(step_key(history), history.last) == history.last:
+    st.session_state[PLAYING_KEY] = history.key
+    if st.session_state.get(step_key(history), history.last_step) == history.last_step:
         st.session_state[step_key(history)] = history.steps[0]
-    st.session_state[FRESH] = True
+    # The first run after Play must not skip a step.
+    st.session_state[FIRST_PICTURE_KEY] = True
 
 
-def _next(history: DriftHistory) -> None:
-    """Go one step on while it plays; the first picture is of the step that it begins with."""
-    if st.session_state.get(PLAYING) != history.key or st.session_state.pop(FRESH, False):
+def _advance(history: DriftHistory) -> None:
+    """Go one step on while it plays; the first picture is of the first step."""
+    if st.session_state.get(PLAYING_KEY) != history.key or st.session_state.pop(FIRST_PICTURE_KEY, False):
         return
     key = step_key(history)
-    later = [step for step in history.steps if step > st.session_state.get(key, history.steps[0])]
-    if not later:
-        st.session_state[PLAYING] = None
+    later_steps = [step for step in history.steps if step > st.session_state.get(key, history.steps[0])]
+    # At the end, playing stops by itself.
+    if not later_steps:
+        st.session_state[PLAYING_KEY] = None
         st.rerun()
-    st.session_state[key] = later[0]
+    st.session_state[key] = later_steps[0]
 
 
-def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
-    """The arrows, and how many times as long they are; None while a job finds them."""
-    key, states = ("arrows", history.key, layout.digest), States(history)
-    # About how many numbers they take: all are compared, which is quick; those that moved are summed.
-    first = history.space.matrix.on_cpu.numpy()
-    count, width = (int(size) for size in first.shape)
-    moved = int((history.vectors(history.last) != first).any(1).sum())
-    effort = len(history.steps) * width * (count // 16 + moved)
-    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MOST)
-    paths = worked_out(key, "drift.arrows", title, work, effort, PATHS, MOST_PATHS)
+def _find_paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
+    """Return the arrows and their magnification; None while a job computes them."""
+    key, states = ("arrows", history.key, layout.digest), VectorStates(history)
+    # Amount of work: comparing all numbers is quick, summing those of moved documents is not.
+    start_vectors = history.space.matrix.on_cpu.numpy()
+    n_documents, n_dimensions = (int(size) for size in start_vectors.shape)
+    n_moved = int((history.vectors(history.last_step) != start_vectors).any(1).sum())
+    effort = len(history.steps) * n_dimensions * (n_documents // 16 + n_moved)
+    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MAX_ARROWS)
+    paths = cached_or_job(key, "drift.arrows", title, work, effort, PATHS_TABLE, MAX_PATHS)
     if paths is None:
         return None
     return paths.lengthen(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
 
 
-def _chart(
-    history: DriftHistory, question: Question | None, below: CorpusMap, paths: Trajectories, step: int
+def _draw_arrows(
+    history: DriftHistory, question: Question | None, corpus_map: CorpusMap, paths: Trajectories, step: int
 ) -> Picked:
-    loaded, layout = history.loaded, below.layout
+    loaded, layout = history.loaded, corpus_map.layout
     arrows = paths.arrows(paths.steps.index(step))
-    names = [document_name(loaded, int(row)) for row in arrows["row"]]
-    query = None if question is None else query_place(history.space, question, layout)
-    figure = arrows_figure(arrows, names, layout.points, query, is_dark())
+    document_names = [name_document(loaded, int(row)) for row in arrows["row"]]
+    query = None if question is None else place_query(history.space, question, layout)
+    figure = build_arrows(arrows, document_names, layout.points, query, is_dark())
     figure["layout"]["uirevision"] = layout.digest
-    key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", backdrop(loaded, below, is_dark())
-    return plot(figure, key, backdrop=behind, scroll=True, file="drift-map", label="Where documents went")
+    key, backdrop = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, corpus_map, is_dark())
+    return plot(figure, key, backdrop=backdrop, scroll=True, file="drift-map", label="Where documents went")
 
 
-def _caption(layout: maps.Layout, paths: Trajectories, times: float) -> str:
+def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> str:
     if not len(paths.rows):
-        return f"{describe(layout)} · Nothing has moved."
-    longer = f", ×{times:g}" if times > 1 else ""
-    arrows = f"arrows: the {len(paths.rows):,} documents that moved most{longer}"
-    return f"{describe(layout)}, of the start · {arrows} · distances between clusters mean little · click to read"
+        return f"{describe_map(layout)} · Nothing has moved."
+    factor_text = f", ×{factor:g}" if factor > 1 else ""
+    text = f"arrows: the {len(paths.rows):,} documents that moved most{factor_text}"
+    return f"{describe_map(layout)}, of the start · {text} · distances between clusters mean little · click to read"
 
 
-def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
-    """The document that was clicked, and how far it moved."""
-    row = -1 if selection.clicked is None else int(selection.clicked)
-    if not 0 <= row < len(loaded.space):
+def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
+    """Draw the clicked document, and its distance."""
+    row_index = -1 if selection.clicked is None else int(selection.clicked)
+    if not 0 <= row_index < len(loaded.space):
         return
     corpus = loaded.space.corpus
-    with jobs.turn(), st.container(border=True, height=200, gap="xxsmall"):
-        st.text(visible(corpus.ids[row]))
-        if row in paths.rows:
-            st.text(f"moved by {paths.distance[paths.rows == row][0]:.3f} at the last step")
-        st.text(replace_surrogates(corpus.passages[row]) or "(no text)")
+    with jobs.page_turn(), st.container(border=True, height=200, gap="xxsmall"):
+        st.text(visible(corpus.ids[row_index]))
+        if row_index in paths.rows:
+            st.text(f"moved by {paths.distance[paths.rows == row_index][0]:.3f} at the last step")
+        st.text(replace_surrogates(corpus.passages[row_index]) or "(no text)")
 
 
-def others(history: DriftHistory) -> dict[str, Loaded]:
-    """The corpus by its other encoders, by name; none for people's feedback, which only one of them got."""
+def list_variants(history: DriftHistory) -> dict[str, Loaded]:
+    """Return the corpus by its other encoders, by name; {} for people's feedback, which has one encoder."""
     request = history.request
+    # A shortened corpus exists for one encoder only.
     if request is None or request.words is not None:
         return {}
-    every = corpora.variants(history.loaded)
-    names = corpora.variant_names(every)
-    return {name: other.origin for name, other in list(zip(names, every, strict=True))[1:]}
+    variants = corpora.list_variants(history.loaded)
+    names = corpora.format_variant_names(variants)
+    return {name: variant.origin for name, variant in list(zip(names, variants, strict=True))[1:]}
 
 
-def show_both(history: DriftHistory) -> None:
-    """The map with both encoders' arrows, once the simulation has run on the other."""
-    variants = others(history)
+def draw_both(history: DriftHistory) -> None:
+    """Draw the map with both encoders' arrows, once the simulation has run on the other."""
+    variants = list_variants(history)
     name: str = select("Beside", list(variants), "drift.encoders.other")
-    other, request = variants[name], history.request
+    variant, request = variants[name], history.request
     if request is None:
         return
-    outcome = _outcome(request, other, name)
+    outcome = _find_outcome(request, variant, name)
     if outcome is None:
         return
-    found = map_of(history.loaded, next(iter(WAYS.values())))
-    if found is None:
+    corpus_map = get_map(history.loaded, next(iter(MAP_WAYS.values())))
+    if corpus_map is None:
         return
-    simulated, layout = outcome.simulated, found.layout
+    simulated, layout = outcome.simulated, corpus_map.layout
 
-    def work() -> DriftComparison:
-        start = simulated.begun.origin
-        now = history.vectors(history.last).astype(np.float64)
-        return compare_encoders_drift(layout, history.space, now, start.astype(np.float64), simulated.final)
+    def compare() -> DriftComparison:
+        start_vectors = simulated.begun.origin
+        current_vectors = history.vectors(history.last_step).astype(np.float64)
+        return compare_encoders_drift(
+            layout, history.space, current_vectors, start_vectors.astype(np.float64), simulated.final
+        )
 
-    both = remembered(MEMORY, ("two encoders", history.key, outcome.key, layout.digest), work)
-    mine = corpora.variant_names([history.loaded, other])[0]
-    names = [document_name(history.loaded, int(row)) for row in both.rows]
+    comparison = get_or_compute(DRIFT_MEMO, ("two encoders", history.key, outcome.key, layout.digest), compare)
+    mine = corpora.format_variant_names([history.loaded, variant])[0]
+    names = [name_document(history.loaded, int(row)) for row in comparison.rows]
     dark = is_dark()
-    figure = arrows_figure(both.arrows(0), names, layout.points, None, dark, 0, mine)
-    second: dict[str, Any] = arrows_figure(both.arrows(1), names, layout.points, None, dark, 1, name)
+    figure = build_arrows(comparison.arrows(0), names, layout.points, None, dark, 0, mine)
+    second: dict[str, Any] = build_arrows(comparison.arrows(1), names, layout.points, None, dark, 1, name)
+    # Both encoders share the map of the first one.
     figure["data"] += second["data"]
     figure["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
     figure["layout"]["margin"] = figure["layout"]["margin"] | {"t": 34}
-    behind = backdrop(history.loaded, found, dark)
-    plot(figure, "drift.encoders", backdrop=behind, scroll=True, file="two-encoders", label="Drift of two encoders")
-    before, after = map(decimal, both.agreement)
-    reached = (_reached(*pair) for pair in ((mine, history.checkpoints), (name, simulated.checkpoints)))
-    agreement = f"A document's two vectors agree to {before} (mean cosine) before feedback and {after} after."
-    st.text(" ".join((agreement, *reached)))
+    backdrop = build_backdrop(history.loaded, corpus_map, dark)
+    plot(figure, "drift.encoders", backdrop=backdrop, scroll=True, file="two-encoders", label="Drift of two encoders")
+    first, final = map(decimal, comparison.agreement)
+    texts = (_format_quality(*pair) for pair in ((mine, history.checkpoints), (name, simulated.checkpoints)))
+    agreement = f"A document's two vectors agree to {first} (mean cosine) before feedback and {final} after."
+    st.text(" ".join((agreement, *texts)))
     st.caption(
-        f"{describe(layout)}, of {mine} · the vectors of {name} are turned onto it by the rotation that fits them best "
-        "before feedback, which leaves all of their inner products · the documents that moved most in either"
+        f"{describe_map(layout)}, of {mine} · the vectors of {name} are turned onto it by the rotation that fits them "
+        "best before feedback, which leaves all of their inner products · the documents that moved most in either"
     )
 
 
-def _outcome(request: SimulationRequest, other: Loaded, name: str) -> SimulationOutcome | None:
-    """The same simulation on the other encoder; None until it has run."""
-    memo = session_memo(OUTCOMES, MOST_OUTCOMES)
+def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> SimulationOutcome | None:
+    """Return the same simulation on the other encoder; None until it has run."""
+    memo = session_memo(OUTCOMES_TABLE, MAX_OUTCOMES)
     return JobPanel(
-        purpose=PURPOSE,
-        key=request.digest(other),
+        purpose=ENCODERS_PURPOSE,
+        key=request.digest(variant),
         title=f"Simulating on {name}",
-        work=partial(run, request, other),
-        start="Run",
-        offer=f"Run the same simulation on {name}.",
-        by_itself=False,
-        failed="The simulation failed.",
+        work=partial(run_simulation, request, variant),
+        start_label="Run",
+        offer_text=f"Run the same simulation on {name}.",
+        autostart=False,
+        failed_text="The simulation failed.",
         memo=memo,
     ).result()
 
 
-def _reached(name: str, checkpoints: tuple[RoundMetrics, ...]) -> str:
-    """What an encoder's first decoder reaches before and after, in words."""
+def _format_quality(name: str, checkpoints: tuple[RoundMetrics, ...]) -> str:
+    """Format an encoder's quality with its first decoder before and after feedback."""
     part = HELD_OUT if checkpoints[0].cell(part=HELD_OUT) is not None else STREAM
-    first, last = (checkpoints[place].cell(part=part) for place in (0, -1))
-    if first is None or last is None:
+    first_cell, last_cell = (checkpoints[index].cell(part=part) for index in (0, -1))
+    if first_cell is None or last_cell is None:
         return ""
-    return f"nDCG of {name}: {decimal(first.mean['ndcg'])} → {decimal(last.mean['ndcg'])}."
+    return f"nDCG of {name}: {decimal(first_cell.mean['ndcg'])} → {decimal(last_cell.mean['ndcg'])}."

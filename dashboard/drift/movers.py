@@ -1,4 +1,4 @@
-"""Documents that moved most, queries whose answers changed most, and the session's question then and now."""
+"""Documents that moved most, queries whose answers changed most, and the current query then and now."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,15 +6,15 @@ from functools import partial
 import streamlit as st
 
 from dashboard.drift import form
-from dashboard.drift.history import MEMORY, DriftHistory, step_of
-from dashboard.services.memo import remembered
+from dashboard.drift.history import DRIFT_MEMO, DriftHistory, draw_step
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, query
-from dashboard.session.answers import query_of
+from dashboard.session.answers import as_embeddings
 from dashboard.session.query import Question
 from dashboard.widgets.basics import show_failure
-from dashboard.widgets.common import method_heading
-from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, pair, set_table, text_column
+from dashboard.widgets.common import draw_method_heading
+from dashboard.widgets.tables import CLICKABLE, draw_columns, draw_set, find_click, number_column, pair, text_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.progress import shorten
@@ -22,34 +22,34 @@ from engine.values import Embeddings
 from engine.views.drift import ChangedQuery, Moved, ThenNow, find_changed_queries, movers, then_and_now
 from engine.wording import decimal, percent, signed, visible
 
-READ, POSED = "drift.read", "drift.posed"
-"""Where a session keeps the document that is read, and that the session's question was just set."""
-WIDTH = 215
-"""Of the column of documents, with two tables beside each other."""
+READ_KEY, ASKED_KEY = "drift.read", "drift.posed"
+"""Session keys: the open document, and that the session's query was just set."""
+DOCUMENT_PX = 215
+"""Width of the column of documents in two tables side by side."""
 
 
-def show(history: DriftHistory) -> None:
-    """Two tables, and the text of the document or query that was clicked."""
+def draw_movers(history: DriftHistory) -> None:
+    """Draw two tables, and the text of the clicked document or query."""
     with st.container(width=520):
-        step = step_of(history)
+        step = draw_step(history)
     drift = history.drift_at(step)
-    left, right = pair("drift-movers")
-    with left:
+    document_column, query_column = pair("drift-movers")
+    with document_column:
         rows = None if drift is None else movers(drift, history.space, history.vectors(step))
-        documents_table(f"drift.movers.{history.key[:12]}.{step}", rows)
+        draw_documents(f"drift.movers.{history.key[:12]}.{step}", rows)
         if rows is not None:
             st.caption("Distance: beyond the shift common to all. Click a row to read the document.")
-    with right:
+    with query_column:
 
-        def rows_at() -> Sequence[ChangedQuery]:
+        def find_changed() -> Sequence[ChangedQuery]:
             return find_changed_queries(history.origin, history.vectors(step), history.queries)
 
-        rows_of = partial(remembered, MEMORY, ("changed", history.key, step), rows_at)
-        queries_table(history, f"drift.changed.{history.key[:12]}.{step}", rows_of)
+        get_changed = partial(get_or_compute, DRIFT_MEMO, ("changed", history.key, step), find_changed)
+        draw_queries(history, f"drift.changed.{history.key[:12]}.{step}", get_changed)
 
 
-def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
-    """Documents with how far they moved, None where that is not known; the one clicked is read below."""
+def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
+    """Draw documents with their distances, None if not measured; the clicked one is displayed below."""
     st.markdown("**Documents that moved most**")
     if rows is None:
         st.caption("This moment is not measured yet.")
@@ -65,13 +65,14 @@ def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
             "Length": ([r.length for r in rows], number_column("%.3f", 64, "Of its vector now; 1 at the start")),
         },
         key=key,
-        most=len(rows),
+        max_rows=len(rows),
         **CLICKABLE,
     )
-    index = clicked(key, event, len(rows))
+    index = find_click(key, event, len(rows))
     if index is not None:
-        st.session_state[READ] = rows[index].row, key
-    row, table_key = st.session_state.get(READ, (None, None))
+        st.session_state[READ_KEY] = rows[index].row, key
+    row, table_key = st.session_state.get(READ_KEY, (None, None))
+    # The table that was clicked owns the open document.
     document = next((moved for moved in rows if table_key == key and moved.row == row), None)
     if document is not None:
         with st.container(border=True, height=150, gap="xxsmall"):
@@ -80,99 +81,102 @@ def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
             st.text(document.text[:20_000] or "(no text)")
 
 
-def queries_table(
-    history: DriftHistory, key: str, rows_of: Callable[[], Sequence[ChangedQuery]], when: str = ""
+def draw_queries(
+    history: DriftHistory, key: str, get_rows: Callable[[], Sequence[ChangedQuery]], period: str = ""
 ) -> None:
-    """Queries with how much of their answer is kept; the one clicked becomes the session's.
+    """Draw queries with the overlap of their answers; the clicked one becomes the session's.
 
-    rows_of: makes the rows, where queries are followed; when: between which moments
+    get_rows: makes the rows, where queries are followed; period: between which moments
     """
     st.markdown("**Queries whose results changed most**")
     if history.queries is None:
         st.caption("No probe queries yet.")
         return
-    rows, caption = rows_of(), f"Of {len(history.queries):,} probe queries{when}."
+    rows, caption = get_rows(), f"Of {len(history.queries):,} probe queries{period}."
     if not rows:
         st.caption(f"{caption} No results changed.")
         return
-    kept = number_column("percent", 64, "Of its first ten documents at the start")
+    overlap_column = number_column("percent", 64, "Of its first ten documents at the start")
     draw_columns(
         {
             "Query": ([(row.text or row.id)[:200] for row in rows], text_column(380)),
-            "Kept": ([row.overlap for row in rows], kept),
+            "Kept": ([row.overlap for row in rows], overlap_column),
         },
         key=key,
-        most=10,
-        on_select=partial(_ask, history.loaded, key, tuple(rows)),
+        max_rows=10,
+        on_select=partial(_ask_query, history.loaded, key, tuple(rows)),
         selection_mode="single-cell",
     )
     st.caption(f"{caption} Click one to make it the query.")
-    if st.session_state.pop(POSED, False):
+    if st.session_state.pop(ASKED_KEY, False):
         st.rerun()  # the query's controls are outside of this fragment
 
 
-def _ask(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
-    """Make the query that was clicked the session's."""
-    index = clicked(key, st.session_state[key], len(rows))
+def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
+    """Make the clicked query the session's."""
+    index = find_click(key, st.session_state[key], len(rows))
     if index is None:
         return
-    dataset, ident = loaded.dataset, rows[index].id
-    split = next((name for name in dataset.qrels if ident in dataset.judged(name).position), None)
+    dataset, query_id = loaded.dataset, rows[index].id
+    split = next((name for name in dataset.qrels if query_id in dataset.judged(name).position), None)
+    # Probes are labelled queries, or documents as their own queries.
     if split is not None:
-        query.select(loaded, query.LABELLED, split, ident)
-    elif ident in dataset.corpus.position:
-        query.select(loaded, query.SIMILAR, None, ident)
-    st.session_state[POSED] = True
+        query.select(loaded, query.LABELLED, split, query_id)
+    elif query_id in dataset.corpus.position:
+        query.select(loaded, query.SIMILAR, None, query_id)
+    st.session_state[ASKED_KEY] = True
 
 
-def show_results(history: DriftHistory, question: Question | None) -> None:
-    """A table for each decoder: what changed in its set since the start."""
+def draw_results(history: DriftHistory, question: Question | None) -> None:
+    """Draw a table for each decoder with the changes of its set since the start."""
     if question is None:
         st.info("Pick a query to see how its results changed.")
         return
     with st.container(width=520):
-        step = step_of(history)
+        step = draw_step(history)
     st.text(shorten(question.text, 300))
-    query, chosen = query_of(history.loaded, question), form.chosen_decoders()
-    for number, decoder in enumerate(chosen):
+    query, decoder_list = as_embeddings(history.loaded, question), form.list_decoders()
+    for number, decoder in enumerate(decoder_list):
         if number % 2 == 0:
-            places = pair(f"drift-pair-{decoder.select.spec.name}")
+            columns = pair(f"drift-pair-{decoder.select.spec.name}")
         try:
-            decoders.checked(decoder, history.space)
-            with st.spinner(f"Decoding with {decoders.title(decoder)}"):
-                now = _answer(history, decoder, query, question, step)
+            decoders.check_decoder(decoder, history.space)
+            with st.spinner(f"Decoding with {decoders.format_title(decoder)}"):
+                comparison = _compare_answers(history, decoder, query, question, step)
         except FrontierError as error:
             show_failure("No results at this setting.", error)
             continue
-        with places[number % 2]:
-            _changes(history, decoder, now, step)
+        with columns[number % 2]:
+            _draw_changes(history, decoder, comparison, step)
 
 
-def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question: Question, step: int) -> ThenNow:
-    """A decoder's answer at a step, with the changes since the start."""
-    judged = question.qrels.digest if question.qrels is not None else ""
-    key = ("then and now", history.key, decoder.label, query.digest, judged, question.k, step)
+def _compare_answers(
+    history: DriftHistory, decoder: Decoder, query: Embeddings, question: Question, step: int
+) -> ThenNow:
+    """Return a decoder's answer at a step, with the changes since the start."""
+    qrels_digest = question.qrels.digest if question.qrels is not None else ""
+    key = ("then and now", history.key, decoder.label, query.digest, qrels_digest, question.k, step)
 
-    def make() -> ThenNow:
+    def compare() -> ThenNow:
         return then_and_now(
             history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
         )[0]
 
-    return remembered("drift.answers", key, make, 64)
+    return get_or_compute("drift.answers", key, compare, 64)
 
 
-def _changes(history: DriftHistory, decoder: Decoder, now: ThenNow, step: int) -> None:
-    """The documents that came, went or changed places, and what that did to the metrics."""
-    spec, figures = decoder.select.spec, now.card
-    method_heading(spec.name, f"{decoders.title(decoder)} {history.describe(step)}")
-    changed = [row for row in now.rows if row.change != 0]
-    if same := len(now.rows) - len(changed):
-        st.caption(f"{same:,} unchanged")
-    if changed or now.dropped:
-        before = [now.before[row.row] for row in (*changed, *now.dropped)]
-        then = {"Then": before}, {"Then": number_column("%.3f", 62, "Relevance at the start")}
-        set_table(f"drift.set.{spec.name}.now", changed, now.dropped, WIDTH, "Relevance now", then)
-    parts = [] if now.same else [f"Overlap {percent(figures.overlap)}"]
+def _draw_changes(history: DriftHistory, decoder: Decoder, comparison: ThenNow, step: int) -> None:
+    """Draw the documents that came, went or changed ranks, and the change of the metrics."""
+    spec, figures = decoder.select.spec, comparison.card
+    draw_method_heading(spec.name, f"{decoders.format_title(decoder)} {history.describe(step)}")
+    moved = [row for row in comparison.rows if row.change != 0]
+    if n_unchanged := len(comparison.rows) - len(moved):
+        st.caption(f"{n_unchanged:,} unchanged")
+    if moved or comparison.dropped:
+        relevance_before = [comparison.before[row.row] for row in (*moved, *comparison.dropped)]
+        past = {"Then": relevance_before}, {"Then": number_column("%.3f", 62, "Relevance at the start")}
+        draw_set(f"drift.set.{spec.name}.now", moved, comparison.dropped, DOCUMENT_PX, "Relevance now", past)
+    parts = [] if comparison.same else [f"Overlap {percent(figures.overlap)}"]
     if figures.recall is not None and figures.recall_delta is not None:
         parts.append(f"Recall {decimal(figures.recall)} ({signed(figures.recall_delta)})")
     if figures.ilad is not None and figures.ilad_delta is not None:

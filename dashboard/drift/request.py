@@ -1,4 +1,4 @@
-"""A simulation as a value, and the work it takes."""
+"""A simulation as a value, and its run."""
 
 import time
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 import engine
 from dashboard.services.jobs import Job
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.data import cache
@@ -22,73 +22,74 @@ from engine.simulation.simulate import Forecast, Plan, Simulated, forecast, simu
 from engine.simulation.variants import NEWCOMER_START, Deployment
 from engine.values import Embeddings, Qrels
 
-SECTION = "simulations"
-"""Of the cache: files of stopped simulations, each until it has ended."""
-PROBES = 200
-"""Queries that are followed at most; and documents that ask for themselves where nothing is judged."""
+SIMULATIONS_SECTION = "simulations"
+"""Cache section of the files of stopped simulations, each until it has ended."""
+MAX_PROBES = 200
+"""Number of probe queries, or without judgements of documents as their own queries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationRequest(JobRequest):
-    """The settings of a simulation; fields without a line are parameters of `simulate`."""
+    """Settings of a simulation; fields without a comment are parameters of `simulate`."""
 
-    learn: str  # the split that is learned from, "" for documents that ask for themselves
+    learn: str  # the split to learn from, "" for documents as their own queries
     report: str | None  # the split that is only measured, None for a share of the first
     stream: Stream = field(default_factory=Stream)
     plan: Plan = field(default_factory=Plan)
     preset: Preset = field(default_factory=Preset)
     decoders: tuple[Decoder, ...]
     k: int
-    words: int | None = None  # the number to which documents are cut first, None for whole ones
+    words: int | None = None  # maximal number per document, None for full documents
     reranker: str | None = None
     candidates: int | None = None
     arrivals: tuple[tuple[float, int], ...] = ()
     newcomers: str = NEWCOMER_START.default
-    by_hops: bool = False  # whether questions come by the steps of their plans
+    by_hops: bool = False  # True if queries are the steps of their plans
     updates: int | None = None
 
     @property
     def variant(self) -> dict[str, Any]:
-        """What `simulate` is told beyond Algorithm 1, the hops left out."""
+        """Arguments of `simulate` beyond Algorithm 1, without the hops."""
         names = ("reranker", "candidates", "arrivals", "newcomers", "updates")
         return {name: getattr(self, name) for name in names}
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The splits that are learned from and only measured; none for documents that ask for themselves."""
+        """Splits for learning and for measuring; none for documents as their own queries."""
         return tuple(split for split in (self.learn, self.report) if split)
 
-    def planned(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
-        """The corpus with the queries that come, and the hops of each question. Raises DataError."""
+    def expand_hops(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
+        """Return the corpus with the simulated queries, and the hops of each question. Raises DataError."""
         if not self.by_hops:
             return loaded, None
-        found = expand_plans(loaded.dataset, loaded.source.path)
-        return replace(loaded, dataset=found.dataset, queries=None), found.hops
+        expanded = expand_plans(loaded.dataset, loaded.source.path)
+        return replace(loaded, dataset=expanded.dataset, queries=None), expanded.hops
 
     def forecast(self, loaded: Loaded) -> Forecast:
-        """The work that it will take. Raises DataError, also where the splits share a query."""
-        loaded, hops = self.planned(loaded)
+        """Forecast the work of the simulation. Raises DataError, also if the splits share a query."""
+        loaded, hops = self.expand_hops(loaded)
         deployment = Deployment.build(self.reranker, self.candidates, self.arrivals, self.newcomers)
+        # Called for its errors: impossible arrivals are refused before the run.
         deployment.plan_inventory(len(loaded.space), self.preset.seed)
-        splits, ids = self.qrels(loaded.dataset), loaded.dataset.queries.ids
+        splits, query_ids = self.qrels(loaded.dataset), loaded.dataset.queries.ids
         if self.learn:
             qrels = splits[self.learn]
         else:
-            queries, qrels = sample_self_queries(loaded.space, PROBES)
-            ids = queries.ids
-        given: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan}
-        given["held_out"] = splits.get(self.report or "")
-        given |= {"hops": hops, "updates": self.updates}
-        return forecast(ids, loaded.space.corpus.position, qrels, n_decoders=len(self.decoders), **given)
+            queries, qrels = sample_self_queries(loaded.space, MAX_PROBES)
+            query_ids = queries.ids
+        options: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan}
+        options["held_out"] = splits.get(self.report or "")
+        options |= {"hops": hops, "updates": self.updates}
+        return forecast(query_ids, loaded.space.corpus.position, qrels, n_decoders=len(self.decoders), **options)
 
     def file(self, loaded: Loaded) -> Path:
-        """Where it is kept while it is stopped."""
-        return cache.open_section(SECTION) / f"{self.digest(loaded)}.npz"
+        """Return its file while it is stopped."""
+        return cache.open_section(SIMULATIONS_SECTION) / f"{self.digest(loaded)}.npz"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulationOutcome:
-    """The result of a simulation."""
+    """Result of a simulation."""
 
     request: SimulationRequest  # what was asked for
     key: str  # names it
@@ -100,18 +101,19 @@ class SimulationOutcome:
     forecast: Forecast  # of the request
 
 
-def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
-    """Simulate, from where a file has it; checkpoints go to job.partial."""
-    key, file, whole = request.digest(loaded), request.file(loaded), loaded
-    loaded, hops = request.planned(_cut(loaded, request.words, job))
+def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
+    """Simulate, resuming from a file; checkpoints go to job.partial."""
+    key, state_file, full_corpus = request.digest(loaded), request.file(loaded), loaded
+    loaded, hops = request.expand_hops(_shorten_corpus(loaded, request.words, job))
     held_out: Qrels | None = None
     if request.learn:
         splits = request.qrels(loaded.dataset)
         queries, qrels = request.vectors(loaded, splits, job), splits[request.learn]
         held_out = splits.get(request.report or "")
     else:
-        queries, qrels = sample_self_queries(loaded.space, PROBES)
-    fresh, started = not file.exists(), time.monotonic()
+        queries, qrels = sample_self_queries(loaded.space, MAX_PROBES)
+    # The time of a resumed run would mislead the forecast of others.
+    is_fresh, start_time = not state_file.exists(), time.monotonic()
     simulated = simulate(
         loaded.space,
         queries,
@@ -122,51 +124,52 @@ def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutco
         held_out=held_out,
         decoders=request.decoders,
         k=request.k,
-        file=file,
+        file=state_file,
         progress=job.report,
         stop=job.stop,
         seen=job.collect,
         hops=hops,
         **request.variant,
     )
-    seconds = time.monotonic() - started
-    file.unlink(missing_ok=True)
-    followed, right = probes(loaded, request.learn, job, queries)
+    seconds = time.monotonic() - start_time
+    # The file exists only to resume: a finished simulation is in memory.
+    state_file.unlink(missing_ok=True)
+    probe_vectors, probe_qrels = find_probes(loaded, request.learn, job, queries)
     return SimulationOutcome(
         request=request,
         key=key,
         loaded=loaded,
         simulated=simulated,
-        queries=followed,
-        qrels=right,
-        seconds=seconds if fresh else None,
-        forecast=request.forecast(whole),
+        queries=probe_vectors,
+        qrels=probe_qrels,
+        seconds=seconds if is_fresh else None,
+        forecast=request.forecast(full_corpus),
     )
 
 
-def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
-    """The corpus with its documents cut to `words`, embedded anew."""
-    ref = loaded.space.encoder
-    if words is None or ref is None:
+def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
+    """Return the corpus with its documents cut to `n_words`, embedded again."""
+    encoder = loaded.space.encoder
+    if n_words is None or encoder is None:
         return loaded
-    corpus = shorten_documents(loaded.dataset.corpus, words)
-    embeddings = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
+    corpus = shorten_documents(loaded.dataset.corpus, n_words)
+    embeddings = engine.embed(corpus, encoder=encoder.name, dtype=encoder.dtype, progress=job.report, stop=job.stop)
     space = loaded.space.with_documents(corpus, embeddings)
     return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)
 
 
-def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
-    """Queries whose answers are followed, and what is right for them.
+def find_probes(loaded: Loaded, split: str, job: Job, available: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
+    """Return the probe queries and their judgements.
 
-    split: that a seeded sample is taken of, "" for documents that ask for themselves
-    known: vectors of all its queries, None where the job finds or makes them
+    split: to sample from with a fixed seed, "" for documents as their own queries
+    available: vectors of all its queries, None where the job finds or makes them
     """
     if not split:
-        return sample_self_queries(loaded.space, PROBES)
-    queries = loaded.dataset.judged(split).sample(PROBES)
-    if known is None:
-        vectors = query_vectors(loaded, queries, job)
+        return sample_self_queries(loaded.space, MAX_PROBES)
+    queries = loaded.dataset.judged(split).sample(MAX_PROBES)
+    if available is None:
+        vectors = embed_missing(loaded, queries, job)
     else:
-        place = {query: row for row, query in enumerate(known.ids)}
-        vectors = known.take([place[query] for query in queries.ids])
+        positions = {query: position for position, query in enumerate(available.ids)}
+        vectors = available.take([positions[query] for query in queries.ids])
     return vectors, loaded.dataset.qrels[split]

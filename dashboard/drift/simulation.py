@@ -1,16 +1,16 @@
-"""A simulation on the page: its form, its job, its result; and the worked example, for sessions without feedback."""
+"""A simulation on the page: its form, job and result; and the worked example."""
 
 import streamlit as st
 
 from dashboard.drift import form, timeline
-from dashboard.drift.history import DriftHistory, of_simulation
+from dashboard.drift.history import DriftHistory, from_simulation
 from dashboard.drift.request import SimulationOutcome, SimulationRequest
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import first_split
+from dashboard.session.query import find_first_split
 from dashboard.widgets.basics import show_failure
-from dashboard.widgets.job_panel import JobPanel, SharedPanel, run_button
+from dashboard.widgets.job_panel import JobPanel, SharedPanel, draw_run_button
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
 from engine.feedback.presets import Preset
@@ -19,137 +19,142 @@ from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
 from engine.wording import visible
 
-PURPOSE = "drift.simulation"
-STARTED, OUTCOMES = "drift.started", "drift.outcomes"
-"""Where a session keeps the panel of what it started last, and what came of simulations, by their corpus."""
-ROUNDS, TIMES, CHECKPOINTS, MEASURED = 240, 3, 6, 60
-"""Rounds, passes over the queries, checkpoints, queries measured at each: seconds on a few thousand documents."""
-BY_ITSELF = 2_000_000
-"""Numbers in the documents' vectors up to which it begins unasked."""
+SIMULATION_PURPOSE = "drift.simulation"
+STARTED_KEY, OUTCOMES_KEY = "drift.started", "drift.outcomes"
+"""Session keys: the panel of the last started simulation, and the outcomes by corpus."""
+EXAMPLE_ROUNDS, EXAMPLE_PASSES, EXAMPLE_CHECKPOINTS, EXAMPLE_MEASURED = 240, 3, 6, 60
+"""Size of the example, which takes seconds on a few thousand documents."""
+MAX_UNASKED_NUMBERS = 2_000_000
+"""Up to this many numbers in the documents' vectors the example starts without a click."""
 _EXAMPLES: SharedJobs[str] = SharedJobs(3)
 
 
-def history_of(loaded: Loaded) -> DriftHistory | None:
-    """The form with what it would take, and the simulation made last."""
-    panel = _started(loaded)
+def draw_simulation(loaded: Loaded) -> DriftHistory | None:
+    """Draw the form with its forecast; return the history of the last simulation."""
+    panel = _get_panel(loaded)
     job = None if panel is None else panel.job
-    outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES, {})
-    going = job is not None and job.going  # asked before the result, which may come between the two
+    outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES_KEY, {})
+    is_active = job is not None and job.is_active  # asked before the result, which may come between the two
     if job is not None and job.result is not None:
         outcomes[loaded.key] = job.result
         job = None
-    last = outcomes.get(loaded.key)
-    with st.expander("Simulation", expanded=last is None and not going, icon=":material/science:"):
-        st.fragment(_form)(loaded)
+    last_outcome = outcomes.get(loaded.key)
+    with st.expander("Simulation", expanded=last_outcome is None and not is_active, icon=":material/science:"):
+        st.fragment(_draw_form)(loaded)
     if job is None or panel is None:
-        if last is None:
+        if last_outcome is None:
             st.text(
                 "Queries arrive one by one, each shows one document, and the judgements vote on it. See what votes "
                 "would gain,  what wrong votes and attackers would do, and how far the documents drift."
             )
             return None
-        return of_simulation(last)
+        return from_simulation(last_outcome)
     panel.result()
     return None
 
 
-def _form(loaded: Loaded) -> None:
+def _draw_form(loaded: Loaded) -> None:
     request = form.ask(loaded)
-    problem, resumes = False, False
+    failed, resumes = False, False
     try:
         for decoder in request.decoders:
-            decoders.checked(decoder, loaded.space)
-        text = _forecast(loaded, request)
+            decoders.check_decoder(decoder, loaded.space)
+        text = _format_forecast(loaded, request)
         resumes = request.file(loaded).exists()
         st.text(text + (" Resume continues the run that was stopped." if resumes else ""))
     except FrontierError as error:
-        problem = True
+        failed = True
         show_failure("These settings cannot be simulated.", error)
-    panel = _started(loaded)
-    going = panel is not None and panel.job is not None and panel.job.going
+    panel = _get_panel(loaded)
+    busy = panel is not None and panel.job is not None and panel.job.is_active
     with st.container(horizontal=True, vertical_alignment="center"):
-        if run_button("Resume" if resumes else "Run", "drift.simulate.start", PURPOSE, disabled=problem or going):
-            _start(loaded, request)
+        if draw_run_button(
+            "Resume" if resumes else "Run", "drift.simulate.start", SIMULATION_PURPOSE, disabled=failed or busy
+        ):
+            _start_simulation(loaded, request)
             st.rerun()
 
 
-def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
-    """The work of a simulation in words, and its time where another simulation has shown the pace."""
+def _format_forecast(loaded: Loaded, request: SimulationRequest) -> str:
+    """Format the work of a simulation, and its time if another simulation was timed."""
     forecast = request.forecast(loaded)
-    left = f" {forecast.left_out:,} without a relevant document are left out." if forecast.left_out else ""
-    about = ""
-    last = st.session_state.get(OUTCOMES, {}).get(loaded.key)
-    job = example_job(loaded)
-    candidates: tuple[SimulationOutcome | None, ...] = (last, None if job is None else job.result)
-    pace = next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
-    if pace is not None and pace.seconds is not None:
-        about = f" About {format_duration(max(1.0, forecast.estimate_seconds(pace.seconds, pace.forecast.passes)))}."
+    left_text = f" {forecast.left_out:,} without a relevant document are left out." if forecast.left_out else ""
+    time_text = ""
+    last_outcome = st.session_state.get(OUTCOMES_KEY, {}).get(loaded.key)
+    job = find_example_job(loaded)
+    # Any finished simulation on this corpus tells the pace of this machine.
+    candidates: tuple[SimulationOutcome | None, ...] = (last_outcome, None if job is None else job.result)
+    timed = next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
+    if timed is not None and timed.seconds is not None:
+        time_text = (
+            f" About {format_duration(max(1.0, forecast.estimate_seconds(timed.seconds, timed.forecast.passes)))}."
+        )
     return (
         f"{counted(forecast.rounds, 'vote')} on {counted(forecast.learned, 'query', 'queries')}, "
         f"{forecast.held_out:,} held out; {counted(len(request.decoders), 'decoder')} measured "
-        f"{forecast.checkpoints:,} times.{left}{about}"
+        f"{forecast.checkpoints:,} times.{left_text}{time_text}"
     )
 
 
-def _started(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
-    """The panel of what was started last, if that is about this corpus."""
-    panel: JobPanel[SimulationOutcome] | None = st.session_state.get(STARTED)
+def _get_panel(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
+    """Return the panel of the last started simulation, if it is of this corpus."""
+    panel: JobPanel[SimulationOutcome] | None = st.session_state.get(STARTED_KEY)
     return panel if panel is not None and panel.key == loaded.key else None
 
 
-def _start(loaded: Loaded, request: SimulationRequest) -> None:
-    panel = st.session_state[STARTED] = JobPanel(
-        purpose=PURPOSE,
+def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
+    panel = st.session_state[STARTED_KEY] = JobPanel(
+        purpose=SIMULATION_PURPOSE,
         key=loaded.key,
         title="Simulating feedback",
-        by_itself=False,
+        autostart=False,
         **timeline.panel_arguments(request, loaded),
-        dismiss="Progress stays saved.",
+        dismiss_help="Progress stays saved.",
     )
-    panel.begin()
+    panel.start_job()
 
 
-def example_of(loaded: Loaded) -> DriftHistory | None:
-    """The example, begun by itself where it takes seconds; until it is there, how far it is."""
-    job = example_job(loaded)
-    request = example_request(loaded) if job is None else job.key
+def draw_example(loaded: Loaded) -> DriftHistory | None:
+    """Return the example, started by itself if it takes seconds; until then draw its progress."""
+    job = find_example_job(loaded)
+    request = make_example_request(loaded) if job is None else job.key
     panel = SharedPanel(
         purpose="drift.example",
         key=loaded.key,
-        about=request,
+        job_key=request,
         title="Worked example",
-        shared=_EXAMPLES,
+        shared_jobs=_EXAMPLES,
         **timeline.panel_arguments(request, loaded),
     )
-    whose = f"{visible(request.learn)} queries" if request.learn else "documents as queries"
-    note = f"Simulated feedback: {whose} arrive one by one, each shows one document, and "
+    query_text = f"{visible(request.learn)} queries" if request.learn else "documents as queries"
+    note = f"Simulated feedback: {query_text} arrive one by one, each shows one document, and "
     note += "the judgements vote on it." if request.learn else "only the right one gets a good vote."
     if job is not None and job.result is not None:
-        return of_simulation(job.result, note)
+        return from_simulation(job.result, note)
     st.text(note)
-    if job is None and loaded.space.embeddings.vectors.numel() > BY_ITSELF:
-        st.button("Run", type="primary", key="drift.example.start", on_click=panel.begin)
+    if job is None and loaded.space.embeddings.vectors.numel() > MAX_UNASKED_NUMBERS:
+        st.button("Run", type="primary", key="drift.example.start", on_click=panel.start_job)
         return None
     outcome = panel.result()
-    return None if outcome is None else of_simulation(outcome, note)
+    return None if outcome is None else from_simulation(outcome, note)
 
 
-def example_job(loaded: Loaded) -> Job | None:
-    """The example of this corpus, where somebody has begun it; its key is the request."""
+def find_example_job(loaded: Loaded) -> Job | None:
+    """Return the job of this corpus's example, if somebody started it; its key is the request."""
     return _EXAMPLES.get(loaded.key)
 
 
-def example_request(loaded: Loaded) -> SimulationRequest:
-    """A short simulation on the corpus's first judged split, else on documents that ask for themselves."""
+def make_example_request(loaded: Loaded) -> SimulationRequest:
+    """Make a short simulation on the first judged split, else on documents as their own queries."""
     dataset = loaded.dataset
-    splits = form.splits_of(loaded)
-    usual = first_split(dataset)
+    splits = form.list_splits(loaded)
+    first_split = find_first_split(dataset)
     return SimulationRequest(
-        learn=usual if usual in splits else next(iter(splits), form.OWN),
+        learn=first_split if first_split in splits else next(iter(splits), form.OWN_QUERIES),
         report=None,
-        stream=Stream(rounds=ROUNDS),
-        plan=Plan(checkpoints=CHECKPOINTS, measured=MEASURED),
-        preset=Preset(exposure=TIMES),
-        decoders=form.chosen_decoders(),
+        stream=Stream(rounds=EXAMPLE_ROUNDS),
+        plan=Plan(checkpoints=EXAMPLE_CHECKPOINTS, measured=EXAMPLE_MEASURED),
+        preset=Preset(exposure=EXAMPLE_PASSES),
+        decoders=form.list_decoders(),
         k=SET_SIZE.default,
     )

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from dashboard.drift import form
-from dashboard.drift.history import RECORDS, DriftHistory
-from dashboard.drift.request import probes
+from dashboard.drift.history import RECORDS_UNIT, DriftHistory
+from dashboard.drift.request import find_probes
 from dashboard.services import feedback
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import first_split, largest_k
+from dashboard.session.query import find_first_split, find_max_k
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine import feedback as orag
@@ -27,25 +27,25 @@ from engine.feedback.session import state_at
 from engine.values import Embeddings, Qrels, digest_of
 from engine.wording import visible
 
-PURPOSE = "drift.history"
-KNOWN, FOLLOWED = "drift.known", "drift.followed"
-MOST_KNOWN = 2_000
-QUICK = 0.4
-"""Seconds that a page waits for what is missing: one moment more, as after a vote, is there by then."""
+HISTORY_PURPOSE = "drift.history"
+DRIFTS_TABLE, PROBES_KEY = "drift.known", "drift.followed"
+MAX_MOMENTS = 2_000
+HISTORY_WAIT_SECONDS = 0.4
+"""Seconds that a page waits for missing moments: enough for one more, as after a vote."""
 
 
-class Followed(NamedTuple):
-    """The queries that are followed, what is right for them, and what drift is measured against."""
+class Probes(NamedTuple):
+    """Probe queries, their judgements, and the baseline of drift."""
 
     queries: Embeddings
     qrels: Qrels
     start: DriftBaseline
 
 
-def history_of(loaded: Loaded) -> DriftHistory | None:
-    """The feedback on this corpus; None where there is none, and the page says how to give some."""
+def load_history(loaded: Loaded) -> DriftHistory | None:
+    """Return the feedback on this corpus; None without any, with a hint how to give some."""
     try:
-        session, notices = feedback.session(loaded), feedback.notices(loaded)
+        session, notices = feedback.session(loaded), feedback.list_notices(loaded)
     except FrontierError as error:
         show_failure("The feedback on this corpus cannot be read.", error)
         return None
@@ -55,89 +55,91 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
             "Open a document in Explore and vote on it. Each vote moves documents a little; this page shows how far."
         )
         if st.button("Open Explore", type="primary", key="drift.explore"):
-            decoders.show()
+            decoders.open_explore()
         return None
     for notice in notices:
         st.text(visible(f"⚠ {notice}"))
-    steps, split = moments(session.position), split_of(loaded)
-    digests = log_digests(session, steps)
-    known = session_memo(KNOWN, MOST_KNOWN)
+    steps, split = moments(session.position), find_split(loaded)
+    digests = compute_log_digests(session, steps)
+    measured = session_memo(DRIFTS_TABLE, MAX_MOMENTS)
     keys = {step: (digests[step], split) for step in steps}
-    _look_back(loaded, session, split, keys, known)
-    drifts = tuple(known[keys[step]] for step in steps if keys[step] in known)
-    followed = _followed(session, split)
-    queries, qrels, start = followed or (None, None, None)
+    _measure_missing(loaded, session, split, keys, measured)
+    drifts = tuple(measured[keys[step]] for step in steps if keys[step] in measured)
+    probes = _get_probes(session, split)
+    queries, qrels, start = probes or (None, None, None)
     return DriftHistory(
-        key=digest_of([session.digest, split, str(followed is not None)]),
+        key=digest_of([session.digest, split, str(probes is not None)]),
         loaded=loaded,
         steps=steps,
-        unit=RECORDS,
+        unit=RECORDS_UNIT,
         vectors=lambda step: session.vectors if step == session.position else state_at(session, step).vectors,
         temperature=session.temperature,
         drifts=drifts,
         queries=queries,
         qrels=qrels,
         known_origin=start,
-        decoders=form.chosen_decoders(),
-        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
+        decoders=form.list_decoders(),
+        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), find_max_k(loaded)),
         session=session,
         log_digests=digests,
     )
 
 
-def split_of(loaded: Loaded) -> str:
-    """The split whose queries are followed: the first one, "" for documents that ask for themselves."""
-    split = first_split(loaded.dataset)
-    return split if split in form.splits_of(loaded) else ""
+def find_split(loaded: Loaded) -> str:
+    """Return the split of the probes: the first one, "" for documents as their own queries."""
+    split = find_first_split(loaded.dataset)
+    return split if split in form.list_splits(loaded) else ""
 
 
-def log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
-    """Step → digest of the log up to there, which later records do not change."""
+def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
+    """Return step → digest of the log up to there, which later records do not change."""
     space, settings = session.space, repr((session.preset, session.temperature))
     ids = [record.id for record in session.records]
     return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *ids[:step]]) for step in steps}
 
 
-def _followed(session: orag.Session, split: str) -> Followed | None:
-    start, followed = st.session_state.get(FOLLOWED, (None, None))
-    return followed if start == _start_of(session, split) else None
+def _get_probes(session: orag.Session, split: str) -> Probes | None:
+    start, probes = st.session_state.get(PROBES_KEY, (None, None))
+    return probes if start == _start_key(session, split) else None
 
 
-def _start_of(session: orag.Session, split: str) -> Hashable:
-    """The key of the start of drift."""
+def _start_key(session: orag.Session, split: str) -> Hashable:
+    """Return the key of the start of drift."""
     space = session.space
     return space.embeddings.digest, space.corpus.digest, split, session.temperature, session.preset.seed
 
 
-def _look_back(
-    loaded: Loaded, session: orag.Session, split: str, keys: Mapping[int, Hashable], known: Memo[Any, Drift]
+def _measure_missing(
+    loaded: Loaded, session: orag.Session, split: str, keys: Mapping[int, Hashable], measured: Memo[Any, Drift]
 ) -> None:
-    """Have a job find how things stood at the moments that are missing."""
-    # What stands now is what people look for first.
-    missing = [step for step in sorted(keys, reverse=True) if keys[step] not in known]
+    """Measure missing moments in a job."""
+    # The newest first, as people look at it first.
+    missing = [step for step in sorted(keys, reverse=True) if keys[step] not in measured]
     if not missing:
         return
     panel = JobPanel(
-        purpose=PURPOSE,
+        purpose=HISTORY_PURPOSE,
         key=(session.digest, split),
         title="Measuring drift",
-        work=partial(_work, loaded, session, split, missing, _followed(session, split)),
-        patience=QUICK,
-        stopped="Stopped. Not every moment is measured.",
+        work=partial(_measure_steps, loaded, session, split, missing, _get_probes(session, split)),
+        wait_seconds=HISTORY_WAIT_SECONDS,
+        stopped_text="Stopped. Not every moment is measured.",
     )
-    followed = panel.result()
+    probes = panel.result()
+    # Partial results are kept even if the job is stopped.
     if panel.job is not None:
         for drift in panel.job.partial or ():
-            known[keys[drift.step]] = drift
-    if followed is not None:
-        st.session_state[FOLLOWED] = (_start_of(session, split), followed)
+            measured[keys[drift.step]] = drift
+    if probes is not None:
+        st.session_state[PROBES_KEY] = (_start_key(session, split), probes)
 
 
-def _work(
-    loaded: Loaded, session: orag.Session, split: str, missing: list[int], before: Followed | None, job: Job
-) -> Followed:
-    if before is None:
-        queries, qrels = probes(loaded, split, job)
-        before = Followed(queries, qrels, beginning(session, queries, qrels))
-    measure_history(session, before.start, missing, progress=job.report, stop=job.stop, seen=job.collect)
-    return before
+def _measure_steps(
+    loaded: Loaded, session: orag.Session, split: str, missing: list[int], known_probes: Probes | None, job: Job
+) -> Probes:
+    # Probes are embedded once per session and corpus.
+    if known_probes is None:
+        queries, qrels = find_probes(loaded, split, job)
+        known_probes = Probes(queries, qrels, beginning(session, queries, qrels))
+    measure_history(session, known_probes.start, missing, progress=job.report, stop=job.stop, seen=job.collect)
+    return known_probes

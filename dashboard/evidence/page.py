@@ -4,7 +4,7 @@ from itertools import cycle
 
 import streamlit as st
 
-from dashboard.charts.evidence import curve_figures, effects_figure
+from dashboard.charts.evidence import plot_curves, plot_effects
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.widgets.choices import choose, select
 from engine.evidence.claim import PAPERS
@@ -62,13 +62,13 @@ def _claim(row: JudgedClaim) -> None:
         left, right = st.columns([3, 2], gap="medium")
         with left:
             if effects:
-                drawn = curve_figures(row.ruling.curves, is_dark())
+                drawn = plot_curves(row.ruling.curves, is_dark())
                 places = st.columns(min(2, len(drawn))) if drawn else []
                 for at, (figure, place) in enumerate(zip(drawn, cycle(places), strict=False)):
                     with place:
                         file = f"{row.claim.id}-{at}"
                         plot(figure, f"evidence.curves.{file}", file=file, label=row.claim.sentence)
-                plot(effects_figure(effects, is_dark()), f"evidence.chart.{name}", file=name, label=row.claim.sentence)
+                plot(plot_effects(effects, is_dark()), f"evidence.chart.{name}", file=name, label=row.claim.sentence)
             else:
                 st.text(row.ruling.why)
         with right:

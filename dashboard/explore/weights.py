@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from dashboard.charts.weights import weights_figure
+from dashboard.charts.weights import plot_weights
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
-from dashboard.widgets.weights import SHOWN, path_at, solver
+from dashboard.widgets.weights import L1_AXIS_RANGE, compute_path, draw_solver
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
@@ -18,46 +18,47 @@ from engine.views.sets import weight_lines
 from engine.wording import power
 
 
-def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw the path with the current λ₁, and beside it the accuracy of the paper's solver on this corpus."""
     names = [name for name in answers if answers[name].stage.has_weights()]
     if not names:
         titles = [spec.title for spec in methods("selector").values() if spec.cls.has_weights()]
         st.info(f"None of these decoders weighs its documents. Choose {' or '.join(titles)} above.")
         return
-    several = len(names) > 1
-    answer = answers[choose("Of", names, "weights.of", named=True, persist=False) if several else names[0]]
+    has_several = len(names) > 1
+    answer = answers[choose("Of", names, "weights.of", show_label=True, persist=False) if has_several else names[0]]
     l1 = answer.ranking.info[0]["l1"]
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        lowest = min(SHOWN[0], l1) if l1 > 0 else SHOWN[0]
-        # The rows that a decoder selected from, where another scorer than the first retrieved them.
+    path_column, solver_column = st.columns([3, 2], gap="medium")
+    with path_column:
+        # The path must reach the current λ₁, also below the usual range.
+        min_l1 = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
+        # Rows that the selector received, if another scorer than the first retrieved them.
         pool = None if answer.relevance is None else answer.relevance.found.candidates.pool
         with st.spinner("Following the path"):
-            path = path_at(loaded, question, answer.stage, lowest, None if pool is None else pool[0])
-        _path_chart(loaded, question, answer, path, lowest)
-    with right:
-        solver(loaded, question, answer.stage, l1, path)
+            path = compute_path(loaded, question, answer.stage, min_l1, None if pool is None else pool[0])
+        _draw_path(loaded, question, answer, path, min_l1)
+    with solver_column:
+        draw_solver(loaded, question, answer.stage, l1, path)
 
 
-def _path_chart(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, lowest: float) -> None:
+def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, min_l1: float) -> None:
     ranking, info = answer.ranking, answer.ranking.info[0]
     if not len(path):
         st.info("No document scores above the lowest λ₁: there is no weight to show.")
         return
-    l1 = max(info["l1"], lowest)
+    l1 = max(info["l1"], min_l1)
     lines = weight_lines(loaded.space, question.id, path, l1, question.qrels)
     corpus = loaded.space.corpus
     weighed = zip(ranking.rows(), ranking.gain[0].tolist(), strict=False)
-    named = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
-    computed = [] if info["certified"] else named
-    span = (lowest, max(SHOWN[1], l1, path.levels[0]))
-    figure = weights_figure(lines, l1, span, answer.stage.spec.name, computed, is_dark())
+    labelled = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
+    solver_weights = [] if info["certified"] else labelled
+    span = (min_l1, max(L1_AXIS_RANGE[1], l1, path.levels[0]))
+    figure = plot_weights(lines, l1, span, answer.stage.spec.name, solver_weights, is_dark())
     plot(figure, "weights", file="weights", label="Weights of documents along λ₁")
     proof = f"{counted(len(path), 'linear segment')} below λ₁ = {path.levels[0]:.2f}, proved to {power(path.residual)}"
     sentences = [
         f"Exact path at λ₂ = {path.l2:g} ({proof}).",
-        "Thick = relevant." if question.judged else "",
-        "Open symbols: what the solver made of it." if computed else "",
+        "Thick = relevant." if question.is_judged else "",
+        "Open symbols: what the solver made of it." if solver_weights else "",
     ]
     st.caption(" ".join(filter(None, sentences)))

@@ -4,8 +4,8 @@ from dashboard.data import cache_view, encoders, judge, page
 from dashboard.session import address
 from dashboard.widgets.choices import choose
 
-VIEWS = {"Corpus": page.show, "Judge": judge.show, "Encoders": encoders.show, "Cache": cache_view.show}
-if address.source().store:
+VIEWS = {"Corpus": page.draw, "Judge": judge.draw, "Encoders": encoders.draw, "Cache": cache_view.draw}
+if address.get_source().store:
     # Both read all documents, which are in a vector engine.
     del VIEWS["Judge"], VIEWS["Encoders"]
 

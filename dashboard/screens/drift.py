@@ -2,8 +2,8 @@
 
 from dashboard import frame
 
-loaded, question = frame.begin()
+loaded, question = frame.draw_header()
 if loaded is not None:
     from dashboard.drift import page
 
-    page.show(loaded, question)
+    page.draw_drift(loaded, question)

@@ -3,5 +3,5 @@
 from dashboard.evidence import page
 from dashboard.session import address
 
-address.source()
+address.get_source()
 page.show()

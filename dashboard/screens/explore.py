@@ -4,14 +4,14 @@ import streamlit as st
 
 from dashboard import frame
 
-loaded, question = frame.begin(whole=False)
+loaded, question = frame.draw_header(needs_documents=False)
 if loaded is not None:
     from dashboard.sharing import onboarding
 
-    onboarding.show()
+    onboarding.draw_tour()
 if loaded is not None and question is not None:
     from dashboard.explore import page
 
-    page.show(loaded, question)
+    page.draw_explore(loaded, question)
 elif loaded is not None:
     st.info("Type a query to compare what each decoder returns.")

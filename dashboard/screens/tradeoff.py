@@ -2,10 +2,10 @@
 
 from dashboard import frame
 
-loaded, question = frame.begin()
+loaded, question = frame.draw_header()
 if loaded is not None:
     from dashboard.sharing import onboarding
     from dashboard.tradeoff import page
 
-    onboarding.show()
-    page.show(loaded, question)
+    onboarding.draw_tour()
+    page.draw_tradeoff(loaded, question)

@@ -3,7 +3,7 @@
 from dashboard import frame
 from dashboard.widgets.choices import choose
 
-loaded, _ = frame.begin(asking=False)
+loaded, _ = frame.draw_header(with_query=False)
 if loaded is not None:
     from dashboard.services import training_runs
     from dashboard.training import page as training
@@ -12,5 +12,5 @@ if loaded is not None:
     TUNE, TRAIN = "Tune a setting", "Train"
     VIEWS = {TUNE: tuning.show, TRAIN: training.show}
     # After a reload what is under way is what people look for.
-    first = TRAIN if training_runs.at_work(loaded.plain) else TUNE
+    first = TRAIN if training_runs.is_training(loaded.without_training) else TUNE
     VIEWS[choose("Tune or train", VIEWS, "tune.page", default=first)](loaded)

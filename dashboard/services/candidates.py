@@ -1,27 +1,28 @@
-"""How many candidates of a store keep a decoder's answers, on the corpus and the queries that the page has."""
+"""The depth of a candidate pool that keeps a decoder's answers, on the corpus and queries of the page."""
 
-from dashboard.services.memo import remembered
-from dashboard.services.query_vectors import known_vectors
+from dashboard.services.memo import get_or_compute
+from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.evaluation.studies.pool_depth import PoolDepth, pool_depth
 
-MOST = 50
-"""Queries that it is measured on."""
+MAX_DEPTH_QUERIES = 50
+"""Queries on which the depth is measured."""
 
 
-def measured_depth(loaded: Loaded, decoder: Decoder, k: int) -> PoolDepth | None:
-    """The depth that keeps 99% of the answers; None where the corpus has no queries, or the decoder no such depth."""
-    queries = loaded.dataset.queries.sample(MOST)
-    vectors = known_vectors(loaded, queries) if len(queries) else None
-    if vectors is None or decoder.retrieve.corpus_wide:
+def measure_pool_depth(loaded: Loaded, decoder: Decoder, k: int) -> PoolDepth | None:
+    """Find the depth that keeps 99% of the answers; None without queries, or if no depth does."""
+    # A sample bounds the time, as the export dialog waits for this.
+    queries = loaded.dataset.queries.sample(MAX_DEPTH_QUERIES)
+    query_vectors = find_query_vectors(loaded, queries) if len(queries) else None
+    if query_vectors is None or decoder.retrieve.corpus_wide:
         return None
 
-    def measure() -> PoolDepth | None:
+    def compute_depth() -> PoolDepth | None:
         try:
-            return pool_depth(decoder, loaded.space, vectors, k)
+            return pool_depth(decoder, loaded.space, query_vectors, k)
         except FrontierError:
             return None
 
-    return remembered("export.depth", (loaded.key, decoder.label, k, queries.digest), measure, 8)
+    return get_or_compute("export.depth", (loaded.key, decoder.label, k, queries.digest), compute_depth, 8)

@@ -1,4 +1,4 @@
-"""The feedback log of a corpus, shared by all sessions, and the corpus that it makes.
+"""Feedback log of a corpus, shared by all sessions, and the corpus that it adapts.
 
 A process holds a log open once and looks at the file before every answer, so several browsers and several servers see
 each other's feedback, and none of it is lost.
@@ -23,202 +23,207 @@ from engine.feedback import storage
 from engine.feedback.policy import VoteKind
 from engine.values import Embeddings, Notice
 
-PRESET = "careful"
+NEW_LOG_PRESET = "careful"
 """The preset of a new log: the feedback is people's."""
-ON, PERSON = "live.on", "live.person"
-SAMPLED = 64
-"""Labelled queries that set the temperature, where not all are embedded."""
-MOST_ADAPTED = 4
+LIVE_KEY, PERSON_KEY = "live.on", "live.person"
+MAX_TEMPERATURE_QUERIES = 64
+"""Labelled queries that set the temperature if not all are embedded."""
+MAX_ADAPTED_CORPORA = 4
 """Adapted corpora that stay in memory: undo and the toggle are then instant."""
 
 _LOCK = threading.RLock()
 """Held for look-ups, never while something is computed."""
-_OPENING: dict[str, threading.Lock] = {}
+_OPENING_LOCKS: dict[str, threading.Lock] = {}
 """A lock for each log, held while it is opened and replayed."""
-_LOGS: Memo[str, orag.Log] = Memo(corpora.MOST_LOADED)
-_BLANK: Memo[str, orag.Session] = Memo(corpora.MOST_LOADED)
-_PREPARED: set[str] = set()
-_ADAPTED: Memo[tuple[str, str], Loaded] = Memo(MOST_ADAPTED)
+_OPEN_LOGS: Memo[str, orag.Log] = Memo(corpora.MAX_LOADED_CORPORA)
+_BLANK_SESSIONS: Memo[str, orag.Session] = Memo(corpora.MAX_LOADED_CORPORA)
+_PREPARED_DIGESTS: set[str] = set()
+_ADAPTED_CORPORA: Memo[tuple[str, str], Loaded] = Memo(MAX_ADAPTED_CORPORA)
 
 
-def is_on() -> bool:
-    """Whether this session looks at the corpus as feedback has moved it."""
-    return bool(st.session_state.get(ON, False))
+def is_live() -> bool:
+    """Return True if this session sees the corpus as adapted by feedback."""
+    return bool(st.session_state.get(LIVE_KEY, False))
 
 
 def turn_on() -> None:
-    """Look at the corpus as feedback has moved it, from the next run on; from a callback."""
-    st.session_state[ON] = True
+    """Show the corpus as adapted by feedback from the next run on; call from a callback."""
+    st.session_state[LIVE_KEY] = True
 
 
-def person() -> str:
-    """A random name for whoever votes in this browser session.
+def get_person() -> str:
+    """Return the random name of whoever votes in this browser session.
 
-    A page that is loaded anew is another person, whose votes count beside the earlier ones; undo reaches all of them.
+    A reloaded page is another person, whose votes count beside the earlier ones; undo reaches all of them.
     """
-    name: str = st.session_state.setdefault(PERSON, uuid.uuid4().hex[:12])
+    name: str = st.session_state.setdefault(PERSON_KEY, uuid.uuid4().hex[:12])
     return name
 
 
-def path(loaded: Loaded) -> Path:
-    """The file of the corpus's log, there or not."""
-    first, of_state = _paths(loaded)
-    return of_state if event_log.log_exists(of_state) else first
+def get_log_path(loaded: Loaded) -> Path:
+    """Return the file of the corpus's log, existing or not."""
+    usual_path, state_path = _list_log_paths(loaded)
+    return state_path if event_log.log_exists(state_path) else usual_path
 
 
-def _paths(loaded: Loaded) -> tuple[Path, Path]:
-    """The log's usual file, and the one that was begun anew for this state of the corpus."""
+def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
+    """Return the log's usual file, and the file of a new log for this state of the corpus."""
     space = loaded.origin.space
-    first = orag.place(space)
-    return first, first.with_name(f"{first.stem}-{space.corpus.digest[:8]}{first.suffix}")
+    usual_path = orag.place(space)
+    # The suffix of a state keeps a new log apart from one of an older state of the corpus.
+    return usual_path, usual_path.with_name(f"{usual_path.stem}-{space.corpus.digest[:8]}{usual_path.suffix}")
 
 
 def session(loaded: Loaded) -> orag.Session:
-    """The session with all feedback given so far on the corpus; looks at the file anew, and writes nothing.
+    """Return the session with all feedback on the corpus; reads the file again and writes nothing.
 
-    Raises FrontierError where the log cannot be read, is damaged, or is of another state of the corpus.
+    Raises FrontierError if the log cannot be read, is damaged, or belongs to another state of the corpus.
     """
-    log = _opened(loaded)
-    return _blank(loaded) if log is None else log.refresh()
+    log = _open_log(loaded)
+    return _blank_session(loaded) if log is None else log.refresh()
 
 
-def counting(loaded: Loaded) -> tuple[orag.Event, ...]:
-    """The events that count, as the file was last looked at: for what is drawn after `adapted` or a vote.
+def list_events(loaded: Loaded) -> tuple[orag.Event, ...]:
+    """Return the effective events at the last reading of the file, for drawing after a vote.
 
     Raises FrontierError as `session`.
     """
-    log = _opened(loaded)
+    log = _open_log(loaded)
     return () if log is None else log.session.effective_events
 
 
-def count(loaded: Loaded) -> int:
-    """The number of events that count. Raises FrontierError as `session`."""
-    return len(counting(loaded))
+def count_events(loaded: Loaded) -> int:
+    """Count the effective events. Raises FrontierError as `session`."""
+    return len(list_events(loaded))
 
 
-def prepare(loaded: Loaded) -> None:
-    """Compute, in a job, what the first event needs."""
-    first = loaded.origin
-    key = first.space.embeddings.digest
+def prepare_session(loaded: Loaded) -> None:
+    """Compute the session without feedback in a job, so that the first vote need not wait."""
+    origin = loaded.origin
+    key = origin.space.embeddings.digest
     with _LOCK:
-        if key in _BLANK or key in _PREPARED or event_log.log_exists(path(first)):
+        if key in _BLANK_SESSIONS or key in _PREPARED_DIGESTS or event_log.log_exists(get_log_path(origin)):
             return
-        _PREPARED.add(key)
-    Job("prepare for feedback", lambda job: _blank(first))
+        _PREPARED_DIGESTS.add(key)
+    Job("prepare for feedback", lambda job: _blank_session(origin))
 
 
-def notices(loaded: Loaded) -> tuple[Notice, ...]:
-    """Notices of opening and reading the log."""
-    log = _opened(loaded)
+def list_notices(loaded: Loaded) -> tuple[Notice, ...]:
+    """Return the notices of opening and reading the log."""
+    log = _open_log(loaded)
     return () if log is None else log.notices
 
 
-def adapted(loaded: Loaded) -> Loaded:
-    """The corpus with its documents where feedback has moved them; as embedded, Θ₁, where nothing has moved.
+def adapt_corpus(loaded: Loaded) -> Loaded:
+    """Return the corpus with its documents as feedback has moved them; as embedded, Θ₁, if none moved.
 
     Raises FrontierError as `session`.
     """
-    first = loaded.origin
-    log = _opened(first)
+    origin = loaded.origin
+    log = _open_log(origin)
     if log is None:
-        return first
-    now = log.refresh()
-    key = (first.space.embeddings.digest, now.embeddings().digest)
+        return origin
+    session = log.refresh()
+    key = (origin.space.embeddings.digest, session.embeddings().digest)
     if key[0] == key[1]:
-        return first
-    cached = _ADAPTED.get(key)
-    if cached is not None and cached.embedded is first:  # else the corpus was loaded anew
+        return origin
+    cached = _ADAPTED_CORPORA.get(key)
+    # Corpora are compared by identity: a reloaded one has other tensors.
+    if cached is not None and cached.embedded is origin:  # else the corpus was loaded anew
         return cached
-    space = first.space.with_embeddings(now.embeddings())
+    # Another thread may have computed the same corpus meanwhile; the first one stays.
+    space = origin.space.with_embeddings(session.embeddings())
     with _LOCK:
-        cached = _ADAPTED.get(key)
-        if cached is None or cached.embedded is not first:  # nobody else was quicker
-            cached = _ADAPTED[key] = replace(first, space=space, embedded=first)
+        cached = _ADAPTED_CORPORA.get(key)
+        if cached is None or cached.embedded is not origin:  # nobody else was quicker
+            cached = _ADAPTED_CORPORA[key] = replace(origin, space=space, embedded=origin)
         return cached
 
 
 def carry(loaded: Loaded) -> tuple[Notice, ...]:
     """Carry a log over to a corpus that has changed since; the notices say what is lost.
 
-    The old log stays beside the new one. Raises DataError where the encoder is another.
+    The old log stays beside the new one. Raises DataError if the encoder differs.
     """
-    file = path(loaded)
-    key = _key(loaded, file)
-    with _opening(key):
-        _LOGS.forget(key)
-        log = _LOGS[key] = orag.log(file, loaded.origin.space, carry=True)
+    log_path = get_log_path(loaded)
+    log_key = _log_key(loaded, log_path)
+    with _opening_lock(log_key):
+        _OPEN_LOGS.forget(log_key)
+        log = _OPEN_LOGS[log_key] = orag.log(log_path, loaded.origin.space, carry=True)
         return log.notices
 
 
-def begin_anew(loaded: Loaded) -> Path:
-    """Begin a new log for this state of the corpus; returns where the unusable one is left."""
-    blank, key = _blank(loaded), _key(loaded, path(loaded))
-    with _opening(key):
-        _LOGS.forget(key)
-        (first, of_state), old = _paths(loaded), path(loaded)
-        if old != first:
-            old = storage.move_aside(old)
-        orag.save(blank, of_state)
-        return old
+def begin_new_log(loaded: Loaded) -> Path:
+    """Begin a new log for this state of the corpus; return the path of the unusable one."""
+    blank_session, log_key = _blank_session(loaded), _log_key(loaded, get_log_path(loaded))
+    with _opening_lock(log_key):
+        _OPEN_LOGS.forget(log_key)
+        (usual_path, state_path), old_path = _list_log_paths(loaded), get_log_path(loaded)
+        # The usual log stays where it is, as it may belong to another state of the corpus.
+        if old_path != usual_path:
+            old_path = storage.move_aside(old_path)
+        orag.save(blank_session, state_path)
+        return old_path
 
 
-def _key(loaded: Loaded, file: Path) -> str:
-    return f"{loaded.origin.space.embeddings.digest} {file}"
+def _log_key(loaded: Loaded, log_path: Path) -> str:
+    return f"{loaded.origin.space.embeddings.digest} {log_path}"
 
 
-def _opened(loaded: Loaded) -> orag.Log | None:
-    """The log of a corpus, None where none was begun."""
-    space, file = loaded.origin.space, path(loaded)
-    key = _key(loaded, file)
-    if not event_log.log_exists(file):
-        # Somebody deleted it: what it held is no longer said of this corpus.
-        _LOGS.forget(key)
+def _open_log(loaded: Loaded) -> orag.Log | None:
+    """Return the log of a corpus, None if there is none."""
+    space, log_path = loaded.origin.space, get_log_path(loaded)
+    log_key = _log_key(loaded, log_path)
+    if not event_log.log_exists(log_path):
+        # Somebody deleted the file: its feedback must not be applied any longer.
+        _OPEN_LOGS.forget(log_key)
         return None
-    with _opening(key):
-        log = _LOGS.get(key)
+    with _opening_lock(log_key):
+        log = _OPEN_LOGS.get(log_key)
         if log is None or log.session.space is not space:
-            log = _LOGS[key] = orag.log(path(loaded), space)
+            log = _OPEN_LOGS[log_key] = orag.log(get_log_path(loaded), space)
         return log
 
 
-def _opening(key: str) -> threading.Lock:
+def _opening_lock(log_key: str) -> threading.Lock:
     with _LOCK:
-        return _OPENING.setdefault(key, threading.Lock())
+        return _OPENING_LOCKS.setdefault(log_key, threading.Lock())
 
 
-def log_of(loaded: Loaded) -> orag.Log:
-    """The log of a corpus, created where there is none; what it does is on the disk when it returns."""
-    log = _opened(loaded)
+def open_or_create_log(loaded: Loaded) -> orag.Log:
+    """Return the log of a corpus, created if there is none; its writes are on disk when they return."""
+    log = _open_log(loaded)
     if log is not None:
         return log
-    storage.begin_log(lambda: _blank(loaded), path(loaded))
-    return _opened(loaded) or log_of(loaded)
+    # Two processes may begin a log at once; the storage lets one of them win.
+    storage.begin_log(lambda: _blank_session(loaded), get_log_path(loaded))
+    return _open_log(loaded) or open_or_create_log(loaded)
 
 
-def toggle_vote(loaded: Loaded, query: Embeddings, row: int, kind: VoteKind, shown: Sequence[int]) -> None:
-    """Give this person's vote or take it back; from now on this session sees what feedback does.
+def toggle_vote(loaded: Loaded, query: Embeddings, row_index: int, kind: VoteKind, visible_rows: Sequence[int]) -> None:
+    """Give this person's vote or take it back, and turn live feedback on for this session.
 
-    Raises FrontierError where the vote cannot be kept.
+    Raises FrontierError if the vote cannot be stored.
     """
     if loaded.reach is not None:
         raise loaded.reach.refuse("feedback that moves the documents")
     turn_on()
-    orag.toggle_vote(log_of(loaded), query, row, kind, person=person(), shown=shown)
+    orag.toggle_vote(open_or_create_log(loaded), query, row_index, kind, person=get_person(), shown=visible_rows)
 
 
-def _blank(loaded: Loaded) -> orag.Session:
-    """The session of a corpus without feedback."""
+def _blank_session(loaded: Loaded) -> orag.Session:
+    """Return the session of a corpus without feedback."""
     key, space = loaded.origin.space.embeddings.digest, loaded.origin.space
-    session = _BLANK.get(key)
+    session = _BLANK_SESSIONS.get(key)
     if session is None or session.space is not space:
-        session = _BLANK[key] = orag.session(space, PRESET, queries=_temperature_queries(loaded))
+        session = _BLANK_SESSIONS[key] = orag.session(space, NEW_LOG_PRESET, queries=_temperature_queries(loaded))
     return session
 
 
 def _temperature_queries(loaded: Loaded) -> Embeddings | None:
-    """Labelled queries to set the temperature by; None where there are none."""
-    first = loaded.origin
-    queries = first.dataset.queries
-    if not len(queries) or first.space.encoder is None:
+    """Return labelled queries that set the temperature; None if there are none."""
+    origin = loaded.origin
+    queries = origin.dataset.queries
+    if not len(queries) or origin.space.encoder is None:
         return None
-    return first.vectors_of(queries) or engine.embed_queries(first.space, queries.sample(SAMPLED))
+    return origin.vectors_of(queries) or engine.embed_queries(origin.space, queries.sample(MAX_TEMPERATURE_QUERIES))

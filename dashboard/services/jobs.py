@@ -23,8 +23,8 @@ from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, report_to
 
 K = TypeVar("K", bound=Hashable)
-GRACE = 5.0
-"""Seconds after which a session without a browser tab counts as gone."""
+DISCONNECT_GRACE_SECONDS = 5.0
+"""Seconds after which a session without a browser tab counts as disconnected."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Progress:
 class Job:
     """One piece of work in a daemon thread.
 
-    title: what it does, for people; work: called with the job itself, reports to `report` and passes `stop` on; what it
-    returns is `result`, what is worth showing before the end goes to `partial`, and stages inside it end too when it is
-    stopped; key: names what the result depends on; session: which one wants it; queued: it waits for its turn.
+    title: what it does, for people; work: called with the job, reports to `report` and passes `stop` on; its return
+    value is `result`, intermediate results go to `partial`, and engine stages inside it stop with it; key: all that the
+    result depends on; session_id: its first subscriber; queued: True while it waits for its turn.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Job:
         title: str,
         work: Callable[[Job], Any],
         key: Hashable = None,
-        session: str | None = None,
+        session_id: str | None = None,
         queued: bool = False,
     ) -> None:
         self.title = title
@@ -61,14 +61,16 @@ class Job:
         self.cancelled = False
         self.stop = threading.Event()
         self.queued = queued
-        self._holders = [session]
+        self._subscribers = [session_id]
         self.progress = Progress(0, 0, "starting", None)
+        # The estimate is per job: labels of other jobs would mix up its rates.
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
-        with _LOCK:
-            if _CLOSED.is_set():
+        with _JOBS_LOCK:
+            # A job that starts during shutdown finds itself cancelled before its thread runs.
+            if _SHUTTING_DOWN.is_set():
                 self.cancel()
-            _ALL.append(self)
+            _RUNNING_JOBS.append(self)
             self._thread.start()
 
     @property
@@ -76,29 +78,30 @@ class Job:
         return self._thread.is_alive()
 
     @property
-    def going(self) -> bool:
-        """Whether it runs, or will, and nobody has cancelled it."""
+    def is_active(self) -> bool:
+        """True if it runs or will run and nobody has cancelled it."""
         return self.running and not self.stop.is_set()
 
     @property
-    def holders(self) -> tuple[str | None, ...]:
-        """The sessions that want it, None for what is no browser's."""
-        return tuple(self._holders)
+    def subscribers(self) -> tuple[str | None, ...]:
+        """Sessions that want it; None for the server itself."""
+        return tuple(self._subscribers)
 
     def cancel(self) -> None:
-        """Ask the work to stop; what it has finished stays in the cache, where the next job for it takes it up."""
+        """Ask the work to stop; what it has finished stays in the cache for the next job."""
         self.stop.set()
 
-    def hold(self, session: str | None = None) -> None:
-        """Count one more session that wants it: it stops only when all of them are gone."""
-        self._holders.append(session)
+    def add_subscriber(self, session_id: str | None = None) -> None:
+        """Add a session that wants it; it is cancelled only when the last one is removed."""
+        self._subscribers.append(session_id)
 
-    def let_go(self, session: str | None = None) -> None:
-        """Count one session less that wants it."""
+    def remove_subscriber(self, session_id: str | None = None) -> None:
+        """Remove a session that wants it; cancel the job if none remains."""
         # No lock: the garbage collector calls this, in whatever thread, whatever that holds.
+        # A session may unsubscribe twice, by a click and when it is collected.
         with contextlib.suppress(ValueError):
-            self._holders.remove(session)
-        if not self._holders:
+            self._subscribers.remove(session_id)
+        if not self._subscribers:
             self.cancel()
 
     def join(self, seconds: float | None = None) -> None:
@@ -106,6 +109,7 @@ class Job:
 
     def _run(self, work: Callable[[Job], Any]) -> None:
         try:
+            # Stages of the engine find the stop signal by context, without passing it on.
             with report_to(stop=self.stop):
                 self.result = work(self)
         except Cancelled:
@@ -116,257 +120,264 @@ class Job:
             self.error = f"{type(error).__name__}: {error}"
             raise
         finally:
-            _ALL.remove(self)
+            _RUNNING_JOBS.remove(self)
 
     def collect(self, piece: Any) -> None:
         """Add a finished piece to `partial`, a list that is replaced and never changed."""
         self.partial = [*(self.partial or ()), piece]
 
-    def report(self, done: int, total: int, label: str) -> None:
-        """The progress callback that long engine calls take."""
-        self.progress = Progress(done, total, label, self._eta(done, total, label))
+    def report(self, n_done: int, n_total: int, label: str) -> None:
+        """Set the progress; the callback that long engine calls take."""
+        self.progress = Progress(n_done, n_total, label, self._eta(n_done, n_total, label))
 
 
-class Mine(dict[str, Job]):
-    """The jobs of one session by their purpose, and the line in which they wait; they stop when the session is gone."""
+class SessionJobs(dict[str, Job]):
+    """Jobs of one session by their purpose, and its queue; they stop when the session is gone."""
 
-    def __init__(self, session: str | None = None) -> None:
-        self.session = session
-        self.line: list[Job] = []
-        self.joined: weakref.WeakSet[Job] = weakref.WeakSet()  # those of all sessions that this one asked for
-        self.left: weakref.WeakSet[Job] = weakref.WeakSet()  # those that it wants no more, whoever else does
-        weakref.finalize(self, _cancel_all, self.line, session)
+    def __init__(self, session_id: str | None = None) -> None:
+        self.session = session_id
+        self.queue: list[Job] = []
+        self.subscribed: weakref.WeakSet[Job] = weakref.WeakSet()
+        self.unsubscribed: weakref.WeakSet[Job] = weakref.WeakSet()
+        # When Streamlit drops a session, its jobs lose their subscriber without any code of a page.
+        weakref.finalize(self, _cancel_all, self.queue, session_id)
 
     def __reduce__(self) -> Any:
         raise TypeError("a session's jobs stay where they run")
 
 
-def _cancel_all(jobs: list[Job], session: str | None) -> None:
-    for job in jobs:
-        job.let_go(session)
+def _cancel_all(session_queue: list[Job], session_id: str | None) -> None:
+    for job in session_queue:
+        job.remove_subscriber(session_id)
 
 
-def mine() -> Mine:
-    """The jobs of this session."""
+def get_session_jobs() -> SessionJobs:
+    """Return the jobs of this session."""
     if "jobs" not in st.session_state:
         context = get_script_run_ctx()
-        st.session_state["jobs"] = Mine(None if context is None else context.session_id)
-    session_jobs: Mine = st.session_state["jobs"]
+        st.session_state["jobs"] = SessionJobs(None if context is None else context.session_id)
+    session_jobs: SessionJobs = st.session_state["jobs"]
     return session_jobs
 
 
-def current(purpose: str, key: Hashable, *, alone: bool = False) -> Job | None:
-    """This session's job for a purpose, where it works on what `key` names; alone: one that does not is stopped."""
-    job = mine().get(purpose)
+def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | None:
+    """Return this session's job for a purpose if its key is `key`; stop_other: unsubscribe from any other."""
+    job = get_session_jobs().get(purpose)
     if job is None or job.key == key:
         return job
-    if alone:
-        leave(job)
+    if stop_other:
+        unsubscribe(job)
     return None
 
 
-def busy(purpose: str | None = None) -> Job | None:
-    """What this session's job for `purpose` would have to wait for: another one, at work or queued, the first in line.
+def find_blocker(purpose: str | None = None) -> Job | None:
+    """Return the first other job of this session, running or queued, that a job for `purpose` waits for.
 
-    A session has one job at work at a time.
+    A session runs one job at a time.
     """
-    session_jobs = mine()
-    others = [job for name, job in session_jobs.items() if job.running and name != purpose]
-    line = session_jobs.line
-    return min(others, key=lambda job: line.index(job) if job in line else -1, default=None)
+    session_jobs = get_session_jobs()
+    other_jobs = [job for name, job in session_jobs.items() if job.running and name != purpose]
+    queue = session_jobs.queue
+    return min(other_jobs, key=lambda job: queue.index(job) if job in queue else -1, default=None)
 
 
-def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-    """Begin a job in place of this session's last one for the same purpose, which is cancelled.
+def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
+    """Start a job in place of this session's last one for the same purpose, which is cancelled.
 
-    It waits its turn (`queued`, and its progress says for what): behind this session's other jobs, and behind other
-    sessions'.
+    It is queued behind this session's other jobs and behind other sessions'; its progress says so.
     """
-    session_jobs = mine()
-    if (before := session_jobs.get(purpose)) is not None:
-        leave(before)  # it stays in line to its end: it may still be writing what this one goes on from
-    line = session_jobs.line
+    session_jobs = get_session_jobs()
+    # A page has one job per purpose: changed settings replace the running one.
+    if (previous_job := session_jobs.get(purpose)) is not None:
+        unsubscribe(previous_job)  # it stays queued to its end: it may still write what this one resumes
+    queue = session_jobs.queue
 
-    def in_turn(job: Job) -> Any:
-        _wait_for_turn(job, line)
+    def run_in_turn(job: Job) -> Any:
+        _wait_for_turn(job, queue)
         try:
             return work(job)
         finally:
-            _HEAVY.release()
+            _JOB_SLOTS.release()
 
-    with _TURN:  # else it would look for its place before it has one
-        line[:] = [job for job in line if job.running]
-        session_jobs[purpose] = job = Job(title, in_turn, key, session_jobs.session, queued=True)
-        line.append(job)
+    with _QUEUE_LOCK:  # the new thread must not look for itself in the queue before it is there
+        queue[:] = [job for job in queue if job.running]
+        session_jobs[purpose] = job = Job(title, run_in_turn, key, session_jobs.session, queued=True)
+        queue.append(job)
     return job
 
 
-def share(purpose: str, job: Job) -> None:
-    """Have another session's job too: it goes on while either session is there."""
-    session_jobs = mine()
+def attach_job(purpose: str, job: Job) -> None:
+    """Subscribe this session to another session's job, under a purpose; it runs while either is there."""
+    session_jobs = get_session_jobs()
     if session_jobs.get(purpose) is job:
         return
-    job.hold(session_jobs.session)
-    session_jobs.left.discard(job)
+    job.add_subscriber(session_jobs.session)
+    session_jobs.unsubscribed.discard(job)
     session_jobs[purpose] = job
-    session_jobs.line.append(job)
+    session_jobs.queue.append(job)
 
 
-def join(job: Job, again: bool = False) -> None:
-    """Count this session among those that want a job of all sessions; not one that it has left, except again."""
+def subscribe(job: Job, resubscribe: bool = False) -> None:
+    """Subscribe this session to a shared job; if it has unsubscribed, only with `resubscribe`."""
+    # The server itself loads corpora too, outside of any session.
     if get_script_run_ctx(suppress_warning=True) is None:  # no visitor asks
         return
-    session_jobs = mine()
-    if again:
-        session_jobs.left.discard(job)
-    elif job in session_jobs.left:
+    session_jobs = get_session_jobs()
+    if resubscribe:
+        session_jobs.unsubscribed.discard(job)
+    elif job in session_jobs.unsubscribed:
         return
-    if job not in session_jobs.joined:
-        session_jobs.joined.add(job)
-        job.hold(session_jobs.session)
+    if job not in session_jobs.subscribed:
+        session_jobs.subscribed.add(job)
+        job.add_subscriber(session_jobs.session)
 
 
-def is_mine(job: Job) -> bool:
-    """Whether this session asked for a job of all sessions, or none did and the server began it by itself."""
-    if get_script_run_ctx(suppress_warning=True) is None or not any(job.holders):
+def is_subscribed(job: Job) -> bool:
+    """Return True if this session asked for a shared job, or the server started it by itself."""
+    if get_script_run_ctx(suppress_warning=True) is None or not any(job.subscribers):
         return True
-    return job in mine().joined
+    return job in get_session_jobs().subscribed
 
 
-def leave(job: Job) -> None:
-    """Have this session want a job no more: it stops, unless another session with an open tab wants it too."""
-    session_jobs = mine()
-    job.let_go(session_jobs.session)
-    session_jobs.joined.discard(job)
-    session_jobs.left.add(job)
-    if not any(session is not None and has_tab(session) for session in job.holders):
+def unsubscribe(job: Job) -> None:
+    """Unsubscribe this session from a job; cancel it if no session with an open tab remains."""
+    session_jobs = get_session_jobs()
+    job.remove_subscriber(session_jobs.session)
+    session_jobs.subscribed.discard(job)
+    session_jobs.unsubscribed.add(job)
+    # The server's own jobs have no session and end here too, as nobody waits for them.
+    if not any(session_id is not None and has_open_tab(session_id) for session_id in job.subscribers):
         job.cancel()
         return
-    for purpose in [purpose for purpose, own in session_jobs.items() if own is job]:
+    for purpose in [purpose for purpose, session_job in session_jobs.items() if session_job is job]:
         del session_jobs[purpose]
-    session_jobs.line[:] = [own for own in session_jobs.line if own is not job]
+    session_jobs.queue[:] = [session_job for session_job in session_jobs.queue if session_job is not job]
 
 
-def is_left(job: Job) -> bool:
-    """Whether a job that this session has left goes on for others."""
-    return job.going and job in mine().left
+def is_unsubscribed(job: Job) -> bool:
+    """Return True if a job that this session unsubscribed from goes on for others."""
+    return job.is_active and job in get_session_jobs().unsubscribed
 
 
-def _wait_for_turn(job: Job, line: list[Job]) -> None:
-    """Return once a job is the first in its line, no other one of the line is at work, and the server has room.
+def _wait_for_turn(job: Job, queue: list[Job]) -> None:
+    """Wait until a job is first in its queue, nothing else of the queue runs, and the server has a slot.
 
-    Raises Cancelled where it is stopped before.
+    Raises Cancelled if it is stopped before.
     """
     while not job.stop.is_set():
-        with _TURN:
-            ahead = _ahead(job, line)
-            if ahead is None and _HEAVY.acquire(blocking=False):
+        with _QUEUE_LOCK:
+            ahead = _find_job_ahead(job, queue)
+            # Both conditions are tested under the lock, else two jobs could take one slot.
+            if ahead is None and _JOB_SLOTS.acquire(blocking=False):
                 job.queued = False
                 job.report(0, 0, "starting")
                 return
         if ahead is None:
+            # All slots may be held by jobs whose tabs are closed: free them.
             label = "Queued behind another job on this server"
-            _stop_abandoned()
+            _stop_abandoned_jobs()
         else:
             label = "Waiting for another job to stop" if ahead.stop.is_set() else f"Queued behind “{ahead.title}”"
         if job.progress.label != label:
             job.progress = replace(job.progress, label=label, seconds_left=None)
+        # Waiting on the stop signal makes a cancel in the queue take effect at once.
         job.stop.wait(0.1)
     raise Cancelled("stopped while waiting")
 
 
-def _ahead(job: Job, line: list[Job]) -> Job | None:
-    """The job that another one of its line has to wait for: one at work, else the first."""
-    running = [other for other in line if other.running]
-    first = next((other for other in running if other is not job and not other.queued), running[0])
-    return None if first is job else first
+def _find_job_ahead(job: Job, queue: list[Job]) -> Job | None:
+    """Return the running job of the queue, else the first one; None if that is the job itself."""
+    running = [other for other in queue if other.running]
+    next_job = next((other for other in running if other is not job and not other.queued), running[0])
+    return None if next_job is job else next_job
 
 
-def _stop_abandoned() -> None:
-    """Stop the jobs that only sessions want whose browser tab is closed: what they have finished is in the cache."""
-    for job in running():
-        if all(session is not None and _is_gone(session) for session in job.holders):
+def _stop_abandoned_jobs() -> None:
+    """Cancel the jobs whose sessions have all been disconnected for a while."""
+    for job in list_running_jobs():
+        if all(session_id is not None and _is_disconnected(session_id) for session_id in job.subscribers):
             job.cancel()
 
 
-def _is_gone(session: str) -> bool:
-    """Whether a session's tab has been closed for a while: where only the network fails, it is back in a moment."""
-    if has_tab(session):
-        _GONE.pop(session, None)
+def _is_disconnected(session_id: str) -> bool:
+    """Return True if a session's tab has been closed for DISCONNECT_GRACE_SECONDS."""
+    if has_open_tab(session_id):
+        _TAB_LOST_AT.pop(session_id, None)
         return False
-    return time.monotonic() - _GONE.setdefault(session, time.monotonic()) >= GRACE
+    return time.monotonic() - _TAB_LOST_AT.setdefault(session_id, time.monotonic()) >= DISCONNECT_GRACE_SECONDS
 
 
-def has_tab(session: str) -> bool:
-    """Whether a browser's tab shows a session now."""
-    return not runtime.exists() or runtime.get_instance().is_active_session(session)
+def has_open_tab(session_id: str) -> bool:
+    """Return True if a browser tab shows a session now."""
+    return not runtime.exists() or runtime.get_instance().is_active_session(session_id)
 
 
 class SharedJobs(Generic[K]):
-    """Jobs that all sessions share, by what they make; beyond `most`, ended ones go, failed first, then least used."""
+    """Jobs shared by all sessions, by name; beyond `max_jobs` ended ones go, failed first, then least recently used."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_jobs: int) -> None:
+        self.max_jobs = max_jobs
         self._jobs: OrderedDict[K, Job] = OrderedDict()
         # Reentrant, and held for a copy too: hashing a key is Python code, in which threads change places.
         self._lock = threading.RLock()
 
-    def get(self, name: K) -> Job | None:
+    def get(self, job_name: K) -> Job | None:
         with self._lock:
-            return self._jobs.get(name)
+            return self._jobs.get(job_name)
 
     def items(self) -> list[tuple[K, Job]]:
-        """All of them, the one used last at the end."""
+        """Return all of them, the most recently used last."""
         with self._lock:
             return list(self._jobs.items())
 
-    def begin(self, name: K, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-        """The job of this name, started now where there is none; title, work, key: of a Job."""
+    def get_or_start(self, job_name: K, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
+        """Return the job of this name, started if there is none; title, work, key: of a Job."""
         with self._lock:
-            job = self._jobs.get(name)
+            job = self._jobs.get(job_name)
             if job is None:
-                job = self._jobs[name] = Job(title, work, key)
-                ended = [n for n, j in self._jobs.items() if not j.running and n != name]
-                ended.sort(key=lambda n: self._jobs[n].result is not None)
-                for old in ended[: max(0, len(self._jobs) - self.most)]:
-                    del self._jobs[old]
-            self._jobs.move_to_end(name)
+                job = self._jobs[job_name] = Job(title, work, key)
+                ended = [other for other, old_job in self._jobs.items() if not old_job.running and other != job_name]
+                ended.sort(key=lambda other: self._jobs[other].result is not None)
+                # Failed jobs have no result, sort first, and go first.
+                for dropped_name in ended[: max(0, len(self._jobs) - self.max_jobs)]:
+                    del self._jobs[dropped_name]
+            self._jobs.move_to_end(job_name)
             return job
 
-    def forget(self, name: K, job: Job) -> None:
-        """Drop a job, so that the next one begins anew; not one that somebody has begun since."""
+    def drop_job(self, job_name: K, job: Job) -> None:
+        """Drop a job, so that the next one starts again; not a newer job of the same name."""
         with self._lock:
-            if self._jobs.get(name) is job:
-                del self._jobs[name]
+            if self._jobs.get(job_name) is job:
+                del self._jobs[job_name]
 
 
-def running() -> list[Job]:
-    """All jobs at work, of all sessions."""
-    return list(_ALL)
+def list_running_jobs() -> list[Job]:
+    """Return all running jobs of all sessions."""
+    return list(_RUNNING_JOBS)
 
 
-def turn() -> threading.BoundedSemaphore:
-    """A turn at the engine for a page, to be waited for: there are as many as cores."""
-    return _LIGHT
+def page_turn() -> threading.BoundedSemaphore:
+    """Return the semaphore that limits the pages that compute at once to the number of cores."""
+    return _PAGE_SLOTS
 
 
-_HEAVY = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))
-_LIGHT = threading.BoundedSemaphore(max(1, os.cpu_count() or 2))
-_ALL: list[Job] = []
-_LOCK = threading.Lock()
-_TURN = threading.Lock()
-"""Held while somebody takes a place in a line, or a turn."""
-_GONE: dict[str, float] = {}
-"""When a session was first found to have no tab, in seconds of the monotonic clock."""
-_CLOSED = threading.Event()
+_JOB_SLOTS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))
+_PAGE_SLOTS = threading.BoundedSemaphore(max(1, os.cpu_count() or 2))
+_RUNNING_JOBS: list[Job] = []
+_JOBS_LOCK = threading.Lock()
+_QUEUE_LOCK = threading.Lock()
+"""Held while a job enters a queue or takes a slot."""
+_TAB_LOST_AT: dict[str, float] = {}
+"""Session id → time at which it was first seen without a tab, monotonic seconds."""
+_SHUTTING_DOWN = threading.Event()
 
 
-def stop_all(seconds: float = 10) -> None:
-    """Stop every job, for good, and wait: torch aborts the process if one computes while Python shuts down."""
-    with _LOCK:
-        _CLOSED.set()  # a job that somebody starts from now on finds itself stopped
-        running = list(_ALL)
-    for job in running:
+def stop_all_jobs(timeout_seconds: float = 10) -> None:
+    """Stop every job for good and wait: torch aborts the process if one computes during shutdown."""
+    with _JOBS_LOCK:
+        _SHUTTING_DOWN.set()  # a job that somebody starts from now on finds itself stopped
+        running_jobs = list(_RUNNING_JOBS)
+    for job in running_jobs:
         job.cancel()
-    for job in running:
-        job.join(seconds)
+    for job in running_jobs:
+        job.join(timeout_seconds)

@@ -1,4 +1,4 @@
-"""Who must sign in: nobody, or everybody where Streamlit's secrets name a provider under [auth]."""
+"""Sign-in: required for everybody if Streamlit's secrets name a provider under [auth], else for nobody."""
 
 import json
 import os
@@ -12,79 +12,83 @@ from streamlit import config
 
 from engine.errors import FrontierError
 
-SECTION = "auth"
-NEEDED = ("redirect_uri", "cookie_secret")
-MANUAL = "assets/growth.md, “A password for teams”"
-_REQUIRED: list[bool] = []
-"""What was so at the start: a file that goes away must not open the doors."""
+AUTH_SECTION = "auth"
+REQUIRED_FIELDS = ("redirect_uri", "cookie_secret")
+LOGIN_MANUAL = "assets/growth.md, “A password for teams”"
+_LOGIN_REQUIRED: list[bool] = []
+"""The rule at the start: deleting the secrets later must not let people in."""
 
 
-def require() -> bool:
-    """Find out, once for the process, whether people must sign in; whether they must.
+def check_login_setup() -> bool:
+    """Read the secrets, once for the process; return True if people must sign in.
 
-    Raises FrontierError where the secrets cannot be read, or are not enough for it.
+    Raises FrontierError if the secrets cannot be read or lack something.
     """
-    _REQUIRED[:] = [bool(section := _section())]
-    if section:
-        if lacking := [name for name in NEEDED if not section.get(name)]:
-            raise FrontierError(f"[{SECTION}] in secrets.toml has no {lacking[0]}; see {MANUAL}")
+    # The answer is stored for the process, before anything can raise.
+    _LOGIN_REQUIRED[:] = [bool(auth_section := _read_auth_section())]
+    if auth_section:
+        if missing_fields := [field_name for field_name in REQUIRED_FIELDS if not auth_section.get(field_name)]:
+            raise FrontierError(f"[{AUTH_SECTION}] in secrets.toml has no {missing_fields[0]}; see {LOGIN_MANUAL}")
         if find_spec("authlib") is None:
-            raise FrontierError(f"[{SECTION}] in secrets.toml needs Authlib: pip install 'frontier-retrieval[auth]'")
-    return bool(section)
+            raise FrontierError(
+                f"[{AUTH_SECTION}] in secrets.toml needs Authlib: pip install 'frontier-retrieval[auth]'"
+            )
+    return bool(auth_section)
 
 
-def is_required() -> bool:
-    """Whether people must sign in."""
-    return any(_REQUIRED)
+def is_login_required() -> bool:
+    """Return True if people must sign in."""
+    return any(_LOGIN_REQUIRED)
 
 
 def is_signed_in() -> bool:
-    """Whether this session may see pages."""
-    return not is_required() or st.user.to_dict().get("is_logged_in") is True
+    """Return True if this session may see pages."""
+    return not is_login_required() or st.user.to_dict().get("is_logged_in") is True
 
 
-def providers() -> list[str | None]:
-    """The names of the providers to choose from; None for one without a name."""
-    section = _section()
-    named = [name for name, value in section.items() if isinstance(value, dict) and "client_id" in value]
-    return [*([None] if "client_id" in section else []), *named]
+def list_providers() -> list[str | None]:
+    """Return the names of the providers; None for the one without a name."""
+    auth_section = _read_auth_section()
+    named_providers = [name for name, value in auth_section.items() if isinstance(value, dict) and "client_id" in value]
+    return [*([None] if "client_id" in auth_section else []), *named_providers]
 
 
-def has_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a request comes from somebody who has signed in."""
+def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return True if a request carries the cookie of somebody who has signed in."""
     from streamlit.auth_util import get_cookie_with_chunks
     from streamlit.web.server.server_util import get_cookie_secret
     from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
     from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
     cookies: SimpleCookie = SimpleCookie()
-    for name, value in headers:
-        if name == b"cookie":
+    for header_name, header_value in headers:
+        if header_name == b"cookie":
             try:
-                cookies.load(value.decode("latin-1"))
+                cookies.load(header_value.decode("latin-1"))
             except CookieError:
                 return False
 
-    def signed(name: str) -> bytes | None:
-        found = cookies.get(name)
-        value = b"" if found is None else found.value.encode("latin-1")
-        return decode_signed_value(get_cookie_secret(), name, value) if value else None
+    def read_signed_cookie(cookie_name: str) -> bytes | None:
+        cookie = cookies.get(cookie_name)
+        cookie_value = b"" if cookie is None else cookie.value.encode("latin-1")
+        return decode_signed_value(get_cookie_secret(), cookie_name, cookie_value) if cookie_value else None
 
     try:
-        user = json.loads(get_cookie_with_chunks(signed, USER_COOKIE_NAME) or b"{}")
+        user = json.loads(get_cookie_with_chunks(read_signed_cookie, USER_COOKIE_NAME) or b"{}")
     except ValueError:
         return False
     return isinstance(user, dict) and user.get("is_logged_in") is True
 
 
-def _section() -> dict[str, Any]:
-    """What the secrets hold about signing in; {} where there is nothing."""
+def _read_auth_section() -> dict[str, Any]:
+    """Return the [auth] table of the secrets; {} if there is none."""
+    # Streamlit raises for missing files, which are no error here.
     if not any(map(os.path.exists, config.get_option("secrets.files"))):
         return {}
     try:
-        section = st.secrets.to_dict().get(SECTION, {})
+        auth_section = st.secrets.to_dict().get(AUTH_SECTION, {})
     except (OSError, ValueError) as error:
         raise FrontierError(f"Streamlit's secrets cannot be read, and may say who has to sign in: {error}") from None
-    if not isinstance(section, dict):
-        raise FrontierError(f"{SECTION} in secrets.toml must be a table, [{SECTION}]; see {MANUAL}")
-    return section
+    if not isinstance(auth_section, dict):
+        raise FrontierError(f"{AUTH_SECTION} in secrets.toml must be a table, [{AUTH_SECTION}]; see {LOGIN_MANUAL}")
+    return auth_section

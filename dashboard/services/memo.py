@@ -7,20 +7,20 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class Memo(MutableMapping[K, V]):
-    """A table that threads may share; beyond its limits the entry not used for longest goes, never the newest.
+    """Table that threads may share; beyond its limits the least recently used entry goes, never the newest.
 
-    entries: at most this many; weigh: an entry's weight; most: a limit on their sum.
+    max_entries: limit on their number; weigh_value: an entry's weight; max_weight: limit on the sum.
     """
 
-    def __init__(self, entries: float, weigh: Callable[[V], int] | None = None, most: int = 0) -> None:
-        self._entries, self._weigh, self._most = entries, weigh, most
+    def __init__(self, max_entries: float, weigh_value: Callable[[V], int] | None = None, max_weight: int = 0) -> None:
+        self._max_entries, self._weigh, self._max_weight = max_entries, weigh_value, max_weight
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -33,9 +33,10 @@ class Memo(MutableMapping[K, V]):
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
+            # Evict in order of use; the entry just written is last and always stays.
             while len(self._values) > 1:
                 weight = 0 if self._weigh is None else sum(map(self._weigh, self._values.values()))
-                if len(self._values) <= self._entries and weight <= self._most:
+                if len(self._values) <= self._max_entries and weight <= self._max_weight:
                     break
                 self._values.popitem(last=False)
 
@@ -50,23 +51,25 @@ class Memo(MutableMapping[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         with self._lock:
+            # A copy, as another thread may evict entries during the iteration.
             return iter(list(self._values))
 
     def __len__(self) -> int:
         return len(self._values)
 
 
-def session_memo(table: str, entries: int) -> Memo[Any, Any]:
-    """This session's table of a name."""
-    memo: Memo[Any, Any] = st.session_state.setdefault(table, Memo(entries))
+def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
+    """Return this session's table of a name."""
+    memo: Memo[Any, Any] = st.session_state.setdefault(table_name, Memo(max_entries))
     return memo
 
 
-def remembered(table: str, key: Hashable, make: Callable[[], V], entries: int = 24) -> V:
-    """This session's value for a key, made where it is not in the table; `key` names all that it depends on."""
-    memo: Memo[Hashable, V] = session_memo(table, entries)
+def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24) -> V:
+    """Return this session's value for a key, computed if missing; `key` names all that it depends on."""
+    memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
     if key not in memo:
-        with turn():
-            value = make()
+        # The turn is held only while computing, so that cached values never wait.
+        with page_turn():
+            value = compute_value()
         memo[key] = value
     return memo[key]

@@ -10,40 +10,41 @@ from dashboard.services.source import Loaded
 from engine.data.cloze import COUNT
 from engine.values import Dataset
 
-NAME = "Passages of this corpus"
-SPLIT = "passages"
+PASSAGES_TITLE = "Passages of this corpus"
+PASSAGES_SPLIT = "passages"
 """The split of these queries."""
-AT_ONCE = 5_000_000
+MAX_PAGE_CHARACTERS = 5_000_000
 """Characters of a corpus that are searched while the page is drawn; a job searches more."""
-_MADE: Memo[str, Dataset] = Memo(3)
+_PASSAGE_TASKS: Memo[str, Dataset] = Memo(3)
 
 
-def offered(loaded: Loaded) -> bool:
-    """Whether passages can stand in: nothing is judged, and an encoder can embed queries."""
+def can_make(loaded: Loaded) -> bool:
+    """Return True if passages can stand in: nothing is judged, and an encoder can embed queries."""
     return not loaded.dataset.qrels and loaded.space.encoder is not None
 
 
-def available(loaded: Loaded) -> Dataset | None:
-    """The task of a corpus, None where making it takes a job. Raises FrontierError: no document has words enough."""
+def find_task(loaded: Loaded) -> Dataset | None:
+    """Return the task of a corpus, made now if that is quick, else None. Raises FrontierError: too few words."""
     digest = loaded.space.corpus.digest
-    if digest not in _MADE and sum(map(len, loaded.dataset.corpus.texts)) <= AT_ONCE:
-        with jobs.turn():
+    # A long corpus would block the page, so a job searches it.
+    if digest not in _PASSAGE_TASKS and sum(map(len, loaded.dataset.corpus.texts)) <= MAX_PAGE_CHARACTERS:
+        with jobs.page_turn():
             make(loaded)
-    return _MADE.get(digest)
+    return _PASSAGE_TASKS.get(digest)
 
 
 def make(loaded: Loaded, job: Job | None = None) -> Dataset:
-    """Choose the passages of a corpus, and keep them."""
+    """Choose the passages of a corpus and cache them."""
     corpus = loaded.dataset.corpus
     progress, stop = (None, None) if job is None else (job.report, job.stop)
     task: Dataset = engine.containing_passages(corpus, COUNT.default, distractors=0, progress=progress, stop=stop)
-    _MADE[corpus.digest] = task
+    _PASSAGE_TASKS[corpus.digest] = task
     return task
 
 
-def with_passages(loaded: Loaded, task: Dataset) -> Loaded:
-    """The same corpus and vectors with passages as its labelled queries, whose vectors come on demand."""
-    qrels = {SPLIT: next(iter(task.qrels.values()))}
+def swap_queries(loaded: Loaded, task: Dataset) -> Loaded:
+    """Return the corpus with passages as its labelled queries, whose vectors come on demand."""
+    qrels = {PASSAGES_SPLIT: next(iter(task.qrels.values()))}
     return replace(
         loaded, dataset=replace(loaded.dataset, queries=task.queries, qrels=qrels, aspects=None), queries=None
     )

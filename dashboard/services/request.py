@@ -1,4 +1,4 @@
-"""What a page asks of a job, as a value: the judgements it takes, what names its result, itself as plain values."""
+"""Settings of long work as a value: its judgements, the name of its result, its fields as plain values."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from dashboard.services.jobs import Job
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.errors import DataError
@@ -17,44 +17,45 @@ from engine.values import Dataset, Embeddings, Qrels, Queries, digest_of, explai
 
 @dataclass(frozen=True, kw_only=True)
 class JobRequest:
-    """The settings of long work on a page."""
+    """Settings of long work on a page."""
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The splits of the data set whose judgements it takes."""
+        """Splits of the data set whose judgements it uses."""
         raise NotImplementedError
 
     def qrels(self, dataset: Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split. Raises DataError where one is not there."""
-        if missing := [name for name in self.split_names if name not in dataset.qrels]:
-            raise DataError(explain_missing_split(dataset.qrels, missing[0]))
-        return {name: dataset.qrels[name] for name in self.split_names}
+        """Return the judgements by split. Raises DataError if a split is missing."""
+        if missing_names := [split_name for split_name in self.split_names if split_name not in dataset.qrels]:
+            raise DataError(explain_missing_split(dataset.qrels, missing_names[0]))
+        return {split_name: dataset.qrels[split_name] for split_name in self.split_names}
 
     def vectors(self, loaded: Loaded, qrels: Mapping[str, Qrels], job: Job) -> Embeddings:
-        """Embed the judged queries, where they are not known."""
-        return query_vectors(loaded, judged_queries(loaded.dataset, qrels), job)
+        """Return the vectors of the judged queries, embedded if not stored."""
+        return embed_missing(loaded, select_judged_queries(loaded.dataset, qrels), job)
 
     def digest(self, loaded: Loaded) -> str:
         """Name the result of these settings on this corpus and these judgements."""
-        judged = [part for name, qrels in self.qrels(loaded.dataset).items() for part in (name, qrels.digest)]
-        return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *judged])[:32]
+        # Judgements are part of the name: edited judgements must not find an old result.
+        parts = [part for name, qrels in self.qrels(loaded.dataset).items() for part in (name, qrels.digest)]
+        return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *parts])[:32]
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values by field."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: _as_plain_value(getattr(self, field.name)) for field in fields(self)}
 
 
-def judged_queries(dataset: Dataset, qrels: Mapping[str, Qrels]) -> Queries:
+def select_judged_queries(dataset: Dataset, qrels: Mapping[str, Qrels]) -> Queries:
     """Return the queries that any of the splits judges."""
-    return dataset.queries.only({query for split in qrels.values() for query in split.grades})
+    return dataset.queries.only({query_id for split_qrels in qrels.values() for query_id in split_qrels.grades})
 
 
-def _plain(value: Any) -> Any:
+def _as_plain_value(value: Any) -> Any:
     match value:
         case Stage():
             return value.as_json()
         case Decoder():
             return decoder_to_json(value)
         case tuple():
-            return tuple(map(_plain, value))
+            return tuple(map(_as_plain_value, value))
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

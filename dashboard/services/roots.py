@@ -1,4 +1,4 @@
-"""What this server reads and takes of what its visitors name and send: the roots of typed paths, and uploads.
+"""Roots of typed paths, and uploads: what this server reads of what its visitors name and send.
 
 A path is resolved before it is compared, and so is every file that a reader would open in a folder. What is replaced
 between that look and the reading (by somebody who can write on this machine) is not noticed.
@@ -14,13 +14,13 @@ from engine.errors import DataError
 from engine.paths import cache_folders
 from engine.wording import visible
 
-OURS = ("uploads", "judgements")
-"""Folders in Frontier's own whose files pages open again, whatever a visitor may type."""
-READ = ("corpus.jsonl", "queries.jsonl", "aspects.tsv", "vectors.npy", "vectors.npz", "vectors.ids.txt", "ids.txt")
-MODEL = ("config.json", "modules.json")
-DEEPEST = 3
-"""Models keep their files so many folders deep at most."""
-_ON_A_HUB = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+REOPENED_FOLDERS = ("uploads", "judgements")
+"""Folders of Frontier whose files pages open again, whatever a visitor may type."""
+READABLE = ("corpus.jsonl", "queries.jsonl", "aspects.tsv", "vectors.npy", "vectors.npz", "vectors.ids.txt", "ids.txt")
+MODEL_FILES = ("config.json", "modules.json")
+MAX_MODEL_DEPTH = 3
+"""Depth of folders in which a model's files are checked."""
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 #: Of one file that a visitor sends.
 MAX_UPLOAD_BYTES = 2 << 30
 UPLOADS_OFF = "Uploads are off, as others can reach this server: frontier serve --allow-uploads turns them on."
@@ -29,106 +29,108 @@ PATHS_OFF = "Typed paths are off, as others can reach this server: frontier serv
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the command line allows."""
+    """Rules of reading that the command line sets."""
 
     roots: tuple[Path, ...] = ()  # folders in which typed paths may lie
     corpora: tuple[Path, ...] = ()  # files and folders that it names, links in them included
-    shared: bool = False  # whether others can reach the server: the user's home is no root then
-    uploads: bool = True  # whether files may be sent
+    shared: bool = False  # True if others can reach the server: the user's home is no root then
+    uploads: bool = True  # True if visitors may upload files
 
 
-_RULES = [Rules()]
+_SERVER_RULES = [Rules()]
 
 
 def set_rules(rules: Rules) -> None:
-    """Set what holds for all visitors of this server."""
-    _RULES[:] = [rules]
+    """Set the rules for all visitors of this server."""
+    _SERVER_RULES[:] = [rules]
 
 
-def rules() -> Rules:
-    """What holds for all visitors of this server."""
-    return _RULES[0]
+def get_rules() -> Rules:
+    """Return the rules for all visitors of this server."""
+    return _SERVER_RULES[0]
 
 
-def typed_paths() -> bool:
-    """Whether pages take typed paths at all."""
-    return not rules().shared or bool(rules().roots)
+def accepts_typed_paths() -> bool:
+    """Return True if pages accept typed paths at all."""
+    return not get_rules().shared or bool(get_rules().roots)
 
 
-def check(typed: str | Path) -> Path:
-    """The path that somebody typed. Raises DataError where it leads out of the roots, whether it is there or not."""
+def check_path(typed_path: str | Path) -> Path:
+    """Return a typed path. Raises DataError if it leads out of the roots, whether it exists or not."""
     try:
-        path = Path(typed).expanduser()
+        path = Path(typed_path).expanduser()
         if ".." in path.parts:  # else what a folder before it is called would tell whether that is there
             path = Path(os.path.abspath(path))
-        real = path.resolve()
+        real_path = path.resolve()
     except (OSError, RuntimeError, ValueError):  # no such user's home, links in a circle, a zero byte
-        raise DataError(_refusal(typed)) from None
-    if not any(real.is_relative_to(root) for root in _roots()):
-        raise DataError(_refusal(typed))
+        raise DataError(_format_refusal(typed_path)) from None
+    # The error is the same for missing paths, so that it does not reveal which exist.
+    if not any(real_path.is_relative_to(root) for root in _list_roots()):
+        raise DataError(_format_refusal(typed_path))
     return path
 
 
-def check_corpus(typed: str | Path) -> Path:
-    """As `check`, for a corpus or judgements, whose files must not lead out either."""
-    path = check(typed)
-    if path.absolute() in rules().corpora:
+def check_corpus(typed_path: str | Path) -> Path:
+    """Return the path of a corpus or judgements. Raises DataError if it or its files lead out of the roots."""
+    path = check_path(typed_path)
+    if path.absolute() in get_rules().corpora:
         return path
     if os.path.isdir(path):  # False for a name that no file can have, which the reader refuses by name
-        files = [*(path / name for name in READ), *path.glob("qrels*"), *path.glob("*/*.tsv")]
+        file_paths = [*(path / name for name in READABLE), *path.glob("qrels*"), *path.glob("*/*.tsv")]
     else:
-        files = [path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")]
-    for file in files:
-        check(file)
+        file_paths = [path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")]
+    for file_path in file_paths:
+        check_path(file_path)
     return path
 
 
-def check_model(name: str) -> None:
-    """Raise DataError where a model's name is a folder that leads out of the roots, or holds what does."""
-    if not is_path(name):
+def check_model(model_name: str) -> None:
+    """Raise DataError if a model's name is a folder that leads out of the roots, or contains what does."""
+    if not is_model_folder(model_name):
         return
-    folder = check(name)
-    if any(os.path.exists(folder / file) for file in MODEL):
-        for file in _inside(folder, DEEPEST):
-            check(file)
+    folder = check_path(model_name)
+    # Only a folder that looks like a model is walked; loading refuses any other.
+    if any(os.path.exists(folder / file_path) for file_path in MODEL_FILES):
+        for file_path in _walk_folder(folder, MAX_MODEL_DEPTH):
+            check_path(file_path)
 
 
-def is_path(name: str) -> bool:
-    """Whether a model's name is that of a folder, there or not, and not one on a hub."""
-    # What looks like a name on a hub may lie in the folder that the server was started in.
-    return not _ON_A_HUB.fullmatch(name) or os.path.exists(name)
+def is_model_folder(model_name: str) -> bool:
+    """Return True if a model's name is a folder, existing or not, and not a name on a hub."""
+    # A name that could be on a hub may also be a folder where the server was started.
+    return not _HUB_NAME.fullmatch(model_name) or os.path.exists(model_name)
 
 
-def refusal_of(typed: str) -> str | None:
-    """The error of `check_corpus`, None for a path that may be read."""
+def explain_refusal(typed_path: str) -> str | None:
+    """Return the error of `check_corpus`, None for a path that may be read."""
     try:
-        check_corpus(typed)
+        check_corpus(typed_path)
     except DataError as error:
         return str(error)
     return None
 
 
-def _roots() -> Iterator[Path]:
-    known = rules()
-    own = (
-        [folder / name for folder in cache_folders() for name in OURS]
-        if known.shared
+def _list_roots() -> Iterator[Path]:
+    server_rules = get_rules()
+    local_roots = (
+        [folder / folder_name for folder in cache_folders() for folder_name in REOPENED_FOLDERS]
+        if server_rules.shared
         else [Path.home(), *cache_folders()]
     )
-    for root in (*known.roots, *known.corpora, *own):
+    for root in (*server_rules.roots, *server_rules.corpora, *local_roots):
         yield root.resolve()
 
 
-def _inside(folder: Path, deep: int) -> Iterator[Path]:
-    """What lies in a folder and in those in it, linked ones too, each before what is in it."""
-    for path in folder.iterdir():
-        yield path
-        if deep and path.is_dir():
-            yield from _inside(path, deep - 1)
+def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
+    """Yield the content of a folder and its folders, linked ones too, each before its content."""
+    for inner_path in folder.iterdir():
+        yield inner_path
+        if max_depth and inner_path.is_dir():
+            yield from _walk_folder(inner_path, max_depth - 1)
 
 
-def _refusal(typed: str | Path) -> str:
+def _format_refusal(typed_path: str | Path) -> str:
     return (
-        f"{visible(str(typed))[:300]!r} lies outside the folders that this server reads: start it with "
+        f"{visible(str(typed_path))[:300]!r} lies outside the folders that this server reads: start it with "
         "--root FOLDER, a folder that holds it, to have it read"
     )

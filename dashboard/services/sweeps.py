@@ -8,7 +8,7 @@ import engine
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
 from engine.decoder import Decoder
 from engine.errors import Cancelled
@@ -23,11 +23,11 @@ from engine.params import values_of
 from engine.stages import Selector
 from engine.values import Embeddings, Qrels, Queries
 
-PURPOSE = "tradeoff"
-SECTION, FILE = "sweeps", "cells.db"
-AT_ONCE, BY_ITSELF = 500_000, 3_000_000
-"""Scores (documents × queries × settings) that the page computes while it draws, and that a job computes unasked."""
-MOST_NUMBERS = 20_000_000
+SWEEP_PURPOSE = "tradeoff"
+SWEEPS_SECTION, CELLS_FILE = "sweeps", "cells.db"
+MAX_PAGE_SCORES, MAX_UNASKED_SCORES = 500_000, 3_000_000
+"""Scores (documents × queries × settings) that a page computes while it draws, and a job without a click."""
+MAX_CELL_VALUES = 20_000_000
 """Values of finished cells in memory, for all sessions."""
 
 
@@ -38,66 +38,67 @@ class Sweep:
     loaded: Loaded
     decoders: tuple[Decoder, ...]  # the first one is the baseline
     queries: Queries  # the labelled ones, or the one that is asked
-    vectors: Embeddings | None  # theirs, None before they are embedded
+    vectors: Embeddings | None  # of the queries, None before they are embedded
     qrels: Qrels | None
     split: str
     k: int
     metrics: tuple[str, ...]
-    stored: bool  # whether cells stay in the file; not those of one query alone
-    plain: bool  # whether all decoders have the baseline's scorers, which take no time
+    is_stored: bool  # True if cells go to the file; not those of a single query
+    shares_scorers: bool  # True if all decoders have the baseline's scorers, which take no time
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for sweeps with equal cells."""
-        one = b"" if self.stored or self.vectors is None else self.vectors.vectors.numpy().tobytes()
-        judged = self.qrels.digest if self.qrels is not None else ""
+        """Key that is equal for sweeps with equal cells."""
+        raw = b"" if self.is_stored or self.vectors is None else self.vectors.vectors.numpy().tobytes()
+        qrels = self.qrels.digest if self.qrels is not None else ""
         embeddings = self.loaded.space.embeddings.digest
         aspects = digest_of_aspects(self.loaded.dataset.aspects)
-        return embeddings, self.queries.digest, one, judged, aspects, self.split, self.k, self.metrics, self.decoders
+        return (embeddings, self.queries.digest, raw, qrels, aspects, self.split, self.k, self.metrics, self.decoders)
 
     @property
     def baseline(self) -> Decoder:
-        """The decoder that the others are compared with."""
+        """Decoder that the others are compared with."""
         return self.decoders[0]
 
     @property
-    def pairs(self) -> int:
-        """The number of (query, document) pairs that a slow scorer has to read."""
-        slow = sum(d.depth or 0 for d in self.decoders if d.rerank is not None and d.rerank.rerank_only)
-        return slow * len(self.queries)
+    def n_pairs(self) -> int:
+        """Number of (query, document) pairs that a slow scorer has to read."""
+        n_reranked = sum(d.depth or 0 for d in self.decoders if d.rerank is not None and d.rerank.rerank_only)
+        return n_reranked * len(self.queries)
 
     @property
-    def scores(self) -> int:
-        """The number of scores it takes: documents × queries × settings."""
+    def n_scores(self) -> int:
+        """Number of scores it takes: documents × queries × settings."""
         return max(len(self.loaded.space), self.k * self.k) * len(self.queries) * len(self.decoders)
 
     @property
-    def exact(self) -> tuple[Selector, ...]:
-        """A selector for each curve that is known at every value of its parameter, on a corpus where that is fast."""
-        if not self.stored or self.vectors is None or len(self.loaded.space) > GRAM_ROWS:
+    def exact_selectors(self) -> tuple[Selector, ...]:
+        """One selector for each curve that is computed exactly, on a corpus where that is fast."""
+        if not self.is_stored or self.vectors is None or len(self.loaded.space) > GRAM_ROWS:
             return ()
+        # Exact paths exist only for selectors behind a scorer of inner products.
         scorer = self.baseline.retrieve
-        plain = [d.select for d in self.decoders if d == Decoder(d.select, scorer) and scorer.inner_product]
-        found = {}
-        for selector in plain:
+        selectors = [d.select for d in self.decoders if d == Decoder(d.select, scorer) and scorer.inner_product]
+        by_family = {}
+        for selector in selectors:
             if selector.path_range is not None:
-                others = [value for value in values_of(selector).items() if value[0] != selector.path_parameter]
-                found[type(selector), *others] = selector
-        return tuple(found.values())
+                other_params = [param for param in values_of(selector).items() if param[0] != selector.path_parameter]
+                by_family[type(selector), *other_params] = selector
+        return tuple(by_family.values())
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `engine.sweep`."""
-        own = {name: getattr(self, name) for name in ("decoders", "qrels", "k", "metrics", "split")}
-        return own | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
+        """Return the arguments of `engine.sweep`."""
+        arguments = {name: getattr(self, name) for name in ("decoders", "qrels", "k", "metrics", "split")}
+        return arguments | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
 
     def curve_arguments(self) -> dict[str, Any]:
-        """The arguments of `engine.exact_frontier`."""
+        """Return the arguments of `engine.exact_frontier`."""
         return {name: value for name, value in self.arguments().items() if name != "decoders"}
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a sweep that are there."""
+    """Finished cells of a sweep."""
 
     points: tuple[Cell, ...]  # finished ones, in the order of the decoders
     missing: int  # the number of those that are not, curves counted
@@ -106,82 +107,85 @@ class Cells:
 
     @property
     def running(self) -> bool:
-        """Whether a job is at work on them."""
+        """True if a job is computing more of them."""
         return self.job is not None and self.job.running
 
 
 _CELLS: Memo[Any, tuple[Cell, ...]] = Memo(
-    math.inf, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
+    math.inf, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MAX_CELL_VALUES
 )
 _CURVES: Memo[Any, tuple[Curve, ...]] = Memo(64)
 
 
-def store() -> Store:
-    """The file of finished cells, created where there is none."""
-    return Store(cached_file(SECTION, FILE))
+def open_store() -> Store:
+    """Return the file of finished cells, created if there is none."""
+    return Store(cached_file(SWEEPS_SECTION, CELLS_FILE))
 
 
-def find(sweep: Sweep) -> Cells:
-    """The cells of a sweep that are there, and its job; a job for another sweep is stopped."""
-    job = jobs.current(PURPOSE, sweep.key, alone=True)
+def find_cells(sweep: Sweep) -> Cells:
+    """Return the finished cells of a sweep and its job; stop a job for another sweep."""
+    job = jobs.find_job(SWEEP_PURPOSE, sweep.key, stop_other=True)
     if job is not None and job.result is not None:
+        # A finished job has all cells: they replace what memory had.
         points = _CELLS[sweep.key] = job.result
     elif job is not None and (job.running or job.partial):
-        points = _ordered(sweep, job.partial or ())  # a job begins with what the file has
+        points = _order_cells(sweep, job.partial or ())  # a job begins with what the file has
     else:
-        points = _known(sweep)
-    curves = stored_curves(sweep)
-    return Cells(points, len(sweep.decoders) - len(points) + len(sweep.exact) - len(curves), curves, job)
+        points = _load_or_compute_cells(sweep)
+    curves = load_stored_curves(sweep)
+    return Cells(points, len(sweep.decoders) - len(points) + len(sweep.exact_selectors) - len(curves), curves, job)
 
 
-def stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
-    """The exact curves of a sweep that are in memory or in the file."""
+def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
+    """Return the exact curves of a sweep that are in memory or in the file."""
     curves = _CURVES.get(sweep.key)
-    if curves is None and sweep.exact:
-        found = (load_stored_curve(stage, **sweep.curve_arguments(), store=store()) for stage in sweep.exact)
-        curves = tuple(curve for curve in found if curve is not None)
-        if len(curves) == len(sweep.exact):
+    # Only complete sets of curves are cached, as the job adds one at a time.
+    if curves is None and sweep.exact_selectors:
+        stored = (load_stored_curve(s, **sweep.curve_arguments(), store=open_store()) for s in sweep.exact_selectors)
+        curves = tuple(curve for curve in stored if curve is not None)
+        if len(curves) == len(sweep.exact_selectors):
             _CURVES[sweep.key] = curves
     return curves or ()
 
 
-def _known(sweep: Sweep) -> tuple[Cell, ...]:
-    """From memory, else from the file; a single small question is answered on the spot."""
+def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
+    """Return cells from memory, else from the file; compute those of one small query at once."""
     points = _CELLS.get(sweep.key)
-    if points is None and sweep.stored and sweep.vectors is not None:
-        points = _ordered(sweep, stored_cells(**sweep.arguments(), store=store())[0])
+    if points is None and sweep.is_stored and sweep.vectors is not None:
+        points = _order_cells(sweep, stored_cells(**sweep.arguments(), store=open_store())[0])
         if len(points) == len(sweep.decoders):
             _CELLS[sweep.key] = points
-    elif points is None and not sweep.stored and sweep.scores <= AT_ONCE and sweep.plain:
-        with jobs.turn():
-            points = _ordered(sweep, engine.sweep(**sweep.arguments()))
+    elif points is None and not sweep.is_stored and sweep.n_scores <= MAX_PAGE_SCORES and sweep.shares_scorers:
+        with jobs.page_turn():
+            points = _order_cells(sweep, engine.sweep(**sweep.arguments()))
         _CELLS[sweep.key] = points
     return points or ()
 
 
-def _ordered(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
+def _order_cells(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
     by_label = {cell.label: cell for cell in points}
-    return tuple(by_label[d.label] for d in sweep.decoders if d.label in by_label)
+    return tuple(by_label[decoder.label] for decoder in sweep.decoders if decoder.label in by_label)
 
 
 def is_small(sweep: Sweep) -> bool:
-    """Whether the sweep is small enough to begin unasked."""
-    return sweep.vectors is not None and sweep.scores <= BY_ITSELF and not sweep.pairs
+    """Return True if the sweep is small enough to begin without a click."""
+    return sweep.vectors is not None and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
-def work(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
-    """Compute the missing cells; those that are there go to job.partial."""
+def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
+    """Compute the missing cells; finished ones go to job.partial."""
     if sweep.vectors is None:
-        sweep = replace(sweep, vectors=query_vectors(sweep.loaded, sweep.queries, job))
+        sweep = replace(sweep, vectors=embed_missing(sweep.loaded, sweep.queries, job))
 
-    def report(done: int, total: int, label: str) -> None:
-        job.report(done, total, "settings measured")
+    def report(n_done: int, n_total: int, label: str) -> None:
+        job.report(n_done, n_total, "settings measured")
 
-    file = store() if sweep.stored else None
-    for cell in engine.sweep(**sweep.arguments(), store=file, progress=report, stop=job.stop):
+    cell_store = open_store() if sweep.is_stored else None
+    for cell in engine.sweep(**sweep.arguments(), store=cell_store, progress=report, stop=job.stop):
         job.collect(cell)
+    # Curves are cheap beside cells, and come last, so that a stop loses none of the cells.
     if job.stop.is_set():
         raise Cancelled("stopped")
-    for stage in sweep.exact:
-        exact_frontier(stage, **sweep.curve_arguments(), store=file, progress=job.report, stop=job.stop)
-    return _ordered(sweep, job.partial or ())
+    for selector in sweep.exact_selectors:
+        exact_frontier(selector, **sweep.curve_arguments(), store=cell_store, progress=job.report, stop=job.stop)
+    return _order_cells(sweep, job.partial or ())

@@ -18,24 +18,27 @@ if TYPE_CHECKING:
     from engine.evaluation.export import ExportContext
     from engine.training.trained import Trained
 
-SECTION = "trained"
-LENGTH, SHORT = 32, 6
-_NAME = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
-STAGE = "stage"
-"""The fact of a checkpoint that names its stage of a course."""
+TRAINED_SECTION = "trained"
+TRAINED_NAME_LENGTH, SHORT_NAME_LENGTH = 32, 6
+_TRAINED_NAME = re.compile(rf"[0-9a-f]{{{TRAINED_NAME_LENGTH}}}")
+STAGE_FACT = "stage"
+"""Key of the stage's name among the facts of a checkpoint."""
 
 
-def keep(trained: Trained, stage: str, corpus: str) -> str:
-    """Write a stage of a course as trained embeddings, unless they are there undamaged; returns their name."""
-    name = trained.digest[:LENGTH]
-    path = _path(name)
-    if not _readable(path):
-        replace(trained, facts={**trained.facts, STAGE: stage}).save(path)
-    inventory.label_entries(SECTION, name, [path.name], {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"})
+def save_trained(trained: Trained, stage: str, corpus: str) -> str:
+    """Write a stage of a course as trained embeddings, unless a readable file exists; return their name."""
+    # The name is a content digest: the same training saved twice is one file.
+    name = trained.digest[:TRAINED_NAME_LENGTH]
+    path = _checkpoint_path(name)
+    if not _is_readable(path):
+        replace(trained, facts={**trained.facts, STAGE_FACT: stage}).save(path)
+    inventory.label_entries(
+        TRAINED_SECTION, name, [path.name], {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"}
+    )
     return name
 
 
-def _readable(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
     from engine.training.checkpoints import read
 
     try:
@@ -44,14 +47,14 @@ def _readable(path: Path) -> bool:
         return False
 
 
-def path_of(name: str) -> Path:
-    """The checkpoint of a name. Raises DataError where the name is malformed, or not on this machine."""
-    if not _NAME.fullmatch(name):
+def find_checkpoint(name: str) -> Path:
+    """Return the checkpoint of a name. Raises DataError if the name is malformed or not on this machine."""
+    if not _TRAINED_NAME.fullmatch(name):
         raise DataError(
-            f"trained must be the name of trained embeddings, {LENGTH} hexadecimal digits; got "
+            f"trained must be the name of trained embeddings, {TRAINED_NAME_LENGTH} hexadecimal digits; got "
             f"{replace_surrogates(name)[:80]!r}: take the encoder's own, or copy the link again"
         )
-    path = _path(name)
+    path = _checkpoint_path(name)
     if not path.exists():
         raise DataError(
             f"the trained embeddings {name[:8]}… are not on this machine: take the encoder's own, train them here "
@@ -61,53 +64,53 @@ def path_of(name: str) -> Path:
 
 
 def export_fields(loaded: Loaded) -> dict[str, str]:
-    """The fields of an ExportContext that name trained embeddings; {} for a corpus without."""
+    """Return the fields of an ExportContext that name trained embeddings; {} without training."""
     name, encoder = loaded.origin.source.trained, loaded.space.encoder
-    return {"trained": str(_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
+    return {"trained": str(_checkpoint_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
 
 
-def export_context(loaded: Loaded, k: int, **more: Any) -> ExportContext:
-    """Where a decoder is to be used that was chosen on a corpus at k; more: other fields."""
+def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext:
+    """Build the context in which a decoder that was chosen on a corpus is to be used."""
     from engine.evaluation.export import READING_ARGUMENTS, ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
-    fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **more}
+    fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **other_fields}
     reading = {name: value for name, value in loaded.source.reading.items() if name in READING_ARGUMENTS}
     return ExportContext(k=k, corpus=loaded.source.path, reading=reading, encoder=encoder, **fields)
 
 
-def apply_checkpoint(base: Loaded, chosen: Source, path: Path) -> Loaded:
-    """A corpus with its embeddings trained. Raises DataError where the checkpoint is of another corpus."""
+def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loaded:
+    """Return a corpus with its embeddings trained. Raises DataError if the checkpoint is of another corpus."""
     from engine.training.trained import load_trained
 
-    trained = load_trained(path, base.space)
-    if trained.digest[:LENGTH] != chosen.trained:
+    trained = load_trained(checkpoint_path, base.space)
+    if trained.digest[:TRAINED_NAME_LENGTH] != source.trained:
         raise DataError(
-            f"the file of the trained embeddings {chosen.trained[:8]}… holds others; delete it on the Data page, "
+            f"the file of the trained embeddings {source.trained[:8]}… holds others; delete it on the Data page, "
             "Cache, and train them again"
         )
-    plain = base.vectors_of(base.dataset.queries)
+    query_vectors = base.vectors_of(base.dataset.queries)
     return Loaded(
-        source=chosen,
+        source=source,
         dataset=base.dataset,
         space=trained.space,
-        queries=None if plain is None else trained.queries(plain).vectors,
+        queries=None if query_vectors is None else trained.queries(query_vectors).vectors,
         base=base,
-        training=title(trained),
+        training=format_title(trained),
         trained_for=trained.decoder,
         learnt=trained.best.epoch >= 0,
     )
 
 
-def title(trained: Trained) -> str:
-    """The method's title, or the stage of its course, and the first digits of the checkpoint's name."""
-    stage = trained.facts.get(STAGE, trained.recipe.name)
-    name = trained.recipe.title if stage == trained.recipe.name else replace_surrogates(str(stage))[:40]
-    return f"{name} {trained.digest[:SHORT]}"
+def format_title(trained: Trained) -> str:
+    """Return the title of the method or stage, and the first digits of the checkpoint's name."""
+    stage_name = trained.facts.get(STAGE_FACT, trained.recipe.name)
+    title = trained.recipe.title if stage_name == trained.recipe.name else replace_surrogates(str(stage_name))[:40]
+    return f"{title} {trained.digest[:SHORT_NAME_LENGTH]}"
 
 
-def warn(loaded: Loaded, queries: Queries) -> None:
-    """Warn of measured queries that trained embeddings learnt from."""
+def warn_of_leakage(loaded: Loaded, queries: Queries) -> None:
+    """Warn of measured queries that the training has seen."""
     if loaded.space.adapt is None:
         return
     from engine.training.leakage import learnt_from
@@ -120,5 +123,5 @@ def warn(loaded: Loaded, queries: Queries) -> None:
         )
 
 
-def _path(name: str) -> Path:
-    return cache.entry_path(SECTION, f"{name}.safetensors")
+def _checkpoint_path(name: str) -> Path:
+    return cache.entry_path(TRAINED_SECTION, f"{name}.safetensors")

@@ -1,4 +1,4 @@
-"""A training as a value, and the work it takes."""
+"""A training as a value, and the work of running it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from engine.training.metrics import Dev, Epoch
 from engine.training.recipes import declared, make_recipe
 from engine.values import Qrels
 
-PURPOSE, LOOK = "train", "train.look"
+TRAINING, ESTIMATE_PURPOSE = "train", "train.look"
 """The jobs of a session that train, and that estimate how long training takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRequest(JobRequest):
-    """The settings of a training."""
+    """Settings of a training."""
 
     method: str  # as `course` takes it
     params: tuple[tuple[str, Any], ...]  # as `course` takes them, without what the data decide
@@ -35,22 +35,22 @@ class TrainingRequest(JobRequest):
     divide: str | None = None  # the split that these three are drawn from, None for none
     parting: int = 0  # seed of that division
     seed: int = 0  # of the training
-    passages: bool = False  # whether the queries are passages of the corpus
+    passages: bool = False  # True if the queries are passages of the corpus
 
     def __post_init__(self) -> None:
         make_recipe(self.method, **dict(self.params))
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The split that is divided, or those to learn from, to choose by, to report on."""
+        """Split that is divided, or the splits for training, selection and report."""
         if self.divide is not None:
             return (self.divide,)
         return (self.train, self.dev, *([self.test] if self.test is not None else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split. Raises DataError where there are too few, or none."""
-        judged = super().qrels(dataset)
-        return judged if self.divide is None else three_way(judged[self.divide], self.parting)
+        """Return the judgements by split. Raises DataError if they are missing or too few."""
+        qrels_by_split = super().qrels(dataset)
+        return qrels_by_split if self.divide is None else three_way(qrels_by_split[self.divide], self.parting)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; `from_json` reads them."""
@@ -58,11 +58,11 @@ class TrainingRequest(JobRequest):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
-        """The request of plain values. Raises ParamError, KeyError or TypeError where they make none."""
+        """Build a request from plain values. Raises ParamError, KeyError or TypeError if they are invalid."""
         params = values["params"]
-        known = {p.name for p in declared(values["method"])}
-        if not params.keys() <= known:
-            raise ParamError(f"{values['method']} has no parameter {min(params.keys() - known)!r}")
+        param_names = {declaration.name for declaration in declared(values["method"])}
+        if not params.keys() <= param_names:
+            raise ParamError(f"{values['method']} has no parameter {min(params.keys() - param_names)!r}")
         return cls(**{**values, "params": tuple(params.items())})
 
 
@@ -73,58 +73,58 @@ class TrainingProgress:
     histories: Mapping[str, tuple[Epoch, ...]]  # stage → its epochs
     lines: Mapping[str, Dev]  # name → the dev metrics of a system that does not learn
 
-    def after(self, stage: str, epoch: Epoch) -> TrainingProgress:
-        """The same with one epoch more."""
-        epochs = self.histories.get(stage, ())
-        return replace(self, histories={**self.histories, stage: (*epochs, epoch)})
+    def with_epoch(self, stage_name: str, epoch: Epoch) -> TrainingProgress:
+        """Return a copy with one more epoch."""
+        epochs = self.histories.get(stage_name, ())
+        return replace(self, histories={**self.histories, stage_name: (*epochs, epoch)})
 
 
 @dataclass(frozen=True)
 class TrainingStage:
-    """The end of a stage of a course."""
+    """End of a stage of a course."""
 
     name: str
     best: int  # its best epoch, −1 for before training
-    stopped: str  # why it is over
+    stopped: str  # reason of its end
     decoder: str  # label of the one that it is measured with
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingOutcome:
-    """The result of a course, without its embeddings, which lie on disk."""
+    """Result of a course, without its embeddings, which are on disk."""
 
     request: TrainingRequest
-    table: Table | None  # None where it was stopped early
+    table: Table | None  # None if it was stopped early
     verdict: str  # of its control
     stages: tuple[TrainingStage, ...]
     progress: TrainingProgress  # its epochs, those before an interruption too
 
 
-def run(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> TrainingOutcome:
-    """Run the course from where its folder has it; TrainingProgress goes to job.partial."""
+def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> TrainingOutcome:
+    """Run the course, resuming from its folder; TrainingProgress goes to job.partial."""
     job.partial = TrainingProgress(histories(folder, request.method), {})
 
-    def watch(stage: str, epoch: Epoch) -> None:
-        job.partial = job.partial.after(stage, epoch)
+    def on_epoch(stage_name: str, epoch: Epoch) -> None:
+        job.partial = job.partial.after(stage_name, epoch)
 
-    def lines(system: str, dev: Dev) -> None:
-        job.partial = replace(job.partial, lines={**job.partial.lines, system: dev})
+    def on_dev(system_name: str, dev_metrics: Dev) -> None:
+        job.partial = replace(job.partial, lines={**job.partial.lines, system_name: dev_metrics})
 
-    arguments = _arguments(request, loaded, job)
-    result = course(**arguments, folder=folder, seed=request.seed, watch=watch, lines=lines, progress=job.report)
+    arguments = _course_arguments(request, loaded, job)
+    result = course(**arguments, folder=folder, seed=request.seed, watch=on_epoch, lines=on_dev, progress=job.report)
     stages = tuple(TrainingStage(name, t.best.epoch, t.stopped, t.decoder.label) for name, t in result.stages.items())
     return TrainingOutcome(request, result.table, result.verdict, stages, job.partial)
 
 
-def estimate(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
+def estimate_training(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
     """Estimate how long training takes, by the first steps of every stage."""
-    arguments = _arguments(request, loaded, job)
+    arguments = _course_arguments(request, loaded, job)
     job.report(0, 0, "timing the first steps")
     return foreseen(**arguments)
 
 
-def _arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, Any]:
-    """The arguments that `course` and `foreseen` share."""
+def _course_arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, Any]:
+    """Return the arguments that `course` and `foreseen` share."""
     qrels = request.qrels(loaded.dataset)
     return {
         "method": request.method,
@@ -133,7 +133,8 @@ def _arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, 
         "qrels": qrels,
         "train": request.train,
         "dev": request.dev,
-        "test": request.test or "",  # a split that is not there: the table is then of dev
+        # A name that no split has makes the table report on dev.
+        "test": request.test or "",
         "stop": job.stop,
         **dict(request.params),
     }

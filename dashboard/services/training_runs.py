@@ -1,4 +1,4 @@
-"""Trainings begun on this machine: their folders, which are under way, how to start and resume them."""
+"""Trainings on this machine: their folders, the running ones, and how to start and resume them."""
 
 import json
 import shutil
@@ -11,8 +11,8 @@ from typing import Any
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
-from dashboard.services.trained import LENGTH, SECTION
-from dashboard.services.training_request import PURPOSE, TrainingOutcome, TrainingRequest, TrainingStage, run
+from dashboard.services.trained import TRAINED_NAME_LENGTH, TRAINED_SECTION
+from dashboard.services.training_request import TRAINING, TrainingOutcome, TrainingRequest, TrainingStage, run_training
 from engine.data import cache
 from engine.errors import FrontierError
 from engine.paths import cache_folders
@@ -22,147 +22,149 @@ from engine.training.recipes import RECIPES
 from engine.training.trained import decoder_at
 from engine.values import replace_surrogates
 
-FILE = "request.json"
-_LOCK = threading.Lock()
-_UNDER_WAY: dict[str, tuple[str, Job]] = {}
+REQUEST_FILE = "request.json"
+_TRAININGS_LOCK = threading.Lock()
+_TRAININGS: dict[str, tuple[str, Job]] = {}
 """Digest → the embeddings and the job: two windows must not train the same twice."""
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A training on disk."""
+    """Training on disk."""
 
     digest: str  # of the request, names its folder
     request: TrainingRequest  # what was asked for
     begun: float  # in seconds since 1970
 
 
-def folder(digest: str) -> Path:
-    """The folder of a training's checkpoints."""
-    return cache.entry_path(SECTION, cache.check_name(digest))
+def training_folder(digest: str) -> Path:
+    """Return the folder of a training's checkpoints."""
+    return cache.entry_path(TRAINED_SECTION, cache.check_name(digest))
 
 
-def start(loaded: Loaded, request: TrainingRequest) -> str:
-    """Begin a training, go on with it, or join it where another window has it under way; returns its digest.
+def start_training(loaded: Loaded, request: TrainingRequest) -> str:
+    """Start or resume a training, or attach to one that runs in another window; return its digest.
 
     Raises FrontierError.
     """
     digest = request.digest(loaded)
-    if (job := under_way(digest)) is not None:
-        jobs.share(PURPOSE, job)
+    # Another window may run the same training: attach to its job.
+    if (job := find_training_job(digest)) is not None:
+        jobs.attach_job(TRAINING, job)
         return digest
-    place = folder(digest)
+    folder = training_folder(digest)
     facts = {"request": request.as_json(), "embeddings": loaded.space.embeddings.digest}
-    text = json.dumps(facts | {"corpus": loaded.space.corpus.name}).encode()
-    # Looking at a finished training again does not make it the last one begun.
-    if not (is_finished(digest, request) and (place / FILE).exists()):
-        cache.write(place / FILE, text)
-    with _LOCK:
-        _, before = _UNDER_WAY.get(digest, ("", None))
+    request_bytes = json.dumps(facts | {"corpus": loaded.space.corpus.name}).encode()
+    # The list is ordered by this file's time: opening a finished training must not make it the newest.
+    if not (is_training_finished(digest, request) and (folder / REQUEST_FILE).exists()):
+        cache.write(folder / REQUEST_FILE, request_bytes)
+    with _TRAININGS_LOCK:
+        _, previous_job = _TRAININGS.get(digest, ("", None))
 
-    def work(job: Job) -> TrainingOutcome:
-        if before is not None:
-            before.join()  # it is about to stop, and has to write its last
-        return run(request, loaded, place, job)
+    def run_job(job: Job) -> TrainingOutcome:
+        if previous_job is not None:
+            previous_job.join()  # it is about to stop, and has to write its last
+        return run_training(request, loaded, folder, job)
 
-    job = jobs.start(PURPOSE, f"training {RECIPES[request.method].title}", work)
-    with _LOCK:
-        _UNDER_WAY[digest] = (loaded.space.embeddings.digest, job)
+    job = jobs.start_job(TRAINING, f"training {RECIPES[request.method].title}", run_job)
+    with _TRAININGS_LOCK:
+        _TRAININGS[digest] = (loaded.space.embeddings.digest, job)
     return digest
 
 
-def under_way(digest: str) -> Job | None:
-    """The job of a training, begun in any window; None where none is at work."""
-    with _LOCK:
-        for gone in [d for d, (_, job) in _UNDER_WAY.items() if not job.running]:
-            del _UNDER_WAY[gone]
-        _, job = _UNDER_WAY.get(digest, ("", None))
+def find_training_job(digest: str) -> Job | None:
+    """Return the running job of a training, started in any window; None if there is none."""
+    with _TRAININGS_LOCK:
+        for ended_digest in [key for key, (_, job) in _TRAININGS.items() if not job.running]:
+            del _TRAININGS[ended_digest]
+        _, job = _TRAININGS.get(digest, ("", None))
     return job if job is not None and not job.stop.is_set() else None
 
 
-def at_work(loaded: Loaded) -> bool:
-    """Whether a training on these embeddings is under way in any window."""
-    with _LOCK:
+def is_training(loaded: Loaded) -> bool:
+    """Return True if a training on these embeddings runs in any window."""
+    with _TRAININGS_LOCK:
         return any(
-            embeddings == loaded.space.embeddings.digest and job.running for embeddings, job in _UNDER_WAY.values()
+            embeddings == loaded.space.embeddings.digest and job.running for embeddings, job in _TRAININGS.values()
         )
 
 
-def trainings_of(loaded: Loaded) -> list[TrainingJob]:
-    """Trainings begun on these embeddings, the last one first; what cannot be read is skipped."""
-    names = {file.parent.name for folder in cache_folders() for file in (folder / SECTION).glob(f"*/{FILE}")}
-    known = [_read(name) for name in names if len(name) == LENGTH]
+def list_trainings(loaded: Loaded) -> list[TrainingJob]:
+    """Return the trainings started on these embeddings, the newest first; unreadable ones are skipped."""
+    # All cache folders are searched, not only the one that is written to.
+    digests = {path.parent.name for r in cache_folders() for path in (r / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")}
+    readable = [_read_training(name) for name in digests if len(name) == TRAINED_NAME_LENGTH]
     digest = loaded.space.embeddings.digest
-    rows = [training for facts, training in filter(None, known) if facts.get("embeddings") == digest]
-    return sorted(rows, key=lambda row: -row.begun)
+    trainings = [training for facts, training in filter(None, readable) if facts.get("embeddings") == digest]
+    return sorted(trainings, key=lambda row: -row.begun)
 
 
-def describe(digest: str) -> str | None:
-    """A training as the list of the cache names it; None where there is none of that name."""
-    if (known := _read(digest)) is None or "corpus" not in known[0]:
+def describe_training(digest: str) -> str | None:
+    """Return the training's name in the cache's list; None if there is none of that digest."""
+    if (request_file := _read_training(digest)) is None or "corpus" not in request_file[0]:
         return None
-    return replace_surrogates(f"{known[0]['corpus']}: training of {known[1].request.method}")
+    return replace_surrogates(f"{request_file[0]['corpus']}: training of {request_file[1].request.method}")
 
 
-def _read(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
-    """What the file of a training holds, and the training; None where it cannot be read."""
+def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
+    """Return the content of a training's file, and the training; None if it cannot be read."""
     try:
-        file = folder(digest) / FILE
-        facts = json.loads(file.read_bytes())
+        request_file = training_folder(digest) / REQUEST_FILE
+        facts = json.loads(request_file.read_bytes())
         request = TrainingRequest.from_json(facts["request"])
-        return facts, TrainingJob(digest, request, file.stat().st_mtime)
+        return facts, TrainingJob(digest, request, request_file.stat().st_mtime)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
         return None
 
 
-def status(training: TrainingJob) -> str:
-    """The status of a training in words."""
-    if under_way(training.digest) is not None:
+def describe_status(training: TrainingJob) -> str:
+    """Describe the status of a training in words."""
+    if find_training_job(training.digest) is not None:
         return "under way"
-    place = folder(training.digest)
-    files = [checkpoint(place, stage) for stage in planned(training.request.method)]
-    changed = tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
-    return _status(place, training.request.method, changed)
+    folder = training_folder(training.digest)
+    paths = [checkpoint(folder, stage) for stage in planned(training.request.method)]
+    changed_ns = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+    return _describe_folder(folder, training.request.method, changed_ns)
 
 
 @lru_cache(maxsize=64)
-def _status(place: Path, method: str, changed: tuple[int, ...]) -> str:
-    """changed: when the files did, as reading all of them takes a while."""
+def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> str:
+    """Describe the status of a folder; changed_ns invalidates the cache when its files change."""
     try:
-        epochs = histories(place, method)
+        epochs = histories(folder, method)
         if not epochs:
             return "not begun"
-        stage, history = list(epochs.items())[-1]
-        return "finished" if finished(place, method) else f"stopped in {stage}, epoch {history[-1].epoch}"
+        stage_name, history = list(epochs.items())[-1]
+        return "finished" if finished(folder, method) else f"stopped in {stage_name}, epoch {history[-1].epoch}"
     except FrontierError:
         return "damaged: train it anew"
 
 
-def stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, ...]:
-    """The stages that a training's folder holds, in order. Raises DataError where a checkpoint is damaged."""
-    files = {stage: checkpoint(folder(digest), stage) for stage in planned(request.method)}
-    return tuple(_stage(name, file, file.stat().st_mtime_ns) for name, file in files.items() if file.exists())
+def load_stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, ...]:
+    """Load the stages of a training's folder, in order. Raises DataError if a checkpoint is damaged."""
+    paths = {stage: checkpoint(training_folder(digest), stage) for stage in planned(request.method)}
+    return tuple(_load_stage(name, path, path.stat().st_mtime_ns) for name, path in paths.items() if path.exists())
 
 
 @lru_cache(maxsize=64)
-def _stage(name: str, file: Path, changed: int) -> TrainingStage:
-    checkpoint_run = read(file).run
-    return TrainingStage(name, checkpoint_run.best, checkpoint_run.stopped, decoder_at(file).label)
+def _load_stage(stage_name: str, checkpoint_file: Path, changed_ns: int) -> TrainingStage:
+    checkpoint_run = read(checkpoint_file).run
+    return TrainingStage(stage_name, checkpoint_run.best, checkpoint_run.stopped, decoder_at(checkpoint_file).label)
 
 
-def is_finished(digest: str, request: TrainingRequest) -> bool:
-    """Whether a training is finished; one whose files are damaged is not."""
+def is_training_finished(digest: str, request: TrainingRequest) -> bool:
+    """Return True if a training is finished; False if its files are damaged."""
     try:
-        return finished(folder(digest), request.method)
+        return finished(training_folder(digest), request.method)
     except FrontierError:
         return False
 
 
-def forget(digest: str) -> None:
-    """Delete a training's checkpoints, so that it is trained anew; not one under way. Raises FrontierError."""
-    if under_way(digest) is not None:
+def delete_training(digest: str) -> None:
+    """Delete a training's checkpoints, unless it is running. Raises FrontierError."""
+    if find_training_job(digest) is not None:
         return
-    place = folder(digest)
-    with cache.translate_write_errors(place):
-        if place.is_dir():
-            shutil.rmtree(place)
+    folder = training_folder(digest)
+    with cache.translate_write_errors(folder):
+        if folder.is_dir():
+            shutil.rmtree(folder)

@@ -9,82 +9,88 @@ import streamlit as st
 from dashboard.services import corpora
 from dashboard.services.source import Source
 
-FIELDS = ("qrels", "separator", "repeated", "encoder", "dtype", "trained")
-COLUMNS = ("id_column", "text_column", "title_column")
-METADATA, WHERE = "metadata", "where"
-"""Names in an address of the fields of a Source, of its table's columns, of those that are kept, of chosen values."""
+SOURCE_FIELDS = ("qrels", "separator", "repeated", "encoder", "dtype", "trained")
+COLUMN_PARAMS = ("id_column", "text_column", "title_column")
+METADATA_PARAM, WHERE_PARAM = "metadata", "where"
+"""Parameters of an address: fields of a Source, columns of its table, columns to keep, values to select."""
 VERSION_KEY = "v"
-"""A parameter that only links to a whole state have."""
-ADDRESS, LINK = "address", "link"
+"""Parameter that marks a link to a complete state."""
+ADDRESS_KEY, LINK_KEY = "address", "link"
 """Session keys: the corpus that the address names, and a link that is not applied yet."""
 
 
-def params_of(chosen: Source) -> dict[str, str]:
-    """A corpus as parameters of an address: its path, and the fields that are not at their default."""
-    plain = Source(chosen.path)
-    fields = {name: getattr(chosen, name) for name in FIELDS if getattr(chosen, name) != getattr(plain, name)}
-    columns = {name: column for name, column in zip(COLUMNS, chosen.columns or (), strict=False) if column is not None}
-    kept = {METADATA: ",".join(quote(name) for name in chosen.metadata)} if chosen.metadata else {}
-    if chosen.where:
-        kept[WHERE] = ",".join(f"{quote(column, safe='')}={quote(value, safe='')}" for column, value in chosen.where)
-    return {"corpus": chosen.path, **columns, **kept, **fields}
+def format_source(source: Source) -> dict[str, str]:
+    """Return a corpus as address parameters: its path, and the fields that are not at their default."""
+    # Defaults are left out, so that an address stays short and survives new fields.
+    default = Source(source.path)
+    fields = {name: getattr(source, name) for name in SOURCE_FIELDS if getattr(source, name) != getattr(default, name)}
+    columns = {
+        name: value for name, value in zip(COLUMN_PARAMS, source.columns or (), strict=False) if value is not None
+    }
+    extra = {METADATA_PARAM: ",".join(quote(name) for name in source.metadata)} if source.metadata else {}
+    if source.where:
+        extra[WHERE_PARAM] = ",".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in source.where)
+    return {"corpus": source.path, **columns, **extra, **fields}
 
 
-def source_of(params: Mapping[str, str]) -> Source | None:
-    """The corpus that the parameters of an address name, loaded or not; None where they name none."""
+def parse_source(params: Mapping[str, str]) -> Source | None:
+    """Return the corpus that address parameters name, loaded or not; None if they name none."""
     if not params.get("corpus"):
         return None
-    ident, text, title = (params.get(name) for name in COLUMNS)
-    fields: dict[str, Any] = {name: params[name] for name in FIELDS if name in params}
-    columns = (ident, text, title) if text is not None else None
-    kept = tuple(map(unquote, params[METADATA].split(","))) if METADATA in params else ()
-    pairs = [pair.partition("=") for pair in params.get(WHERE, "").split(",") if pair]
+    id_column, text_column, title_column = (params.get(name) for name in COLUMN_PARAMS)
+    fields: dict[str, Any] = {name: params[name] for name in SOURCE_FIELDS if name in params}
+    # A table needs a text column; id and title alone mean nothing.
+    columns = (id_column, text_column, title_column) if text_column is not None else None
+    metadata = tuple(map(unquote, params[METADATA_PARAM].split(","))) if METADATA_PARAM in params else ()
+    pairs = [pair.partition("=") for pair in params.get(WHERE_PARAM, "").split(",") if pair]
     where = tuple((unquote(column), unquote(value)) for column, _, value in pairs)
-    return Source(params["corpus"], columns=columns, metadata=kept, where=where, **fields)
+    return Source(params["corpus"], columns=columns, metadata=metadata, where=where, **fields)
 
 
-def available(requested: Source) -> Source | None:
-    """The corpus that an address may open: a demo, or one that this server is for or has been asked to load.
+def find_source(requested: Source) -> Source | None:
+    """Return the corpus that an address may open: a demo, a start corpus, or one loaded already.
 
-    With its trained embeddings, there or not: loading says which. Where it is loaded in other ways only, one of those
-    that show nothing of what another session typed.
+    Trained embeddings are kept, existing or not: loading reports it. If it is loaded in other ways only, one of those
+    that reveal nothing that another session typed.
     """
-    loads = [(s, job) for s, job in corpora.loads() if s.path == requested.path]
-    starts = [s for s in corpora.sources_at_start() if s.path == requested.path]
+    loads = [(s, job) for s, job in corpora.list_loads() if s.path == requested.path]
+    starts = [s for s in corpora.list_start_sources() if s.path == requested.path]
     demos = [Source(requested.path)] if requested.path in corpora.DEMOS else []
-    if requested.plain in (s.plain for s in (*demos, *starts, *(s for s, _ in loads))):
+    # Any corpus that this server has loaded on request may be requested again.
+    if requested.without_training in (s.without_training for s in (*demos, *starts, *(s for s, _ in loads))):
         return requested
-    known = [*demos, *starts, *(s for s, job in loads if corpora.may_see(s, job, requested.path))]
-    return known[-1] if known else None
+    visible = [*demos, *starts, *(s for s, job in loads if corpora.may_see_load(s, job, requested.path))]
+    return visible[-1] if visible else None
 
 
-def source() -> Source:
-    """The corpus that this session looks at; the address names it, so that a reload comes back to it.
+def get_source() -> Source:
+    """Return the corpus that this session looks at, and name it in the address for a reload.
 
     A link in the address of a session's first run waits in the session for its corpus.
     """
     if "source" not in st.session_state:
-        requested = source_of(st.query_params)
-        first = (requested and available(requested)) or corpora.source_at_start()
-        st.session_state["source"] = st.session_state[ADDRESS] = first
+        requested = parse_source(st.query_params)
+        first_source = (requested and find_source(requested)) or corpora.get_start_source()
+        st.session_state["source"] = st.session_state[ADDRESS_KEY] = first_source
+        # The link is applied later, once its corpus is loaded.
         if VERSION_KEY in st.query_params:
-            st.session_state[LINK] = st.query_params.to_dict()
-    chosen: Source = st.session_state["source"]
-    if st.session_state.get(ADDRESS) != chosen or (
-        chosen != corpora.source_at_start() and "corpus" not in st.query_params
+            st.session_state[LINK_KEY] = st.query_params.to_dict()
+    session_source: Source = st.session_state["source"]
+    if st.session_state.get(ADDRESS_KEY) != session_source or (
+        session_source != corpora.get_start_source() and "corpus" not in st.query_params
     ):
-        plain_address()
-    return chosen
+        reset_address()
+    return session_source
 
 
-def plain_address() -> None:
-    """Have the address name the corpus and nothing else."""
-    chosen = st.session_state[ADDRESS] = st.session_state["source"]
-    params = {} if chosen == corpora.source_at_start() else params_of(chosen)
+def reset_address() -> None:
+    """Set the address to name the corpus and nothing else."""
+    source = st.session_state[ADDRESS_KEY] = st.session_state["source"]
+    params = {} if source == corpora.get_start_source() else format_source(source)
     if st.query_params.to_dict() != params:
         st.query_params.from_dict(params)
 
 
-def use(chosen: Source) -> None:
+def switch_source(source: Source) -> None:
     """Switch to another corpus from the next run on."""
-    st.session_state["source"] = chosen
+    st.session_state["source"] = source

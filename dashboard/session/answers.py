@@ -1,4 +1,4 @@
-"""Answers of decoders to the session's question, timed, and cached by setting and question."""
+"""Answers of decoders to the session's query, timed, and cached by setting and query."""
 
 import hashlib
 import statistics
@@ -26,179 +26,184 @@ from engine.views.decision import Relevance, relevance
 from engine.views.slider import SliderRequest, requests
 
 T = TypeVar("T")
-REPEATS, LONG, LONGEST = 3, 0.02, 0.5
-"""Timed calls of a decoder; the seconds after which they are enough, and those of a first call that none follows."""
-REMEMBERED, REMEMBERED_CORPORA = 64, 2
-SCORED = 12
-"""Scored questions that are cached: a slider then moves without scoring anew."""
-PROOFS = "proofs"
-"""The session's table of answers that a vector engine proved."""
-SHOWN_AFTER = 0.5
+N_TIMED_CALLS, MIN_TIMED_SECONDS, MAX_REPEATED_SECONDS = 3, 0.02, 0.5
+"""Timed calls of a decoder; the total seconds that suffice; the seconds of a first call that is not repeated."""
+MAX_CACHED_ANSWERS, MAX_CACHED_CORPORA = 64, 2
+MAX_SCORES = 12
+"""Scored queries that are cached, so that a slider moves without scoring again."""
+PROOFS_TABLE = "proofs"
+"""Session table of answers that a vector engine proved."""
+PROGRESS_DELAY_SECONDS = 0.5
 """Seconds after which scoring shows its progress."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of one decoder."""
+    """Answer of one decoder."""
 
     name: str  # of its selector
     decoder: Decoder  # as it was set
     ranking: Ranking  # of this query alone
-    seconds: float | None  # median of a few calls, None where there was only the first of its kind
-    relevance: Relevance | None = None  # what the selector saw, None where that is the inner product with the query
+    seconds: float | None  # median of a few calls, None if only a first call was made
+    relevance: Relevance | None = None  # as the selector saw it, None for the inner product with the query
 
     @property
     def stage(self) -> Selector:
-        """The selector."""
+        """Selector."""
         return self.decoder.select
 
     @property
     def title(self) -> str:
-        """The decoder's name for people."""
-        return decoders.title(self.decoder)
+        """Display name of the decoder."""
+        return decoders.format_title(self.decoder)
 
 
-def query_of(loaded: Loaded, question: Question) -> Embeddings:
-    """The question as Embeddings of one query."""
+def as_embeddings(loaded: Loaded, question: Question) -> Embeddings:
+    """Return the question as Embeddings of one query."""
     return Embeddings((question.id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
 
 
-def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder) -> Answer:
-    """The answer of a decoder."""
-    decoders.checked(decoder, loaded.space)
-    memory: Memo[tuple[Any, ...], Answer] = _memory(loaded, "answers", REMEMBERED)
-    key = answer_key(loaded, question, decoder)
-    if key not in memory:
-        plain = decoders.has_default_scorers(decoder) or loaded.reach is not None
-        candidates, before = (None, 0.0) if plain else scores_of(loaded, question, decoder)
-        with jobs.turn():
-            ranking, after = _timed(loaded, question, decoder, candidates)
+def compute_answer(loaded: Loaded, question: Question, selector_name: str, decoder: Decoder) -> Answer:
+    """Compute the answer of a decoder, or return it from the session's cache."""
+    decoders.check_decoder(decoder, loaded.space)
+    answers: Memo[tuple[Any, ...], Answer] = _memo(loaded, "answers", MAX_CACHED_ANSWERS)
+    cache_key = answer_key(loaded, question, decoder)
+    if cache_key not in answers:
+        # With default scorers, a single call of the decoder includes the scoring.
+        needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
+        candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
+        with jobs.page_turn():
+            ranking, select_seconds = _time_ranking(loaded, question, decoder, candidates)
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
-        seconds = None if before is None or after is None else before + after
-        memory[key] = Answer(name, decoder, ranking, seconds, selector_relevance)
-    return memory[key]
+        seconds = None if scoring_seconds is None or select_seconds is None else scoring_seconds + select_seconds
+        answers[cache_key] = Answer(selector_name, decoder, ranking, seconds, selector_relevance)
+    return answers[cache_key]
 
 
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
-    """All that an answer and what is drawn of it depend on."""
+    """Return everything that an answer and its drawing depend on."""
     judged = question.qrels.digest if question.qrels is not None else None
-    return (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
+    return (*_question_key(loaded, question), judged, decoder.label, *_scorer_dependencies(loaded, decoder), question.k)
 
 
-def slider_requests(
+def build_slider_requests(
     loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
 ) -> dict[str, SliderRequest]:
-    """The requests for a slider's answers by their digests; param: as its slider shows it; details: of `requests`."""
+    """Build the requests for a slider's answers, by digest; details: options of `requests`."""
     stage, candidates = decoder.select, None
-    anywhere = type(stage)(**values_of(stage) | {param.name: param.default})
-    along = Decoder(anywhere, decoder.retrieve, decoder.rerank, decoder.depth)
+    default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
+    family = Decoder(default_stage, decoder.retrieve, decoder.rerank, decoder.depth)
     if loaded.reach is None and not decoders.has_default_scorers(decoder):
-        candidates = scores_of(loaded, question, decoder)[0]
-    query, key = query_of(loaded, question), [*map(str, answer_key(loaded, question, along)), param.name]
-    found = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
-    return {digest_of([*key, repr((request.stops, request.start))]): request for request in found}
+        candidates = compute_scores(loaded, question, decoder)[0]
+    query, parts = (as_embeddings(loaded, question), [*map(str, answer_key(loaded, question, family)), param.name])
+    slider_stops = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
+    return {digest_of([*parts, repr((request.stops, request.start))]): request for request in slider_stops}
 
 
-def _memory(loaded: Loaded, table: str, entries: int) -> Memo[tuple[Any, ...], Any]:
-    """This session's table for this corpus; only this and the one before have one, as vectors are large."""
-    tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table, REMEMBERED_CORPORA)
+def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, ...], Any]:
+    """Return this session's table for this corpus; only the last two corpora have one, as vectors are large."""
+    tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table_name, MAX_CACHED_CORPORA)
     digest = loaded.space.embeddings.digest
+    # Tables of older corpora go first, with their vectors.
     if digest not in tables:
-        tables[digest] = Memo(entries)
+        tables[digest] = Memo(max_entries)
     return tables[digest]
 
 
-def _dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
-    """Cache dependencies of the scorers besides the question and their parameters."""
+def _scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
+    """Return cache dependencies of the scorers besides the question and their parameters."""
     scorers = filter(None, (decoder.retrieve, decoder.rerank))
     return tuple(tuple(sorted(scorer.cache_dependencies(loaded.space).items())) for scorer in scorers)
 
 
-def _question(loaded: Loaded, question: Question) -> tuple[str, ...]:
+def _question_key(loaded: Loaded, question: Question) -> tuple[str, ...]:
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
     digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
     return *digests, vector, question.id, question.text
 
 
-def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
-    """Candidates after retrieval and reranking, and the seconds that takes, if known; cached for the session."""
-    memory: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memory(loaded, "scored", SCORED)
+def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
+    """Score and rerank the candidates; return them with the seconds, if known; cached for the session."""
+    cached_scores: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memo(loaded, "scored", MAX_SCORES)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
-    key = (*_question(loaded, question), *scorers, *_dependencies(loaded, decoder), decoder.depth)
-    if key not in memory:
-        place, began = st.empty(), time.monotonic()
+    cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), decoder.depth)
+    if cache_key not in cached_scores:
+        progress_slot, start_time = st.empty(), time.monotonic()
 
-        def report(done: int, total: int, label: str) -> None:
-            if total and time.monotonic() - began > SHOWN_AFTER:
-                place.progress(min(1.0, done / total))  # a click elsewhere ends the run here
+        def report(n_done: int, n_total: int, label: str) -> None:
+            if n_total and time.monotonic() - start_time > PROGRESS_DELAY_SECONDS:
+                progress_slot.progress(min(1.0, n_done / n_total))  # a click elsewhere ends the run here
 
         titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
-        query = query_of(loaded, question)
-        with st.spinner(words), jobs.turn(), report_to(report):
-            # What is computed once for a corpus is no part of a query's time.
+        query = as_embeddings(loaded, question)
+        with st.spinner(words), jobs.page_turn(), report_to(report):
+            # x
+            # What is computed once for a corpus is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
             compute = partial(score_candidates, decoder, loaded.space, query)
-            memory[key] = _median_of(loaded, scorers, compute, lambda result: result.candidates.relevance)
-        place.empty()
-    return memory[key]
+            cached_scores[cache_key] = _time_calls(loaded, scorers, compute, lambda result: result.candidates.relevance)
+        progress_slot.empty()
+    return cached_scores[cache_key]
 
 
-def _median_of(
-    loaded: Loaded, kind: tuple[Any, ...], compute: Callable[[], T], tensor: Callable[[T], Tensor]
+def _time_calls(
+    loaded: Loaded, call_kind: tuple[Any, ...], compute: Callable[[], T], get_tensor: Callable[[T], Tensor]
 ) -> tuple[T, float | None]:
-    """A result and the median seconds of a few calls, among them none that was the first of its kind in the session.
+    """Return a result and the median seconds of a few calls, none of them the first of its kind.
 
-    tensor: of a result, waited for on its device. None where that first one took too long to be repeated.
+    get_get_tensor: a result's tensor, whose device is waited for. None if the first call took too long to be repeated.
     """
-    known = _memory(loaded, "timed", REMEMBERED)
-    first, seconds = kind not in known, list[float]()
-    known[kind] = True
-    for _ in range(REPEATS + first):
-        started = time.perf_counter()
+    timed_kinds = _memo(loaded, "timed", MAX_CACHED_ANSWERS)
+    is_first, seconds = call_kind not in timed_kinds, list[float]()
+    # The first call of a kind compiles and allocates: it is not timed.
+    timed_kinds[call_kind] = True
+    for _ in range(N_TIMED_CALLS + is_first):
+        start_time = time.perf_counter()
         result = compute()
-        if tensor(result).is_cuda:
-            tensor(result).cpu()
-        seconds.append(time.perf_counter() - started)
-        if sum(seconds) > LONG and (len(seconds) > first or seconds[0] > LONGEST):
+        if get_tensor(result).is_cuda:
+            get_tensor(result).cpu()
+        seconds.append(time.perf_counter() - start_time)
+        if sum(seconds) > MIN_TIMED_SECONDS and (len(seconds) > is_first or seconds[0] > MAX_REPEATED_SECONDS):
             break
-    timed = seconds[first:]
-    return result, statistics.median(timed) if timed else None
+    timed_seconds = seconds[is_first:]
+    return result, statistics.median(timed_seconds) if timed_seconds else None
 
 
-def _timed(
+def _time_ranking(
     loaded: Loaded, question: Question, decoder: Decoder, candidates: ScoredCandidates | None
 ) -> tuple[Ranking, float | None]:
-    """The ranking, and the seconds it takes, if known; of scored candidates those of the selector alone."""
-    query, stage = query_of(loaded, question), decoder.select
+    """Compute the ranking and its seconds, if known; for scored candidates those of the selector alone."""
+    query, stage = as_embeddings(loaded, question), decoder.select
     if loaded.reach is not None:
-        return _asked(loaded.reach, answer_key(loaded, question, decoder), decoder, query, question.k)
+        return _ask_store(loaded.reach, answer_key(loaded, question, decoder), decoder, query, question.k)
     compute = partial(decode, decoder, loaded.space, query, k=question.k)
     if candidates is not None:
         compute = partial(select_from, stage, candidates, question.k)
     if not stage.is_warm():
         return compute(), None
-    stage.warm()  # what a process's first call has to make ready is no part of a query's time
-    return _median_of(loaded, decoder_family(decoder)[:-1], compute, lambda ranking: ranking.index)
+    stage.warm()  # a first call's compilation is not part of a query's time
+    return _time_calls(loaded, decoder_family(decoder)[:-1], compute, lambda ranking: ranking.index)
 
 
-def _asked(
-    reach: Reach, key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
+def _ask_store(
+    reach: Reach, proof_key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
 ) -> tuple[Ranking, float | None]:
-    """The ranking from a vector engine, the proven one where there is one, and the seconds of its one call."""
-    proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS, REMEMBERED)
-    if key in proofs:
-        return proofs[key], None
-    started = time.perf_counter()
+    """Return the ranking of a vector engine, a proven one if cached, and the seconds of its call."""
+    proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
+    # A proven answer replaces the engine's own for the rest of the session.
+    if proof_key in proofs:
+        return proofs[proof_key], None
+    start_time = time.perf_counter()
     with st.spinner(f"Asking {reach.name}"):
         ranking = decode(decoder, reach, query, k)
-    return ranking, time.perf_counter() - started
+    return ranking, time.perf_counter() - start_time
 
 
-def keep_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: Ranking) -> None:
-    """Show a proven answer in place of the one before, from the next look on."""
-    proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS, REMEMBERED)
-    key = answer_key(loaded, question, decoder)
-    proofs[key] = ranking
-    _memory(loaded, "answers", REMEMBERED).forget(key)
+def store_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: Ranking) -> None:
+    """Replace an answer by its proven one, from the next run on."""
+    proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
+    proof_key = answer_key(loaded, question, decoder)
+    proofs[proof_key] = ranking
+    _memo(loaded, "answers", MAX_CACHED_ANSWERS).forget(proof_key)

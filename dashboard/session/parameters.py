@@ -10,55 +10,56 @@ from engine.params import Param, Text, drop_ineffective, form_of, values_of
 from engine.stages import Scorer, ScorerSpec, Selector, SelectorSpec, Spec, Stage
 
 
-def key_of(spec: Spec, key: str, name: str) -> str:
-    """The session key of a parameter's widget in its plain form."""
-    return f"{key}.{spec.name}.{name}"
+def param_key(spec: Spec, prefix: str, param_name: str) -> str:
+    """Return the session key of a parameter's widget in its plain form."""
+    return f"{prefix}.{spec.name}.{param_name}"
 
 
-def in_order(params: Iterable[Param]) -> list[Param]:
-    """Parameters, last those whose form or meaning hangs on others."""
+def order_params(params: Iterable[Param]) -> list[Param]:
+    """Sort parameters: those whose form or meaning depends on others come last."""
     return sorted(params, key=lambda param: (bool(param.variants), param.requires is not None))
 
 
-def form_at(key: str, param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """A widget in the form that the others' values give it, its key and declaration; key: of its plain form."""
-    shape, form = form_of(param, values)
-    return (f"{key}.{shape}" if shape else key), form
+def resolve_form(plain_key: str, param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
+    """Return a widget's key and declaration in the form that the other values give it."""
+    form_name, form = form_of(param, values)
+    return (f"{plain_key}.{form_name}" if form_name else plain_key), form
 
 
-def put(stage: Stage, key: str) -> None:
-    """Set the widgets that `stage_controls` draws under this key to a stage's parameters, before they are drawn."""
+def set_stage(stage: Stage, prefix: str) -> None:
+    """Set the widgets of a stage under this prefix to its parameters, before they are drawn."""
     spec, values = stage.spec, values_of(stage)
-    known = drop_ineffective(spec.params, values)
+    effective = drop_ineffective(spec.params, values)
     for param in spec.params:
-        widget_key, form = form_at(key_of(spec, key, param.name), param, known)
+        widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, effective)
         st.session_state[widget_key] = form.check(values[param.name])
 
 
 @overload
-def stage_of(spec: SelectorSpec, key: str) -> Selector: ...
+def read_stage(spec: SelectorSpec, prefix: str) -> Selector: ...
 
 
 @overload
-def stage_of(spec: ScorerSpec, key: str) -> Scorer: ...
+def read_stage(spec: ScorerSpec, prefix: str) -> Scorer: ...
 
 
 @overload
-def stage_of(spec: Spec, key: str) -> Stage: ...
+def read_stage(spec: Spec, prefix: str) -> Stage: ...
 
 
-def stage_of(spec: Spec, key: str) -> Stage:
-    """The stage that the widgets under this key show, drawn on this page or not; at its defaults before the first."""
+def read_stage(spec: Spec, prefix: str) -> Stage:
+    """Read a stage from the widgets under this prefix, drawn or not; defaults for what was never drawn."""
     values: dict[str, Any] = {}
-    for param in in_order(spec.params):
-        widget_key, form = form_at(key_of(spec, key, param.name), param, values)
+    for param in order_params(spec.params):
+        widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, values)
+        # A parameter without effect keeps its default, so that equal stages are equal values.
         if param.requires is None or values.get(param.requires[0], param.requires[1]) == param.requires[1]:
-            values[param.name] = legible(form, st.session_state.get(widget_key, form.default))
+            values[param.name] = as_legible(form, st.session_state.get(widget_key, form.default))
     return spec.cls(**values)
 
 
-def legible(param: Param, value: Any) -> Any:
-    """The value of a widget; a field of text that was emptied, or holds no line of text, stands for the default."""
+def as_legible(param: Param, value: Any) -> Any:
+    """Return the value of a widget; the default for a text field without a line of text."""
     if not isinstance(param, Text):
         return value
     try:

@@ -1,4 +1,4 @@
-"""The question of a session: query, set size, pool size; read and set in session state."""
+"""The query of a session with set size and pool size; read and set in session state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from engine.decoder import SET_SIZE
 from engine.values import Dataset, Qrels, digest_of, explain_missing_split, replace_surrogates
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
-MOST_LISTED = 20_000
-"""Entries of a picker at most; beyond, a browser struggles."""
+MAX_LISTED_QUERIES = 20_000
+"""Entries of a picker; a browser cannot draw many more."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question."""
+    """Query, set size and pool size."""
 
     id: str  # of the labelled query, or ""
     text: str  # its words
@@ -27,38 +27,38 @@ class Question:
     depth: int | None  # size of the pool
 
     @property
-    def judged(self) -> bool:
-        """Whether Recall exists for it."""
-        return bool(self.relevant)
+    def is_judged(self) -> bool:
+        """True if it has relevant documents, so that Recall is defined."""
+        return bool(self.relevant_ids)
 
     @property
-    def relevant(self) -> frozenset[str]:
-        """The ids of the documents that are judged relevant."""
+    def relevant_ids(self) -> frozenset[str]:
+        """Ids of the documents that are judged relevant."""
         return frozenset(self.qrels.relevant(self.id)) if self.qrels is not None else frozenset()
 
 
 def query_key(loaded: Loaded, question: Question) -> str:
-    """Names a query on its corpus: views that draw the same query follow each other."""
+    """Return a key of a query on its corpus: views of the same query follow each other."""
     return digest_of([loaded.key, question.id, question.text, str(question.k)])[:16]
 
 
-def first_split(dataset: Dataset) -> str | None:
-    """The split that is shown at first: neither learnt from nor reported on, if possible; None without judgements."""
+def find_first_split(dataset: Dataset) -> str | None:
+    """Return the split displayed first: dev or test if there are such; None without judgements."""
     return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
 
 
-def judged_splits(dataset: Dataset) -> dict[str, int]:
-    """The number of judged queries of every split that has some."""
-    return {split: count for split in dataset.qrels if (count := len(dataset.judged(split)))}
+def count_judged(dataset: Dataset) -> dict[str, int]:
+    """Count the judged queries of every split that has some."""
+    return {split: n_judged for split in dataset.qrels if (n_judged := len(dataset.judged(split)))}
 
 
-def largest_k(loaded: Loaded) -> int:
-    """The largest k that makes sense on a corpus: an address may hold any."""
+def find_max_k(loaded: Loaded) -> int:
+    """Return the largest sensible k on a corpus: an address may hold any."""
     return max(loaded.size, SET_SIZE.comfortable_range[1])
 
 
-def ways_of(loaded: Loaded) -> list[str]:
-    """The ways to ask a corpus; the first is the default."""
+def list_ways(loaded: Loaded) -> list[str]:
+    """Return the ways to ask a corpus; the first is the default."""
     encoder = loaded.space.encoder
     return [
         *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
@@ -67,63 +67,64 @@ def ways_of(loaded: Loaded) -> list[str]:
     ]
 
 
-def selected(loaded: Loaded) -> tuple[str, str | None, str]:
-    """The controls' values: way, split (None where there is none to count), and query's id, words or document's id."""
+def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
+    """Return the controls' values: way, split or None, and the query's id, text or document's id."""
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
-    way = session.get(f"way.{key}") or ways_of(loaded)[0]
-    if way == TYPED:
-        return way, None, session.get(f"own.{key}", "").strip()
-    if way == SIMILAR:
-        return way, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
-    split = session.get(f"split.{key}", first_split(dataset))
+    mode = session.get(f"way.{key}") or list_ways(loaded)[0]
+    if mode == TYPED:
+        return mode, None, session.get(f"own.{key}", "").strip()
+    if mode == SIMILAR:
+        return mode, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
+    split = session.get(f"split.{key}", find_first_split(dataset))
     queries = dataset.judged(split) if split else dataset.queries
-    row = session.get(f"query.{key}.{split}", 0)
-    return way, split, queries.ids[row] if row < len(queries) else ""
+    query_index = session.get(f"query.{key}.{split}", 0)
+    return mode, split, queries.ids[query_index] if query_index < len(queries) else ""
 
 
-def select(loaded: Loaded, way: str, split: str | None, value: str) -> str | None:
-    """Set the controls, before they are drawn, to what `selected` returned once; returns why where that fails."""
+def select(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
+    """Set the controls to values of `get_selection`, before they are drawn; return an error or None."""
     key, dataset = corpus_key(loaded), loaded.dataset
-    if way not in (ways := ways_of(loaded)):
-        return f"this corpus cannot be asked by {way!r}; it can by {', '.join(ways)}"
-    if way == LABELLED:
+    # Links may come from a corpus with an encoder: the reason is returned, not raised.
+    if mode not in (ways := list_ways(loaded)):
+        return f"this corpus cannot be asked by {mode!r}; it can by {', '.join(ways)}"
+    if mode == LABELLED:
         if split not in dataset.qrels and not (split is None and not dataset.qrels):
             return f"{explain_missing_split(dataset.qrels, split)}: pick a query"
         queries = dataset.judged(split) if split else dataset.queries
-        row = queries.position.get(value)
-        if row is None or row >= MOST_LISTED:
-            return f"the query {value!r} is not among those of {split or 'this corpus'}: pick another"
-        st.session_state[f"query.{key}.{split}"] = row
+        query_index = queries.position.get(entry)
+        if query_index is None or query_index >= MAX_LISTED_QUERIES:
+            return f"the query {entry!r} is not among those of {split or 'this corpus'}: pick another"
+        st.session_state[f"query.{key}.{split}"] = query_index
         if split is not None:
             st.session_state[f"split.{key}"] = split
     else:
-        st.session_state[f"own.{key}" if way == TYPED else f"document.{key}"] = value
-    st.session_state[f"way.{key}"] = way
+        st.session_state[f"own.{key}" if mode == TYPED else f"document.{key}"] = entry
+    st.session_state[f"way.{key}"] = mode
     return None
 
 
-def step(loaded: Loaded, way: int) -> None:
-    """Go to the next labelled query of the order that is chosen, or the one before (−1), round the end."""
-    how, split, _ = selected(loaded)
+def step_query(loaded: Loaded, direction: int) -> None:
+    """Go to the next (1) or previous (−1) labelled query of the chosen order, cyclically."""
+    ask_way, split, _ = get_selection(loaded)
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
-    if how == LABELLED and len(queries):
-        key, order = f"query.{corpus_key(loaded)}.{split}", order_of(loaded, split, len(queries))
-        here = st.session_state.get(key, 0)
-        st.session_state[key] = order[(order.index(here) + way) % len(order) if here in order else 0]
+    if ask_way == LABELLED and len(queries):
+        key, order = f"query.{corpus_key(loaded)}.{split}", get_query_order(loaded, split, len(queries))
+        index = st.session_state.get(key, 0)
+        st.session_state[key] = order[(order.index(index) + direction) % len(order) if index in order else 0]
 
 
-def order_of(loaded: Loaded, split: str | None, count: int) -> list[int]:
-    """The queries of a split in the order in which they are listed, by their position."""
-    kept: list[int] | None = st.session_state.get(f"order.{corpus_key(loaded)}.{split}")
-    return kept if kept is not None and len(kept) == count else list(range(min(count, MOST_LISTED)))
+def get_query_order(loaded: Loaded, split: str | None, count: int) -> list[int]:
+    """Return the positions of a split's queries in the order in which they are listed."""
+    stored: list[int] | None = st.session_state.get(f"order.{corpus_key(loaded)}.{split}")
+    return stored if stored is not None and len(stored) == count else list(range(min(count, MAX_LISTED_QUERIES)))
 
 
-def keep_order(loaded: Loaded, split: str | None, order: Sequence[int] | None) -> None:
-    """List the queries of a split in this order from now on, None for their own."""
-    key = f"order.{corpus_key(loaded)}.{split}"
-    st.session_state[key] = None if order is None else list(order)[:MOST_LISTED]
+def set_query_order(loaded: Loaded, split: str | None, query_order: Sequence[int] | None) -> None:
+    """Set the order in which the queries of a split are listed; None for their own."""
+    session_key = f"order.{corpus_key(loaded)}.{split}"
+    st.session_state[session_key] = None if query_order is None else list(query_order)[:MAX_LISTED_QUERIES]
 
 
 def corpus_key(loaded: Loaded) -> str:
-    """Names a corpus in the keys of its controls."""
+    """Return the part of widget keys that identifies a corpus."""
     return loaded.origin.space.corpus.digest[:12]

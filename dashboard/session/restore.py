@@ -1,4 +1,4 @@
-"""Links and snapshots read, and applied to the session."""
+"""Links and snapshots: read, and applied to the session."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,10 +11,10 @@ import streamlit as st
 from dashboard.services import roots
 from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query, tradeoff
-from dashboard.session.address import LINK, VERSION_KEY
-from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, offered
-from dashboard.session.link import PAGE, QUESTIONS, SCHEMA, SCREENS, State, current
-from dashboard.session.parameters import in_order
+from dashboard.session.address import LINK_KEY, VERSION_KEY
+from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, list_scorers
+from dashboard.session.link import PAGE_PARAM, QUESTION_PARAMS, SCHEMA, SCREENS, State, get_state
+from dashboard.session.parameters import order_params
 from dashboard.session.view_names import VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
@@ -23,22 +23,21 @@ from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, methods, spec_of
 from engine.wording import visible
 
-LONGEST_REMARK = 400
-OPENED, REMARKS, UNSEEN = "link.opened", "link.remarks", "link.unseen"
-"""Session keys: the state of the link opened last, what of it could not be applied, and the settings of a page that it
-has not drawn yet."""
+MAX_REMARK_LENGTH = 400
+OPENED_KEY, REMARKS_KEY, UNSEEN_KEY = "link.opened", "link.remarks", "link.unseen"
+"""Session keys: state of the last opened link, its parts that failed, its settings of pages not drawn yet."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A state read from an address; remarks: what could not be taken, with the fix, as plain text."""
+    """State read from an address; remarks: what was ignored, with the fix, as plain text."""
 
     state: State
     remarks: tuple[str, ...] = ()
 
 
-def read(params: Mapping[str, str]) -> Reading:
-    """The state that an address means; what it says wrongly is remarked and left at its default."""
+def parse_link(params: Mapping[str, str]) -> Reading:
+    """Parse the state of an address; invalid parts are remarked and left at their default."""
     unread, remarks = dict(params), []
 
     def take(name: str, param: Param, owner: str = "") -> Any:
@@ -57,134 +56,137 @@ def read(params: Mapping[str, str]) -> Reading:
             f"the link is of version {version}, written by a newer Frontier than this one, which reads "
             f"{SCHEMA.default}: what it does not know is left out; update Frontier to see all of it"
         )
-    source = address.source_of(unread)
-    for name in ("corpus", *address.COLUMNS, address.METADATA, address.WHERE, *address.FIELDS):
+    source = address.parse_source(unread)
+    # Whatever remains unread at the end is remarked, so every known name is consumed here.
+    for name in ("corpus", *address.COLUMN_PARAMS, address.METADATA_PARAM, address.WHERE_PARAM, *address.SOURCE_FIELDS):
         unread.pop(name, None)
-    shown = State(
+    state = State(
         source=source,
-        **{name: _hex(unread.pop(name, ""), name, remarks) for name in ("digest", "vectors")},
-        **_question(unread, remarks),
+        **{name: _check_hex(unread.pop(name, ""), name, remarks) for name in ("digest", "vectors")},
+        **_parse_question(unread, remarks),
         split=unread.pop("split", None),
         k=take("k", SET_SIZE),
         pool=take("pool", POOL),
-        decoders=tuple(_decoder(spec, unread, take, remarks) for spec in _chosen(unread, remarks)),
-        tradeoff=_tradeoff(unread, take, remarks),
+        decoders=tuple(_parse_decoder(spec, unread, take, remarks) for spec in _parse_selectors(unread, remarks)),
+        tradeoff=_parse_tradeoff(unread, take, remarks),
         view=unread.pop("view", ""),
-        page=_page(unread.pop(PAGE, ""), remarks),
+        page=_parse_page(unread.pop(PAGE_PARAM, ""), remarks),
     )
     remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in unread]
-    return Reading(shown, tuple(_short(remark) for remark in remarks))
+    return Reading(state, tuple(_shorten_remark(remark) for remark in remarks))
 
 
-def fits(shown: State, loaded: Loaded) -> bool:
+def fits_corpus(state: State, loaded: Loaded) -> bool:
     """Return True if the state names no corpus, or one whose name or fingerprint matches."""
-    if shown.source is None or (shown.digest and loaded.space.corpus.digest.startswith(shown.digest)):
+    if state.source is None or (state.digest and loaded.space.corpus.digest.startswith(state.digest)):
         return True
-    return Path(shown.source.path).name == Path(loaded.source.path).name
+    return Path(state.source.path).name == Path(loaded.source.path).name
 
 
-def mismatch(shown: State, loaded: Loaded) -> str | None:
-    """The difference between the corpus and the one a state was made on; None without one."""
-    pairs = ((shown.vectors, loaded.space.embeddings.digest), (shown.digest, loaded.space.corpus.digest))
-    differs = [not now.startswith(then) for then, now in pairs]
-    if not any(differs):
+def describe_mismatch(state: State, loaded: Loaded) -> str | None:
+    """Describe the difference between the corpus and the one of a state; None without one."""
+    pairs = ((state.vectors, loaded.space.embeddings.digest), (state.digest, loaded.space.corpus.digest))
+    differences = [not now.startswith(then) for then, now in pairs]
+    if not any(differences):
         return None
-    difference = "other documents" if differs[1] else "other vectors of the same documents"
-    then, now = pairs[differs.index(True)]  # the vectors' first: theirs is the fingerprint that the header shows
-    origin = "" if shown.source is None else f"{shown.source.path} (encoder {shown.source.encoder}), "
-    return _short(
+    difference = "other documents" if differences[1] else "other vectors of the same documents"
+    then, now = pairs[differences.index(True)]  # the vectors' first, as the header displays theirs
+    origin = "" if state.source is None else f"{state.source.path} (encoder {state.source.encoder}), "
+    return _shorten_remark(
         f"it was made on {difference}: {origin}fingerprint {then[:8]}; here is {loaded.source.path} "
         f"(encoder {loaded.source.encoder}), fingerprint {now[:8]}. Its settings are applied; the sets can differ"
     )
 
 
-def apply(shown: State, loaded: Loaded) -> list[str]:
-    """Set the controls to a state, before they are drawn; returns what could not be set, with the fix."""
-    problems = [query.select(loaded, shown.way, shown.split, shown.question)] if shown.way else []
-    st.session_state[decoders.K_KEY] = shown.k
-    st.session_state[decoders.POOL_KEY] = shown.pool
-    for decoder in shown.decoders:
+def apply_state(state: State, loaded: Loaded) -> list[str]:
+    """Set the controls to a state, before they are drawn; return what could not be set, with the fix."""
+    problems = [query.select(loaded, state.way, state.split, state.question)] if state.way else []
+    st.session_state[decoders.K_KEY] = state.k
+    st.session_state[decoders.POOL_KEY] = state.pool
+    for decoder in state.decoders:
         decoders.put_decoder(decoder)
-    st.session_state[decoders.DECODERS] = [decoder.select.spec.name for decoder in shown.decoders]
-    st.session_state.pop(decoders.VIEW, None)
-    tradeoff.put(shown.tradeoff)
-    st.session_state[UNSEEN] = dict(shown.tradeoff)
-    if shown.view in VIEW_NAMES:
-        st.session_state[decoders.VIEW] = shown.view
-    elif shown.view:
+    st.session_state[decoders.DECODERS_KEY] = [decoder.select.spec.name for decoder in state.decoders]
+    st.session_state.pop(decoders.VIEW_KEY, None)
+    tradeoff.set_settings(state.tradeoff)
+    # Pages validate these settings when they are first drawn, as only they know the domain.
+    st.session_state[UNSEEN_KEY] = dict(state.tradeoff)
+    if state.view in VIEW_NAMES:
+        st.session_state[decoders.VIEW_KEY] = state.view
+    elif state.view:
         names = ", ".join(VIEW_NAMES)
-        problems.append(f"no view is called {shown.view!r}; there are {names}: {VIEW_NAMES[0]} is shown")
+        problems.append(f"no view is called {state.view!r}; there are {names}: {VIEW_NAMES[0]} is shown")
     return list(filter(None, problems))
 
 
-def reopen(params: dict[str, str]) -> None:
+def reopen_state(params: dict[str, str]) -> None:
     """Apply a saved state from the next run on, its corpus first."""
-    st.session_state[LINK] = params
-    requested = address.source_of(params)
-    if requested is not None and (source := address.available(requested)):
-        address.use(source)
+    st.session_state[LINK_KEY] = params
+    requested = address.parse_source(params)
+    if requested is not None and (source := address.find_source(requested)):
+        address.switch_source(source)
 
 
-def check(key: str, is_there: Callable[[Any], bool], instead: str) -> None:
-    """Give up what a link set where the page does not have it, and say so, before its control is drawn.
+def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -> None:
+    """Drop a link's setting that the page does not have, with a remark, before its control is drawn.
 
-    instead: what is taken, in words.
+    instead: the replacement in words.
     """
-    value = st.session_state.get(UNSEEN, {}).pop(key, None)
-    if value is None or value != st.session_state.get(key) or is_there(value):
+    value = st.session_state.get(UNSEEN_KEY, {}).pop(key, None)
+    if value is None or value != st.session_state.get(key) or is_available(value):
         return
+    # The widget then starts at its default in the next run.
     del st.session_state[key]
-    said = st.session_state.get(REMARKS) or []
-    st.session_state[REMARKS] = [*said, f"{key}: there is no {visible(str(value))!r} here; {instead}"]
+    remarks = st.session_state.get(REMARKS_KEY) or []
+    st.session_state[REMARKS_KEY] = [*remarks, f"{key}: there is no {visible(str(value))!r} here; {instead}"]
     st.rerun()
 
 
-def was_sent() -> bool:
-    """Whether this session opened a link or a saved state."""
-    return OPENED in st.session_state or LINK in st.session_state
+def was_link_opened() -> bool:
+    """Return True if this session opened a link or a saved state."""
+    return OPENED_KEY in st.session_state or LINK_KEY in st.session_state
 
 
-def arrive(loaded: Loaded) -> None:
-    """Before any control is drawn, apply a link that waits for this corpus; say what it waits for, or what failed."""
-    params = st.session_state.get(LINK)
+def apply_waiting_link(loaded: Loaded) -> None:
+    """Apply a link that waits for this corpus, before any control is drawn; draw why if it waits or failed."""
+    params = st.session_state.get(LINK_KEY)
     if params is not None:
-        reading = read(params)
+        reading = parse_link(params)
         requested = reading.state.source
-        if requested is not None and requested.trained and requested != loaded.source == requested.plain:
+        if requested is not None and requested.trained and requested != loaded.source == requested.without_training:
             # The corpus is loaded; loading its trained embeddings finds them or says that they are missing.
-            address.use(requested)
+            address.switch_source(requested)
             st.rerun()
-        if fits(reading.state, loaded):
-            del st.session_state[LINK]
-            said = [mismatch(reading.state, loaded), *reading.remarks, *apply(reading.state, loaded)]
-            st.session_state[REMARKS] = list(filter(None, said))
-            st.session_state[OPENED] = opened = current(loaded)
-            if reading.state.page not in ("", opened.page):
+        if fits_corpus(reading.state, loaded):
+            del st.session_state[LINK_KEY]
+            remarks = [describe_mismatch(reading.state, loaded), *reading.remarks, *apply_state(reading.state, loaded)]
+            st.session_state[REMARKS_KEY] = list(filter(None, remarks))
+            st.session_state[OPENED_KEY] = opened_state = get_state(loaded)
+            if reading.state.page not in ("", opened_state.page):
                 st.switch_page(f"{SCREENS.name}/{reading.state.page}.py")
         else:
-            _waiting(reading.state)
-    _remarks()
+            _draw_waiting(reading.state)
+    _draw_remarks()
 
 
-def _waiting(shown: State) -> None:
+def _draw_waiting(state: State) -> None:
     with st.container(gap="small"):
         st.info("This link is about a corpus that is not loaded here.", icon=":material/link:")
-        fingerprint = shown.vectors or shown.digest
-        if shown.source is not None:
-            named = f", fingerprint {fingerprint[:8]}" if fingerprint else ""
-            st.text(f"It needs this one{named}, encoder {shown.source.encoder}:")
-            st.code(shown.source.path, language=None)
-        refusal = None if shown.source is None or shown.source.store else roots.refusal_of(shown.source.path)
+        fingerprint = state.vectors or state.digest
+        if state.source is not None:
+            fingerprint_text = f", fingerprint {fingerprint[:8]}" if fingerprint else ""
+            st.text(f"It needs this one{fingerprint_text}, encoder {state.source.encoder}:")
+            st.code(state.source.path, language=None)
+        refusal = None if state.source is None or state.source.store else roots.explain_refusal(state.source.path)
         st.text(f"{refusal or 'Load it on the Data page, from wherever it lies'}.")
         st.text("The rest of the link is applied when it is there.")
         with st.container(horizontal=True):
             if st.button("Open Data", key="link.data", type="primary"):
                 st.switch_page(f"{SCREENS.name}/data.py")
-            st.button("Forget the link", key="link.forget", on_click=st.session_state.pop, args=(LINK, None))
+            st.button("Forget the link", key="link.forget", on_click=st.session_state.pop, args=(LINK_KEY, None))
 
 
-def _remarks() -> None:
-    remarks = st.session_state.get(REMARKS)
+def _draw_remarks() -> None:
+    remarks = st.session_state.get(REMARKS_KEY)
     if not remarks:
         return
     with st.container(gap="small"):
@@ -192,92 +194,94 @@ def _remarks() -> None:
         # Plain text: it quotes what strangers wrote.
         for remark in remarks:
             st.text(f"• {remark}.")
-        st.button("OK", key="link.ok", on_click=st.session_state.pop, args=(REMARKS, None))
+        st.button("OK", key="link.ok", on_click=st.session_state.pop, args=(REMARKS_KEY, None))
 
 
-def _decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> Decoder:
-    select = _stage(spec, spec.name, take)
-    retrieve, rerank = (_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
-    return Decoder(select, retrieve or first_scorer(), rerank)
+def _parse_decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> Decoder:
+    selector = _parse_stage(spec, spec.name, take)
+    retriever, reranker = (_parse_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
+    return Decoder(selector, retriever or first_scorer(), reranker)
 
 
-def _stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
+def _parse_stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
     values: dict[str, Any] = {}
-    for param in in_order(spec.params):
+    for param in order_params(spec.params):
         form = form_of(param, drop_ineffective(spec.params, values))[1]
         values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
     return spec.cls(**values)
 
 
-def _scorer(
+def _parse_scorer(
     unread: dict[str, str], spec: Spec, role: str, take: Callable[..., Any], remarks: list[str]
 ) -> Scorer | None:
-    """The scorer that a decoder has for a role, None where the address names none that there is."""
-    prefix, known = f"{spec.name}.{role}", offered(role)
+    """Parse the scorer of a role; None if the address names no valid one."""
+    prefix, scorers = f"{spec.name}.{role}", list_scorers(role)
     name = unread.pop(prefix, None)
     if name is None:
         return None
-    if name not in known:
-        names = ", ".join(known)
+    if name not in scorers:
+        names = ", ".join(scorers)
         remarks.append(f"{spec.title}: no scorer that can {role} is called {name!r}; there are {names}: it is left out")
-        # Whatever it says of that scorer goes with it.
-        for other in [n for n in unread if n.startswith(f"{prefix}.")]:
-            del unread[other]
+        # The parameters of an unknown scorer are dropped with it.
+        for param_name in [unread_name for unread_name in unread if unread_name.startswith(f"{prefix}.")]:
+            del unread[param_name]
         return None
-    scorer: Scorer = _stage(known[name], prefix, take)
+    scorer: Scorer = _parse_stage(scorers[name], prefix, take)
     return scorer
 
 
-def _chosen(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
-    known, text = methods("selector"), unread.pop("decoders", None)
-    if text is None:
-        return list(known.values())[:2]
-    names = _names(text, known, remarks)
-    return [spec for name, spec in known.items() if name in names]
+def _parse_selectors(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
+    selectors, listed = methods("selector"), unread.pop("decoders", None)
+    if listed is None:
+        return list(selectors.values())[:2]
+    names = _parse_names(listed, selectors, remarks)
+    return [spec for name, spec in selectors.items() if name in names]
 
 
-def _names(text: str, known: Mapping[str, Spec], remarks: list[str]) -> list[str]:
-    """The names in a list of those that are known, in their order."""
-    names = set()
-    for name in text.split(",") if text != UNSET else ():
+def _parse_names(listed: str, specs: Mapping[str, Spec], remarks: list[str]) -> list[str]:
+    """Return the listed names that exist, in the order of `specs`."""
+    listed_names = set()
+    for name in listed.split(",") if listed != UNSET else ():
         try:
-            names.add(found := spec_of(name, next(iter(known.values())).kind).name)
+            listed_names.add(spec_name := spec_of(name, next(iter(specs.values())).kind).name)
         except ParamError as error:
             remarks.append(f"{error}: it is left out")
         else:
-            remarks += [] if found in known else [f"{name!r} is none of {', '.join(known)}: it is left out"]
-    return [name for name in known if name in names]
+            remarks += [] if spec_name in specs else [f"{name!r} is none of {', '.join(specs)}: it is left out"]
+    return [name for name in specs if name in listed_names]
 
 
-def _tradeoff(unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> dict[str, Any]:
-    """The settings of Trade-off that an address has."""
-    lists = {key: known for key, known in tradeoff.several().items() if key in unread}
-    found: dict[str, Any] = {key: _names(unread.pop(key), known, remarks) for key, known in lists.items()}
-    values = {key: take(key, param) for key, param in tradeoff.PARAMS.items() if key in unread}
-    return found | {key: value for key, value in values.items() if value != tradeoff.PARAMS[key].default}
+def _parse_tradeoff(unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> dict[str, Any]:
+    """Parse the settings of Trade-off."""
+    lists = {key: specs for key, specs in tradeoff.list_choices().items() if key in unread}
+    settings: dict[str, Any] = {key: _parse_names(unread.pop(key), specs, remarks) for key, specs in lists.items()}
+    values = {key: take(key, param) for key, param in tradeoff.SETTINGS.items() if key in unread}
+    return settings | {key: value for key, value in values.items() if value != tradeoff.SETTINGS[key].default}
 
 
-def _question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
-    """The fields of a State that say what is asked."""
-    questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTIONS.items() if name in unread]
+def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
+    """Parse the fields of a State that hold the query."""
+    questions = [
+        {"way": kind, "question": unread.pop(name)} for kind, name in QUESTION_PARAMS.items() if name in unread
+    ]
     if len(questions) > 1:
         remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
     return questions[0] if questions else {}
 
 
-def _page(name: str, remarks: list[str]) -> str:
-    if name in (known := ["", *sorted(p.stem for p in SCREENS.glob("[!_]*.py"))]):
-        return name
-    remarks.append(f"no page is called {name!r}; there are {', '.join(known[1:])}: this one stays")
+def _parse_page(page_name: str, remarks: list[str]) -> str:
+    if page_name in (page_names := ["", *sorted(path.stem for path in SCREENS.glob("[!_]*.py"))]):
+        return page_name
+    remarks.append(f"no page is called {page_name!r}; there are {', '.join(page_names[1:])}: this one stays")
     return ""
 
 
-def _hex(text: str, name: str, remarks: list[str]) -> str:
-    if re.fullmatch(r"[0-9a-f]{0,64}", text):
-        return text
-    remarks.append(f"{name} must be hexadecimal digits; got {text!r}: it is not compared")
+def _check_hex(digits: str, field_name: str, remarks: list[str]) -> str:
+    if re.fullmatch(r"[0-9a-f]{0,64}", digits):
+        return digits
+    remarks.append(f"{field_name} must be hexadecimal digits; got {digits!r}: it is not compared")
     return ""
 
 
-def _short(text: str) -> str:
-    return shorten(visible(text), LONGEST_REMARK)
+def _shorten_remark(remark: str) -> str:
+    return shorten(visible(remark), MAX_REMARK_LENGTH)

@@ -1,4 +1,4 @@
-"""The settings of Trade-off in session state: their keys, by which links name them too, and what each may be."""
+"""Settings of Trade-off in session state: their keys, which links use too, and their domains."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,21 +13,21 @@ from engine.evaluation.metrics import METRICS
 from engine.params import Choice, Flag, Param, Real, Text, Whole
 from engine.stages import Spec, methods
 
-ALL, ONE = "All labelled queries", "This query"
-SCOPE, PASSAGES = "tradeoff.scope", "tradeoff.passages"
-"""The choice of queries where some are judged, and where passages can stand in for them."""
-SAMPLE, AT_FIRST = "tradeoff.sample", "tradeoff.sample.first"
-"""How many queries are drawn, and how many the page draws by itself."""
-PICKED, SCORERS = "tradeoff.decoders", "tradeoff.scorers"
-STEPS, WHOLE, PANELS = "tradeoff.values", "tradeoff.whole", "tradeoff.panels"
-X, Y, INSTEAD = "ilad", "recall", "cos_sum"
-"""The axes at first, and the upper one where nothing is judged."""
+ALL_QUERIES, THIS_QUERY = "All labelled queries", "This query"
+SCOPE_KEY, PASSAGES_KEY = "tradeoff.scope", "tradeoff.passages"
+"""Choice of queries if some are judged, and if passages can stand in for them."""
+SAMPLE_KEY, FIRST_SAMPLE_KEY = "tradeoff.sample", "tradeoff.sample.first"
+"""Number of sampled queries, and the number that the page chooses by itself."""
+PICKED_KEY, SCORERS_KEY = "tradeoff.decoders", "tradeoff.scorers"
+VALUES_KEY, WHOLE_KEY, PANELS_KEY = "tradeoff.values", "tradeoff.whole", "tradeoff.panels"
+X_METRIC, Y_METRIC, UNJUDGED_Y = "ilad", "recall", "cos_sum"
+"""Default axes, and the vertical one without judgements."""
 SHARE_KEY = "tradeoff.share"
-OPEN, SCRUBBED = "tradeoff.open", "tradeoff.scrubbed"
+OPEN_POINT_KEY, SCRUBBED_KEY = "tradeoff.open", "tradeoff.scrubbed"
 """The label of the open point, and the value of a parameter to which its curve was dragged, where no point has it."""
-VIEW = "tradeoff.view"
-WINS, KINDS, SETTINGS = VIEWS = "Wins and losses", "By query type", "All settings"
-VALUES = Whole(
+TRADEOFF_VIEW_KEY = "tradeoff.view"
+WINS_VIEW, KINDS_VIEW, SETTINGS_VIEW = TRADEOFF_VIEWS = "Wins and losses", "By query type", "All settings"
+N_VALUES = Whole(
     default=6,
     low=2,
     high=41,
@@ -36,65 +36,68 @@ VALUES = Whole(
     name="steps_per_parameter",
     help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
 )
-_UP = tuple(name for name, metric in METRICS.items() if not metric.lower_is_better)
+_GAIN_METRICS = tuple(name for name, metric in METRICS.items() if not metric.lower_is_better)
 
 
-def axis_key(axis: str, judged: bool) -> str:
-    """The key of the choice of an axis, x or y."""
-    return f"tradeoff.{axis}.{'judged' if judged else 'unjudged'}"
+def axis_key(axis: str, is_judged: bool) -> str:
+    """Return the session key of the choice of an axis, x or y."""
+    return f"tradeoff.{axis}.{'judged' if is_judged else 'unjudged'}"
 
 
-_DECLARED: dict[str, Param] = {
-    SCOPE: Choice(ALL, "", (ALL, ONE)),
-    PASSAGES: Choice(ONE, "", (ONE, passage_queries.NAME)),
-    SAMPLE: Whole(None, "", 1, unset="as many as are drawn at first"),
-    STEPS: VALUES,
-    **{axis_key("x", judged): Choice(X, "", (*_UP, TIME_AXIS)) for judged in (True, False)},
-    **{axis_key("y", judged): Choice(Y if judged else INSTEAD, "", _UP) for judged in (True, False)},
+_DECLARATIONS: dict[str, Param] = {
+    SCOPE_KEY: Choice(ALL_QUERIES, "", (ALL_QUERIES, THIS_QUERY)),
+    PASSAGES_KEY: Choice(THIS_QUERY, "", (THIS_QUERY, passage_queries.PASSAGES_TITLE)),
+    SAMPLE_KEY: Whole(None, "", 1, unset="as many as are drawn at first"),
+    VALUES_KEY: N_VALUES,
+    **{axis_key("x", judged): Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)) for judged in (True, False)},
+    **{
+        axis_key("y", judged): Choice(Y_METRIC if judged else UNJUDGED_Y, "", _GAIN_METRICS) for judged in (True, False)
+    },
     SHARE_KEY: Real(KEPT_SHARE.default, "", *KEPT_SHARE.comfortable_range),
-    WHOLE: Flag(False, ""),
-    PANELS: Flag(False, ""),
-    VIEW: Choice(WINS, "", VIEWS),
-    OPEN: Text("", "", max_length=1000),
-    SCRUBBED: Real(None, "", 0, unset="a point"),
+    WHOLE_KEY: Flag(False, ""),
+    PANELS_KEY: Flag(False, ""),
+    TRADEOFF_VIEW_KEY: Choice(WINS_VIEW, "", TRADEOFF_VIEWS),
+    OPEN_POINT_KEY: Text("", "", max_length=1000),
+    SCRUBBED_KEY: Real(None, "", 0, unset="a point"),
 }
-PARAMS: Mapping[str, Param] = {key: replace(param, name=key, symbol=key) for key, param in _DECLARED.items()}
-"""Key → what it may be. The default stands for what the page takes by itself."""
-_NO_WIDGETS = PICKED, OPEN, SCRUBBED
+SETTINGS: Mapping[str, Param] = {key: replace(param, name=key, symbol=key) for key, param in _DECLARATIONS.items()}
+"""Key → its domain. The default stands for the page's own choice."""
+_NO_WIDGETS = PICKED_KEY, OPEN_POINT_KEY, SCRUBBED_KEY
 
 
-def several() -> dict[str, Mapping[str, Spec]]:
-    """Key → the methods of which it has several names."""
-    return {PICKED: methods("selector"), SCORERS: decoders.offered(decoders.RETRIEVE)}
+def list_choices() -> dict[str, Mapping[str, Spec]]:
+    """Return the settings that hold several names, with the stages to choose from."""
+    return {PICKED_KEY: methods("selector"), SCORERS_KEY: decoders.list_scorers(decoders.RETRIEVE)}
 
 
-def default_of(key: str) -> Any:
-    """What the page takes by itself: of the decoders the baseline and those of Explore."""
-    if key == PICKED:
-        return list(dict.fromkeys([next(iter(methods("selector"))), *decoders.chosen()]))
-    if key == SCORERS:
+def get_default(key: str) -> Any:
+    """Return the page's own choice for a key: for decoders the baseline and those of Explore."""
+    if key == PICKED_KEY:
+        return list(dict.fromkeys([next(iter(methods("selector"))), *decoders.list_chosen()]))
+    if key == SCORERS_KEY:
         return [decoders.first_scorer().spec.name]
-    return st.session_state.get(AT_FIRST) if key == SAMPLE else PARAMS[key].default
+    return st.session_state.get(FIRST_SAMPLE_KEY) if key == SAMPLE_KEY else SETTINGS[key].default
 
 
-def changed() -> dict[str, Any]:
-    """The settings that are not at their default, by key, as the session has them."""
-    found, lists = {}, several()
-    for key in (*lists, *PARAMS):
-        value = st.session_state.get(key, default_of(key))
-        if key in lists:
-            value = [name for name in lists[key] if name in value]
-        if value != default_of(key):
-            found[key] = value
-    return found
+def list_changed() -> dict[str, Any]:
+    """Return the session's settings that are not at their default, by key."""
+    changed_settings, multi_choices = {}, list_choices()
+    # Only changed settings go to links, so that new defaults reach old links.
+    for key in (*multi_choices, *SETTINGS):
+        value = st.session_state.get(key, get_default(key))
+        if key in multi_choices:
+            value = [name for name in multi_choices[key] if name in value]
+        if value != get_default(key):
+            changed_settings[key] = value
+    return changed_settings
 
 
-def put(settings: Mapping[str, Any]) -> None:
+def set_settings(settings: Mapping[str, Any]) -> None:
     """Set the page to settings, and all others to their default, before it is drawn."""
-    for key in (*several(), *PARAMS):
+    for key in (*list_choices(), *SETTINGS):
         if key in settings:
             st.session_state[key] = settings[key]
         elif key in _NO_WIDGETS:
             st.session_state.pop(key, None)
         elif key in st.session_state:  # without a value the browser would send the former one again
-            st.session_state[key] = default_of(key)
+            st.session_state[key] = get_default(key)

@@ -10,15 +10,21 @@ import streamlit as st
 
 from dashboard.components.picture import copy_button
 from dashboard.services import trained
-from dashboard.services.candidates import measured_depth
+from dashboard.services.candidates import measure_pool_depth
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.link import current, link_params, url
+from dashboard.session.link import build_url, get_link_params, get_state
 from dashboard.session.query import Question
-from dashboard.session.restore import read, reopen
+from dashboard.session.restore import parse_link, reopen_state
 from dashboard.sharing import snapshots
-from dashboard.sharing.export_results import PARAMETER_COLUMNS, figures_csv, retrieve, sets_csv, sets_json
-from dashboard.sharing.snapshots import BOTH, NEWER, OLDER, PageSnapshot, SavedAnswer
+from dashboard.sharing.export_results import (
+    PARAMETER_COLUMNS,
+    compute_results,
+    format_figures_csv,
+    format_sets_csv,
+    format_sets_json,
+)
+from dashboard.sharing.snapshots import IN_BOTH, NEWER_ONLY, OLDER_ONLY, PageSnapshot, SavedAnswer
 from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
@@ -27,105 +33,105 @@ from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.wording import visible
 
-OTHER, PICKED, NAME, RENAMED = "snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename"
-MESSAGE = "snapshot.said"
+OTHER_KEY, VIEW_KEY, NAME_KEY, RENAME_KEY = ("snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename")
+OUTCOME_KEY = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
 LINK, EXPORT, VIEWS = "Link to this page", "Code, results and metrics", "Saved views"
-MOST_ROWS = 10
-COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
-"""Names that a saved view may have too: a table's columns must differ."""
+MAX_COMPARED_ROWS = 10
+COMPARE_COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "Where")
+"""A saved view may have one of these names too, but a table's columns must differ."""
 
 
-def menu(loaded: Loaded, question: Question | None) -> None:
-    """Draw the menu, and the dialog that was chosen in it."""
+def draw_menu(loaded: Loaded, question: Question | None) -> None:
+    """Draw the menu, and the dialog chosen in it."""
     # Without a query there is nothing to export.
-    options = [option for option in (LINK, EXPORT, VIEWS) if option != EXPORT or question is not None]
-    chosen = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
-    if chosen == LINK:
-        st.dialog("Share", width="medium")(share)(loaded)
-    elif chosen == EXPORT and question is not None:
+    options = [name for name in (LINK, EXPORT, VIEWS) if name != EXPORT or question is not None]
+    dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
+    if dialog == LINK:
+        st.dialog("Share", width="medium")(draw_link)(loaded)
+    elif dialog == EXPORT and question is not None:
         st.dialog("Export", width="large")(export)(loaded, question)
-    elif chosen == VIEWS:
-        st.session_state.pop(MESSAGE, None)
-        st.dialog("Saved views", width="large")(manage_snapshots)(loaded, question)
+    elif dialog == VIEWS:
+        st.session_state.pop(OUTCOME_KEY, None)
+        st.dialog("Saved views", width="large")(draw_snapshots)(loaded, question)
 
 
-def share(loaded: Loaded) -> None:
-    """The dialog of the link, and what it includes."""
+def draw_link(loaded: Loaded) -> None:
+    """Draw the dialog of the link and its content."""
     base = st.context.url or "http://localhost:8501"
     try:
-        address = url(base, link_params(loaded))
+        address = build_url(base, get_link_params(loaded))
     except FrontierError as error:
         st.warning("This view is too long for a link.", icon=":material/link_off:")
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
         return
     st.code(address, language=None)
     copy_button("Copy link", address, "share.copy")
-    shown = current(loaded)
-    decoders = counted(len(shown.decoders), "decoder")
-    rest = f", {decoders} and settings of Trade-off" if shown.tradeoff else f" and {decoders}"
-    st.text(f"Opens this page with the same query, k, pool{rest}. Viewers are warned if the corpus has changed.")
-    left_out = "" if loaded is loaded.origin else " and votes"
+    state = get_state(loaded)
+    decoders = counted(len(state.decoders), "decoder")
+    content = f", {decoders} and settings of Trade-off" if state.tradeoff else f" and {decoders}"
+    st.text(f"Opens this page with the same query, k, pool{content}. Viewers are warned if the corpus has changed.")
+    omitted = "" if loaded is loaded.origin else " and votes"
     st.caption(
-        f"Documents{left_out} are not included. Only works for people who can reach this server "
+        f"Documents{omitted} are not included. Only works for people who can reach this server "
         f"({urlsplit(base).hostname})."
     )
 
 
 def export(loaded: Loaded, question: Question) -> None:
     """The dialog of a chosen decoder as code, and of files with the results of all."""
-    decoders = setting.decoders()
+    decoders = setting.get_decoders()
     if not decoders:
         st.info("Choose a decoder on Explore to export its code and results.")
         return
     names = list(decoders)
-    # The last one first: the baseline is rarely what people take away.
-    titles = {name: setting.title(decoder) for name, decoder in decoders.items()}
+    # The last one by default: people rarely export the baseline.
+    titles = {name: setting.format_title(decoder) for name, decoder in decoders.items()}
     name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
     with st.spinner("Measuring how many candidates it needs"):
-        depth = measured_depth(loaded.origin, decoders[name], question.k)
+        depth = measure_pool_depth(loaded.origin, decoders[name], question.k)
     context = trained.export_context(loaded, question.k, query=question.text, pool=depth)
     snippets = export_all(decoders[name], context)
     if loaded is not loaded.origin:
         st.text("The code searches the original embeddings; the files include the effect of votes.")
-    for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):
+    for tab, snippet in zip(st.tabs([each.title for each in snippets]), snippets, strict=True):
         if snippet.possible:
             tab.code(snippet.text, language=snippet.language)
         else:
             tab.text(snippet.text)
     try:
         with st.spinner("Retrieving"):
-            results = retrieve(loaded, question, decoders)
+            results = compute_results(loaded, question, decoders)
     except FrontierError as error:
         show_failure("No results to export.", error)
         return
     st.text(f"Results of {counted(len(results), 'decoder')} for this query")
     with st.container(horizontal=True):
-        made_by = {"corpus": loaded.space.corpus.name, "encoder": _encoder(loaded)}
-        everything = sets_json(results, link_params(loaded), query=question.text, k=question.k, **made_by)
-        for label, file, mime, data in (
-            ("Results, CSV", "sets.csv", "text/csv", sets_csv(results)),
-            ("Metrics, CSV", "figures.csv", "text/csv", figures_csv(results)),
-            ("Both, JSON", "frontier.json", "application/json", everything),
+        made_by = {"corpus": loaded.space.corpus.name, "encoder": _describe_encoder(loaded)}
+        all_json = format_sets_json(results, get_link_params(loaded), query=question.text, k=question.k, **made_by)
+        for label, file_name, mime, data in (
+            ("Results, CSV", "sets.csv", "text/csv", format_sets_csv(results)),
+            ("Metrics, CSV", "figures.csv", "text/csv", format_figures_csv(results)),
+            ("Both, JSON", "frontier.json", "application/json", all_json),
         ):
-            download_button(label, data, file, mime, f"export.{file}", icon=":material/download:")
+            download_button(label, data, file_name, mime, f"export.{file_name}", icon=":material/download:")
 
 
-def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
-    """The dialog that saves the page, and opens, compares, renames and deletes saved views."""
+def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
+    """Draw the dialog that saves the page, and opens, compares, renames and deletes saved views."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.text_input("Name", key=NAME, placeholder="For example: before tuning", disabled=question is None)
+        st.text_input("Name", key=NAME_KEY, placeholder="For example: before tuning", disabled=question is None)
         how: dict[str, Any] = {
             "type": "primary",
             "disabled": question is None,
             "help": None if question is not None else "Pick a query first",
         }
-        step_button("Save view", "snapshot.save", _save, loaded, question, **how)
+        step_button("Save view", "snapshot.save", _save_snapshot, loaded, question, **how)
     st.caption("Everybody on this server sees saved views, with the corpus's path, and can rename and delete them.")
-    saved, broken = snapshots.read_all()
-    for file in broken:
-        st.text(visible(f"Cannot be read: {file}"))
-    success, message = st.session_state.get(MESSAGE, (True, None))
+    saved, broken = snapshots.read_snapshots()
+    for broken_file in broken:
+        st.text(visible(f"Cannot be read: {broken_file}"))
+    success, message = st.session_state.get(OUTCOME_KEY, (True, None))
     if not success:
         st.error("This was not done.", icon=":material/error:")
     if message is not None:
@@ -133,26 +139,27 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     if not saved:
         st.info("No saved views yet. One keeps settings, results and metrics, to open or compare later.")
         return
-    by_id = {s.id: s for s in saved}
-    for key in (PICKED, OTHER):
+    # Names may repeat: ids identify saved views.
+    by_id = {snap.id: snap for snap in saved}
+    for key in (VIEW_KEY, OTHER_KEY):
         if st.session_state.get(key) not in (*by_id, None):
             del st.session_state[key]  # somebody deleted it
-    labels = {ident: visible(f"{s.name} · {s.corpus} · {s.when}") for ident, s in by_id.items()}
-    snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=PICKED)]
-    _show(snapshot)
-    if others := [ident for ident in by_id if ident != snapshot.id]:
+    labels = {snapshot_id: visible(f"{snap.name} · {snap.corpus} · {snap.when}") for snapshot_id, snap in by_id.items()}
+    snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=VIEW_KEY)]
+    _draw_snapshot(snapshot)
+    if other_ids := [snapshot_id for snapshot_id in by_id if snapshot_id != snapshot.id]:
         options: dict[str, Any] = {"format_func": labels.__getitem__, "placeholder": "Another saved view"}
-        other = st.selectbox("Compare with", others, None, key=OTHER, **options)
-        if other is not None and other != snapshot.id:
-            _compare(snapshot, by_id[other])
+        other_id = st.selectbox("Compare with", other_ids, None, key=OTHER_KEY, **options)
+        if other_id is not None and other_id != snapshot.id:
+            _draw_comparison(snapshot, by_id[other_id])
 
 
-def _show(snapshot: PageSnapshot) -> None:
-    """A saved view's content, and the buttons that open, rename and delete it."""
+def _draw_snapshot(snapshot: PageSnapshot) -> None:
+    """Draw a saved view's content, and the buttons that open, rename and delete it."""
     st.text(visible(shorten(snapshot.query, 300)))
     words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
-    about = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
-    st.text(visible(f"{words} · {about} {snapshot.vectors[:8]} · Frontier {snapshot.frontier}"))
+    details = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
+    st.text(visible(f"{words} · {details} {snapshot.vectors[:8]} · Frontier {snapshot.frontier}"))
     rows = [(answer.title, *row) for answer in snapshot.answers.values() for row in answer.parameters]
     if rows:
         with st.expander("Parameters"):
@@ -160,137 +167,141 @@ def _show(snapshot: PageSnapshot) -> None:
             draw_columns(
                 {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
             )
-    reading = read(snapshot.state)
-    shown = reading.state
-    parts = ["the corpus", "the query", "k", "the pool", counted(len(shown.decoders), "decoder")]
-    parts += [counted(len(shown.tradeoff), "setting") + " of Trade-off"] if shown.tradeoff else []
+    reading = parse_link(snapshot.state)
+    state = reading.state
+    parts = ["the corpus", "the query", "k", "the pool", counted(len(state.decoders), "decoder")]
+    parts += [counted(len(state.tradeoff), "setting") + " of Trade-off"] if state.tradeoff else []
     st.caption(f"Open restores {', '.join(parts[:-1])} and {parts[-1]}.")
     for remark in reading.remarks:
         st.text(f"Not restored: {remark}.")
     with st.container(horizontal=True):
         if st.button("Open", key="snapshot.open", type="primary"):
-            reopen(dict(snapshot.state))
+            reopen_state(dict(snapshot.state))
             st.rerun()
         with st.popover("Rename"):
-            st.text_input("New name", key=RENAMED, placeholder=visible(snapshot.name))
-            step_button("Rename", "snapshot.renamed", _rename, snapshot.id)
+            st.text_input("New name", key=RENAME_KEY, placeholder=visible(snapshot.name))
+            step_button("Rename", "snapshot.renamed", _rename_snapshot, snapshot.id)
         with st.popover("Delete"):
             st.text("This deletes it for everybody on this server.")
-            step_button("Delete", "snapshot.deleted", _delete, snapshot, type="primary")
+            step_button("Delete", "snapshot.deleted", _delete_snapshot, snapshot, type="primary")
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Keep the error of a step as its outcome."""
+def _record_errors() -> Iterator[None]:
+    """Store the error of a step as its outcome."""
     try:
         yield
     except FrontierError as error:
-        st.session_state[MESSAGE] = (False, str(error))
+        st.session_state[OUTCOME_KEY] = (False, str(error))
+    # The folder of snapshots may be read-only.
     except OSError as error:
-        st.session_state[MESSAGE] = (False, f"{snapshots.folder()}: {error.strerror or error}")
+        st.session_state[OUTCOME_KEY] = (False, f"{snapshots.get_folder()}: {error.strerror or error}")
 
 
-@_told()
-def _save(loaded: Loaded, question: Question) -> None:
-    snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME, ""), loaded, question))
-    st.session_state[MESSAGE] = (True, f"✓ Saved: {snapshot.name}")
-    st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
+@_record_errors()
+def _save_snapshot(loaded: Loaded, question: Question) -> None:
+    snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME_KEY, ""), loaded, question))
+    st.session_state[OUTCOME_KEY] = (True, f"✓ Saved: {snapshot.name}")
+    st.session_state[VIEW_KEY], st.session_state[NAME_KEY] = snapshot.id, ""
 
 
-@_told()
-def _rename(ident: str) -> None:
-    snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
-    st.session_state[MESSAGE] = (True, f"✓ Renamed: {snapshot.name}")
-    st.session_state[RENAMED] = ""
+@_record_errors()
+def _rename_snapshot(snapshot_id: str) -> None:
+    snapshot = snapshots.rename_snapshot(snapshot_id, st.session_state.get(RENAME_KEY, ""))
+    st.session_state[OUTCOME_KEY] = (True, f"✓ Renamed: {snapshot.name}")
+    st.session_state[RENAME_KEY] = ""
 
 
-@_told()
-def _delete(snapshot: PageSnapshot) -> None:
-    snapshots.delete(snapshot.id)
-    st.session_state[MESSAGE] = (True, f"✓ Deleted: {snapshot.name}")
+@_record_errors()
+def _delete_snapshot(snapshot: PageSnapshot) -> None:
+    snapshots.delete_snapshot(snapshot.id)
+    st.session_state[OUTCOME_KEY] = (True, f"✓ Deleted: {snapshot.name}")
 
 
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
-    """The page as it is now."""
+    """Take a snapshot of the page."""
     space = loaded.space
-    return snapshots.new(
+    return snapshots.make_snapshot(
         name,
-        state=link_params(loaded),
+        state=get_link_params(loaded),
         corpus=replace_surrogates(space.corpus.name),
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
-        encoder=_encoder(loaded),
+        encoder=_describe_encoder(loaded),
         query=question.text,
         answers={
             r.name: SavedAnswer(
                 r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures, r.words, r.parameters
             )
-            for r in retrieve(loaded, question, setting.decoders())
+            for r in compute_results(loaded, question, setting.get_decoders())
         },
     )
 
 
-def _encoder(loaded: Loaded) -> str:
-    """What made the vectors, in words."""
+def _describe_encoder(loaded: Loaded) -> str:
+    """Describe the origin of the vectors."""
     encoder, origin = loaded.space.encoder, loaded.origin
     made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
     made_by += f", trained: {origin.training}" if origin.training else ""
     return made_by + ("" if loaded is origin else ", moved by feedback")
 
 
-def _compare(*pair: PageSnapshot) -> None:
+def _draw_comparison(*pair: PageSnapshot) -> None:
     """Draw the differences of two saved views; the older's numbers come first."""
-    older, newer = sorted(pair, key=lambda s: s.made)
-    if difference := snapshots.corpus_difference(older, newer):
+    older, newer = sorted(pair, key=lambda snapshot: snapshot.made)
+    if difference := snapshots.describe_difference(older, newer):
         st.warning("These views are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(difference)
     a, b = older.name, newer.name
-    if a in COLUMNS or b in COLUMNS or a == b:
+    # A data frame with equal column names cannot be drawn.
+    if a in COMPARE_COLUMNS or b in COMPARE_COLUMNS or a == b:
         a, b = f"{a} (older)", f"{b} (newer)"
     settings_tab, metrics_tab, sets_tab = st.tabs(["Settings", "Metrics", "Results"])
     with settings_tab:
-        if settings := snapshots.setting_differences(older, newer):
-            _compared_table(pd.DataFrame(settings, columns=["Setting", a, b]), "compare.settings")
+        if settings := snapshots.compare_settings(older, newer):
+            _draw_compared(pd.DataFrame(settings, columns=["Setting", a, b]), "compare.settings")
         else:
             st.info("Same settings")
     with metrics_tab:
-        if metrics := snapshots.metric_differences(older, newer):
+        if metrics := snapshots.compare_metrics(older, newer):
             number = number_column("%.3f")
             signed = number_column("%+.3f", help="Newer minus older")
             frame = pd.DataFrame(metrics, columns=["Decoder", "Metric", a, b, "Difference"])
-            _compared_table(frame, "compare.figures", {a: number, b: number, "Difference": signed})
+            _draw_compared(frame, "compare.figures", {a: number, b: number, "Difference": signed})
         else:
             st.info("No metrics: neither view has a decoder.")
     with sets_tab:
-        _compare_sets(older, newer, a, b)
+        _draw_set_comparison(older, newer, a, b)
 
 
-def _compare_sets(older: PageSnapshot, newer: PageSnapshot, a: str, b: str) -> None:
+def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: str, newer_name: str) -> None:
     if not (older.answers and newer.answers):
         st.info("No results to compare: one view has no decoder.")
         return
+    # The last decoder of both views is compared by default.
     common = next((name for name in reversed(list(older.answers)) if name in newer.answers), None)
-    chosen = []
-    columns = zip(st.columns(2), ("Older", "Newer"), (older, newer), (a, b), strict=True)
-    for place, (column, which, snapshot, label) in enumerate(columns):
+    answers = []
+    columns = zip(st.columns(2), ("Older", "Newer"), (older, newer), (older_name, newer_name), strict=True)
+    for position, (column, age_title, snapshot, label) in enumerate(columns):
         titles = {name: answer.title for name, answer in snapshot.answers.items()}
         with column:
             name = st.selectbox(
-                f"{which}: decoder",
+                f"{age_title}: decoder",
                 list(titles),
                 list(titles).index(common) if common else 0,
                 format_func=titles.__getitem__,
-                key=f"compare.set.{place}.{snapshot.id}",
+                key=f"compare.set.{position}.{snapshot.id}",
             )
-            chosen.append(snapshot.answers[name])
+            answers.append(snapshot.answers[name])
             st.text(f"{label}: {snapshot.answers[name].setting}")
-    rows = snapshots.set_differences(*chosen)
+    rows = snapshots.compare_sets(*answers)
     where = [row[-1] for row in rows]
-    st.text(f"{where.count(BOTH)} in both, {where.count(OLDER)} {OLDER}, {where.count(NEWER)} {NEWER}")
-    ranks = [f"# {a}", f"# {b}"]
+    older_only, newer_only = where.count(OLDER_ONLY), where.count(NEWER_ONLY)
+    st.text(f"{where.count(IN_BOTH)} in both, {older_only} {OLDER_ONLY}, {newer_only} {NEWER_ONLY}")
+    ranks = [f"# {older_name}", f"# {newer_name}"]
     frame = pd.DataFrame(rows, columns=["Document", "Title", *ranks, "Where"])
-    _compared_table(frame.astype(dict.fromkeys(ranks, "Int64")), "compare.sets")
+    _draw_compared(frame.astype(dict.fromkeys(ranks, "Int64")), "compare.sets")
 
 
-def _compared_table(frame: pd.DataFrame, key: str, columns: dict[str, Any] | None = None) -> None:
-    draw_table(frame, columns, key=key, most=MOST_ROWS, placeholder="–")
+def _draw_compared(frame: pd.DataFrame, key: str, columns: dict[str, Any] | None = None) -> None:
+    draw_table(frame, columns, key=key, max_rows=MAX_COMPARED_ROWS, placeholder="–")

@@ -1,7 +1,7 @@
 """Results of the chosen decoders for the current query, as CSV and JSON files.
 
-CSV is for spreadsheets: a text that one would take for a formula has an apostrophe before it (`guarded`), numbers are
-as they are. JSON has every id and text exactly.
+CSV is for spreadsheets: a text that would be read as a formula gets an apostrophe in front (`guard_formula`); numbers
+are unchanged. JSON has every id and text exactly.
 """
 
 import csv
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.answers import query_of, scores_of
+from dashboard.session.answers import as_embeddings, compute_scores
 from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
 from engine.evaluation.metrics import available_metrics, measure, title_of
@@ -31,28 +31,29 @@ SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderResult:
-    """One decoder's retrieved set and its metrics."""
+    """Retrieved set of one decoder and its metrics."""
 
     name: str
     title: str
     setting: str  # the decoder as text
-    words: str  # the same for people
-    parameters: tuple[tuple[str, ...], ...]  # PARAMETER_COLUMNS of each parameter that counts
+    words: str  # its display name
+    parameters: tuple[tuple[str, ...], ...]  # PARAMETER_COLUMNS of each effective parameter
     rows: tuple[Row, ...]
-    figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
+    figures: Mapping[str, float | None]  # metric's title → value, None if undefined
 
 
-def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
-    """The results of decoders, computed anew. Raises ParamError where one's scorers lack a pool."""
+def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
+    """Compute the results of decoders. Raises ParamError if scorers lack a pool."""
     space = loaded.space
-    query = query_of(loaded, question)
-    qrels = question.qrels if question.judged else None
+    query = as_embeddings(loaded, question)
+    qrels = question.qrels if question.is_judged else None
     aspects = loaded.dataset.aspects if question.id in (loaded.dataset.aspects or ()) else None
+    # Metrics without judgements are left out, not exported as zero.
     metrics = available_metrics(qrels, aspects, query)
     results = []
     for name, decoder in decoders.items():
-        candidates, _ = scores_of(loaded, question, setting.checked(decoder, space))
-        with turn():
+        candidates, _ = compute_scores(loaded, question, setting.check_decoder(decoder, space))
+        with page_turn():
             ranking = select_from(decoder.select, candidates, question.k)
             scores = relevance(decoder.select, candidates)
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
@@ -62,10 +63,10 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
         results.append(
             DecoderResult(
                 name=name,
-                title=setting.title(decoder),
+                title=setting.format_title(decoder),
                 setting=decoder.label,
                 words=words,
-                parameters=parameters_of(decoder),
+                parameters=list_parameters(decoder),
                 rows=tuple(rows),
                 figures=figures,
             )
@@ -73,8 +74,8 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
     return tuple(results)
 
 
-def parameters_of(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
-    """PARAMETER_COLUMNS of every parameter of a decoder that counts, as text."""
+def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
+    """Return PARAMETER_COLUMNS of every effective parameter of a decoder, as text."""
     rows = []
     for stage in filter(None, (decoder.retrieve, decoder.rerank, decoder.select)):
         values = values_of(stage)
@@ -86,42 +87,43 @@ def parameters_of(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-def sets_csv(results: Sequence[DecoderResult]) -> bytes:
-    """One line for each retrieved document."""
-    rows = [[r.name, r.setting, *_document(row).values()] for r in results for row in r.rows]
-    return _csv(["decoder", "setting", *SET_COLUMNS], rows)
+def format_sets_csv(results: Sequence[DecoderResult]) -> bytes:
+    """Format one line for each retrieved document."""
+    rows = [[result.name, result.setting, *_format_document(row).values()] for result in results for row in result.rows]
+    return _format_csv(["decoder", "setting", *SET_COLUMNS], rows)
 
 
-def figures_csv(results: Sequence[DecoderResult]) -> bytes:
-    """One line for each metric of a decoder, its value empty where it does not exist."""
+def format_figures_csv(results: Sequence[DecoderResult]) -> bytes:
+    """Format one line for each metric of a decoder, its value empty if undefined."""
     rows = [[r.name, r.setting, title, value] for r in results for title, value in r.figures.items()]
-    return _csv(["decoder", "setting", "metric", "value"], rows)
+    return _format_csv(["decoder", "setting", "metric", "value"], rows)
 
 
-def sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:
-    """State, settings, sets and metrics in one; facts: query, k, corpus and encoder, as they are."""
+def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:
+    """Format state, settings, sets and metrics; facts: query, k, corpus and encoder, unchanged."""
     decoders = [
         {
-            "decoder": r.name,
-            "setting": r.setting,
-            "words": r.words,
-            "parameters": [dict(zip(PARAMETER_COLUMNS, row, strict=True)) for row in r.parameters],
-            "figures": dict(r.figures),
-            "documents": [_document(row) for row in r.rows],
+            "decoder": result.name,
+            "setting": result.setting,
+            "words": result.words,
+            "parameters": [dict(zip(PARAMETER_COLUMNS, row, strict=True)) for row in result.parameters],
+            "figures": dict(result.figures),
+            "documents": [_format_document(row) for row in result.rows],
         }
-        for r in results
+        for result in results
     ]
     content = {"state": dict(state), **facts, "decoders": decoders}
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False).encode()
 
 
-def _document(row: Row) -> dict[str, Any]:
+def _format_document(row: Row) -> dict[str, Any]:
     return {column: getattr(row, column) for column in SET_COLUMNS}
 
 
-def _csv(head: list[str], rows: list[list[Any]]) -> bytes:
+def _format_csv(header: list[str], rows: list[list[Any]]) -> bytes:
+    # The csv module writes its own line ends.
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows(
-        [guard_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in (head, *rows)
+        [guard_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in (header, *rows)
     )
     return stream.getvalue().encode("utf-8")

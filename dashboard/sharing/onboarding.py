@@ -9,15 +9,15 @@ import streamlit as st
 from dashboard.services import corpora
 from dashboard.session import address
 from dashboard.session.link import SCREENS
-from dashboard.session.restore import was_sent
+from dashboard.session.restore import was_link_opened
 from engine.data import cache
 from engine.errors import FrontierError
 from engine.paths import home
 
-FILE, NAME = "settings.json", "first_steps_seen"
-CLOSED, STOP, GO = "tour.closed", "tour.stop", "tour.go"
-"""Session keys: whether it is closed, the stop's number, and the screen to open for it."""
-STYLE = """<style>
+SETTINGS_FILE, SEEN_FIELD = "settings.json", "first_steps_seen"
+CLOSED_KEY, STOP_KEY, SCREEN_KEY = "tour.closed", "tour.stop", "tour.go"
+"""Session keys: True if it is closed, the stop's number, and the page to open for it."""
+TOUR_CSS = """<style>
 .st-key-tour {position: fixed; z-index: 99; bottom: 1rem; left: 50%; transform: translateX(-50%); width: max-content;
   max-width: calc(100vw - 2rem); padding: .5rem 1rem; border: 1px solid var(--st-primary-color, #4F46E5);
   border-radius: .75rem; background: light-dark(#fff, #1a1a18); box-shadow: 0 4px 16px rgb(0 0 0 / 18%)}
@@ -26,20 +26,19 @@ STYLE = """<style>
 @media (prefers-reduced-motion: no-preference) {.st-key-tour {animation: tour .2s ease-out}}
 @keyframes tour {from {opacity: 0; translate: 0 .5rem}}
 </style>"""
-"""Above the page and no part of it: nothing moves when the tour begins or ends. Beside the navigation where there is
-room, as nothing else lies there."""
+"""An overlay: nothing moves when the tour begins or ends. On a wide screen it is beside the navigation."""
 
 
 @dataclass(frozen=True)
 class TourStop:
-    """A stop of the tour."""
+    """Stop of the tour."""
 
     act: str  # what to do
     why: str  # what that shows
-    screen: str = ""  # where, "" for the page that is open
+    screen: str = ""  # page, "" for the open one
 
 
-STOPS = (
+TOUR_STOPS = (
     TourStop("Pick a query", "Test queries know which documents are relevant."),
     TourStop("Drag λ", "The results and their figures follow while you drag."),
     TourStop("See it over all queries", "Trade-off measures every decoder at every setting.", "tradeoff"),
@@ -47,55 +46,57 @@ STOPS = (
 )
 
 
-def show() -> None:
-    """Draw the tour on a demo, unless this session closed it, somebody did for good, or a link opened the page."""
-    if CLOSED not in st.session_state:
-        st.session_state[CLOSED] = bool(_settings().get(NAME))
-    if st.session_state[CLOSED] or was_sent() or address.source().path not in corpora.DEMOS:
+def draw_tour() -> None:
+    """Draw the tour on a demo, unless it was closed, here or for good, or a link opened the page."""
+    # The file is read once per session.
+    if CLOSED_KEY not in st.session_state:
+        st.session_state[CLOSED_KEY] = bool(_read_settings().get(SEEN_FIELD))
+    if st.session_state[CLOSED_KEY] or was_link_opened() or address.get_source().path not in corpora.DEMOS:
         return
-    st.html(STYLE)
-    _strip()
+    st.html(TOUR_CSS)
+    _draw_strip()
 
 
 @st.fragment
-def _strip() -> None:
-    if st.session_state[CLOSED]:
+def _draw_strip() -> None:
+    if st.session_state[CLOSED_KEY]:
         return
-    if screen := st.session_state.pop(GO, ""):
+    # The page is switched in the run after the click, as a callback cannot.
+    if screen := st.session_state.pop(SCREEN_KEY, ""):
         st.switch_page(f"{SCREENS.name}/{screen}.py")
-    number = st.session_state.get(STOP, 0)
-    stop, last = STOPS[number], number + 1 == len(STOPS)
+    number = st.session_state.get(STOP_KEY, 0)
+    stop, is_last = TOUR_STOPS[number], number + 1 == len(TOUR_STOPS)
     with st.container(key="tour", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{number + 1} of {len(STOPS)} · {stop.act}.** {stop.why}", width="content")
-        if not last:
+        st.markdown(f"**{number + 1} of {len(TOUR_STOPS)} · {stop.act}.** {stop.why}", width="content")
+        if not is_last:
             st.button(
                 "Next",
                 key="tour.next",
                 type="primary",
                 on_click=st.session_state.update,
-                args=({STOP: number + 1, GO: STOPS[number + 1].screen},),
+                args=({STOP_KEY: number + 1, SCREEN_KEY: TOUR_STOPS[number + 1].screen},),
             )
-        done = "Done" if last else "Close"
-        st.button(done, key="tour.close", type="tertiary", on_click=_close)
-        st.button("Don't show again", key="tour.never", type="tertiary", on_click=_never)
+        close_label = "Done" if is_last else "Close"
+        st.button(close_label, key="tour.close", type="tertiary", on_click=_close_tour)
+        st.button("Don't show again", key="tour.never", type="tertiary", on_click=_close_for_good)
 
 
-def _close() -> None:
-    st.session_state[CLOSED] = True
+def _close_tour() -> None:
+    st.session_state[CLOSED_KEY] = True
 
 
-def _never() -> None:
-    _close()
+def _close_for_good() -> None:
+    _close_tour()
     try:
-        cache.write(home() / FILE, json.dumps(_settings() | {NAME: True}).encode())
+        cache.write(home() / SETTINGS_FILE, json.dumps(_read_settings() | {SEEN_FIELD: True}).encode())
     except FrontierError as error:
         st.toast(f"Closed for this session only. {error}", icon=":material/error:")
 
 
-def _settings() -> dict[str, Any]:
-    """The stored settings; none where there is no such file or it is damaged."""
+def _read_settings() -> dict[str, Any]:
+    """Read the stored settings; {} if the file is missing or damaged."""
     try:
-        settings = json.loads((home() / FILE).read_bytes())
+        settings = json.loads((home() / SETTINGS_FILE).read_bytes())
     except (OSError, ValueError):
         return {}
     return settings if isinstance(settings, dict) else {}

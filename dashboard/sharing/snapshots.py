@@ -1,4 +1,4 @@
-"""Snapshot files: the page's state and its results, one JSON file each, sealed; and differences between two."""
+"""Snapshot files: the page's state and results, one sealed JSON file each; and comparisons of two."""
 
 import json
 import math
@@ -17,27 +17,27 @@ from engine.errors import DataError
 from engine.paths import home
 from engine.values import digest_of, replace_surrogates
 
-SECTION, SUFFIX = "snapshots", ".json"
-IDENT = re.compile(r"[0-9a-f]{32}")
-LONGEST_NAME, LARGEST = 80, 64_000_000
-BOTH, OLDER, NEWER = "both", "older only", "newer only"
+SNAPSHOTS_FOLDER, SNAPSHOT_SUFFIX = "snapshots", ".json"
+SNAPSHOT_ID = re.compile(r"[0-9a-f]{32}")
+MAX_NAME_LENGTH, MAX_SNAPSHOT_BYTES = 80, 64_000_000
+IN_BOTH, OLDER_ONLY, NEWER_ONLY = "both", "older only", "newer only"
 
 
 @dataclass(frozen=True)
 class SavedAnswer:
-    """One decoder's set at the time of a snapshot."""
+    """Set of one decoder at the time of a snapshot."""
 
     title: str
     setting: str  # the decoder as text
     documents: tuple[tuple[str, str], ...]  # (id, title), best first
-    figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
+    figures: Mapping[str, float | None]  # metric's title → value, None if undefined
     words: str = ""  # the decoder for people
     parameters: tuple[tuple[str, ...], ...] = ()  # stage, name, symbol, value and default of each
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageSnapshot:
-    """The state of the page and its results at one time."""
+    """State of the page and its results at one time."""
 
     name: str
     state: Mapping[str, str]  # a link's parameters
@@ -48,69 +48,71 @@ class PageSnapshot:
     query: str
     answers: Mapping[str, SavedAnswer]  # by the decoder's name
     frontier: str  # the program's version
-    made: str  # time of its making, UTC, ISO 8601
+    made: str  # creation time, UTC, ISO 8601
     id: str  # names its file
 
     @property
     def when(self) -> str:
-        """The time of its making as people read it."""
+        """Creation time for display."""
         return self.made[:16].replace("T", " ") + " UTC"
 
 
-def new(name: str, **state: Any) -> PageSnapshot:
-    """A snapshot of this moment, not saved yet. Raises DataError for a name without a letter."""
+def make_snapshot(name: str, **state: Any) -> PageSnapshot:
+    """Make a snapshot of this moment, not saved yet. Raises DataError for a name without a letter."""
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return PageSnapshot(name=_clean_name(name), frontier=_version(), made=made, id=uuid.uuid4().hex, **state)
+    return PageSnapshot(name=_clean_name(name), frontier=_get_version(), made=made, id=uuid.uuid4().hex, **state)
 
 
 def save(snapshot: PageSnapshot) -> PageSnapshot:
     """Write a snapshot; a number is added to a name that another has. Raises FrontierError where it cannot write."""
-    other_names = {other.name for other in read_all()[0] if other.id != snapshot.id}
+    other_names = {other.name for other in read_snapshots()[0] if other.id != snapshot.id}
+    # One of these names is free, as there are more of them than other snapshots.
     suffixes = ("", *(f" ({count})" for count in range(2, len(other_names) + 2)))
-    names = (snapshot.name[: LONGEST_NAME - len(suffix)] + suffix for suffix in suffixes)
+    names = (snapshot.name[: MAX_NAME_LENGTH - len(suffix)] + suffix for suffix in suffixes)
     snapshot = replace(snapshot, name=next(name for name in names if name not in other_names))
     data = asdict(snapshot)
+    # The seal detects edited and truncated files: what a snapshot says was computed.
     data["seal"] = digest_of([json.dumps(data, sort_keys=True)])
-    cache.write(_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())
+    cache.write(_snapshot_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())
     return snapshot
 
 
-def read_all() -> tuple[list[PageSnapshot], list[str]]:
-    """All snapshots, the newest first, and the files that cannot be read, each with the reason."""
+def read_snapshots() -> tuple[list[PageSnapshot], list[str]]:
+    """Read all snapshots, the newest first, and the unreadable files, each with the reason."""
     readable, broken = [], []
-    for file in sorted(folder().glob(f"*{SUFFIX}")):
-        if not IDENT.fullmatch(file.stem):  # not ours, or being written at this moment
+    for snapshot_file in sorted(get_folder().glob(f"*{SNAPSHOT_SUFFIX}")):
+        if not SNAPSHOT_ID.fullmatch(snapshot_file.stem):  # not ours, or being written at this moment
             continue
         try:
-            readable.append(_read(file))
+            readable.append(_read_snapshot(snapshot_file))
         except FileNotFoundError:  # somebody has just deleted it
             continue
         except (OSError, DataError) as error:
-            broken.append(f"{replace_surrogates(file.name)}: {error}")
-    return sorted(readable, key=lambda s: (s.made, s.id), reverse=True), broken
+            broken.append(f"{replace_surrogates(snapshot_file.name)}: {error}")
+    return sorted(readable, key=lambda snapshot: (snapshot.made, snapshot.id), reverse=True), broken
 
 
-def rename(ident: str, name: str) -> PageSnapshot:
-    """Save a snapshot under another name. Raises DataError where it is gone or the name has no letter."""
+def rename_snapshot(snapshot_id: str, name: str) -> PageSnapshot:
+    """Save a snapshot under another name. Raises DataError if it is gone or the name has no letter."""
     name = _clean_name(name)
     try:
-        return save(replace(_read(_file(ident)), name=name))
+        return save(replace(_read_snapshot(_snapshot_file(snapshot_id)), name=name))
     except FileNotFoundError:
         raise DataError("this view has been deleted in the meantime") from None
 
 
-def delete(ident: str) -> None:
-    """Remove a snapshot, if it is still there."""
-    _file(ident).unlink(missing_ok=True)
+def delete_snapshot(snapshot_id: str) -> None:
+    """Remove a snapshot, if it still exists."""
+    _snapshot_file(snapshot_id).unlink(missing_ok=True)
 
 
-def folder() -> Path:
-    """The folder of snapshots, beside the cache and no part of it: clearing the cache leaves them."""
-    return home() / SECTION
+def get_folder() -> Path:
+    """Return the folder of snapshots, outside the cache: clearing the cache leaves them."""
+    return home() / SNAPSHOTS_FOLDER
 
 
-def corpus_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
-    """A sentence where two snapshots are of different corpora or vectors, None where they are of the same."""
+def describe_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
+    """Describe the difference of two snapshots' corpora or vectors, None without one."""
     if (older.digest, older.vectors) == (newer.digest, newer.vectors):
         return None
     kind = "the same documents with other vectors" if older.digest == newer.digest else "different corpora"
@@ -118,17 +120,17 @@ def corpus_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
     return f"They are of {kind}: {' and '.join(corpora)}. Documents are matched by id."
 
 
-def setting_differences(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
-    """(setting, older's, newer's) wherever two states differ; "–" where one has no such setting."""
+def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
+    """Return (setting, older's, newer's) of all differing settings; "–" for a missing one."""
     names = dict.fromkeys([*older.state, *newer.state])
     rows = ((name, older.state.get(name, "–"), newer.state.get(name, "–")) for name in names)
     return [row for row in rows if row[1] != row[2]]
 
 
-def metric_differences(
+def compare_metrics(
     older: PageSnapshot, newer: PageSnapshot
 ) -> list[tuple[str, str, float | None, float | None, float | None]]:
-    """(decoder, metric, older's, newer's, newer's − older's) of every metric that either has."""
+    """Return (decoder, metric, older's, newer's, newer's − older's) of every metric of either."""
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
         a, b = (s.answers[name].figures if name in s.answers else {} for s in (older, newer))
@@ -139,27 +141,36 @@ def metric_differences(
     return rows
 
 
-def set_differences(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
-    """(id, title, rank in the older, rank in the newer, membership) of every document of two sets, shared first."""
+def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
+    """Return (id, title, older rank, newer rank, membership) of every document of two sets, shared first."""
     a, b = ({doc: rank for rank, (doc, _) in enumerate(answer.documents, 1)} for answer in (older, newer))
+    # The older title wins, if a document was renamed in between.
     titles = dict([*newer.documents, *older.documents])
     rows = [
-        (doc, titles[doc], a.get(doc), b.get(doc), BOTH if doc in a and doc in b else OLDER if doc in a else NEWER)
+        (
+            doc,
+            titles[doc],
+            a.get(doc),
+            b.get(doc),
+            IN_BOTH if doc in a and doc in b else OLDER_ONLY if doc in a else NEWER_ONLY,
+        )
         for doc in dict.fromkeys([*a, *b])
     ]
-    return sorted(rows, key=lambda row: (BOTH, OLDER, NEWER).index(row[4]))
+    return sorted(rows, key=lambda row: (IN_BOTH, OLDER_ONLY, NEWER_ONLY).index(row[4]))
 
 
-def _read(file: Path) -> PageSnapshot:
-    if file.stat().st_size > LARGEST:
+def _read_snapshot(file: Path) -> PageSnapshot:
+    if file.stat().st_size > MAX_SNAPSHOT_BYTES:
         raise DataError("it is too large for a saved view; delete the file")
     try:
         data = json.loads(file.read_bytes())
         if data.pop("seal") != digest_of([json.dumps(data, sort_keys=True)]):
             raise ValueError
-        answers = {_text(name): _answer(answer) for name, answer in data["answers"].items()}
-        state = {_text(name): _text(value) for name, value in data["state"].items()}
-        texts = {n: _text(data[n]) for n in ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")}
+        answers = {_parse_text(name): _parse_answer(answer) for name, answer in data["answers"].items()}
+        state = {_parse_text(name): _parse_text(value) for name, value in data["state"].items()}
+        texts = {
+            n: _parse_text(data[n]) for n in ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")
+        }
         return PageSnapshot(name=_clean_name(data["name"]), state=state, answers=answers, id=file.stem, **texts)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
@@ -167,43 +178,44 @@ def _read(file: Path) -> PageSnapshot:
         raise DataError("it is not a saved view, or damaged; delete the file") from None
 
 
-def _answer(data: Any) -> SavedAnswer:
-    documents = tuple((_text(doc), _text(title)) for doc, title in data["documents"])
-    figures = {_text(title): None if v is None else _number(v) for title, v in data["figures"].items()}
-    parameters = tuple(tuple(map(_text, row)) for row in data["parameters"])
+def _parse_answer(data: Any) -> SavedAnswer:
+    documents = tuple((_parse_text(doc_id), _parse_text(title)) for doc_id, title in data["documents"])
+    figures = {_parse_text(title): None if v is None else _parse_number(v) for title, v in data["figures"].items()}
+    parameters = tuple(tuple(map(_parse_text, row)) for row in data["parameters"])
     if any(len(row) != len(PARAMETER_COLUMNS) for row in parameters):
         raise TypeError
-    title, setting, words = (_text(data[name]) for name in ("title", "setting", "words"))
+    title, setting, words = (_parse_text(data[name]) for name in ("title", "setting", "words"))
     return SavedAnswer(title, setting, documents, figures, words, parameters)
 
 
-def _text(value: Any) -> str:
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return replace_surrogates(value)
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
+    # JSON from other tools may hold NaN, which tables cannot compare.
     if not math.isfinite(value):
         raise ValueError
     return float(value)
 
 
-def _file(ident: str) -> Path:
-    if not IDENT.fullmatch(ident):
-        raise DataError(f"no snapshot has the id {ident!r}")
-    return folder() / f"{ident}{SUFFIX}"
+def _snapshot_file(snapshot_id: str) -> Path:
+    if not SNAPSHOT_ID.fullmatch(snapshot_id):
+        raise DataError(f"no snapshot has the id {snapshot_id!r}")
+    return get_folder() / f"{snapshot_id}{SNAPSHOT_SUFFIX}"
 
 
 def _clean_name(name: str) -> str:
-    """The name in one line, without control characters, not too long."""
-    words = "".join(c if c.isprintable() else " " for c in replace_surrogates(name)).split()
+    """Return the name in one line, without control characters, cut to MAX_NAME_LENGTH."""
+    words = "".join(character if character.isprintable() else " " for character in replace_surrogates(name)).split()
     if not words:
         raise DataError("a saved view needs a name: type one")
-    return " ".join(words)[:LONGEST_NAME]
+    return " ".join(words)[:MAX_NAME_LENGTH]
 
 
-def _version() -> str:
+def _get_version() -> str:
     try:
         return version("frontier-retrieval")
     except PackageNotFoundError:  # a checkout that is not installed

@@ -1,4 +1,4 @@
-"""Views of margins, those of segments too, and of the dimensions that keep them: bounds, and measured projections."""
+"""Views of margins, also of segments, and of the dimensions that keep them: bounds and projections."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,15 +7,23 @@ import numpy as np
 import streamlit as st
 
 import engine
-from dashboard.charts.theory import dimension_figure, margins_figure, recall_figure, segments_figure
+from dashboard.charts.theory import plot_dimension, plot_margins, plot_recall, plot_segments
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.theory.study import PURPOSE, QueryChoice, StudyView, choose_queries, measure, query_row, remembered
+from dashboard.theory.study import (
+    THEORY_PURPOSE,
+    QueryChoice,
+    StudyView,
+    choose_queries,
+    get_cached,
+    measure,
+    query_row,
+)
 from dashboard.widgets.choices import choose
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.params import Real
 from engine.progress import counted, shorten
@@ -31,34 +39,37 @@ from engine.views.theory import compare_with_bound, compute_needed, describe_seg
 from engine.wording import visible
 
 MarginsByKind = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
-ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may reverse a pair of documents.")
+PAIR_ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may reverse a pair of documents.")
 PAIR_DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
-BINS, DRAWS = 5, 20
-PAIRS, RECALL = "Order of pairs, by margin", f"Recall@{RANK.default}, by length"
+N_BINS, N_DRAWS = 5, 20
+PAIRS_VIEW, RECALL_VIEW = "Order of pairs, by margin", f"Recall@{RANK.default}, by length"
 EXAMPLE, CURRENT = "Example", "Current query"
-AT_ONCE = 2_000_000
-"""Characters of a corpus whose words are counted while the page is drawn; those of more by a job."""
+MAX_PAGE_CHARACTERS = 2_000_000
+"""Up to this many characters, words are counted while the page is drawn; else by a job."""
 
 
 def _draw_margins(loaded: Loaded, _: Question | None) -> None:
+    # The choice is part of the key: another split is another job.
     choice = choose_queries(loaded)
 
-    def work(job: Job) -> MarginsByKind:
-        queries, qrels = choice.task()
-        vectors = choice.vectors(queries, job)
-        asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
+    def compute_margins(job: Job) -> MarginsByKind:
+        queries, qrels = choice.load_task()
+        vectors = choice.embed(queries, job)
+        inputs = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
         measure_kind = partial(relevant_margins, loaded.space, progress=job.report, stop=job.stop)
-        return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
+        return len(queries), {
+            kind: measure_kind(texts, qrels, kind) for kind, texts in inputs.items() if texts is not None
+        }
 
-    measure(("margins", choice.key), "Measuring margins", work, _show_margins, by_itself=choice.small)
+    measure(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
 
 
-def _show_margins(measured: MarginsByKind) -> None:
-    count, margins = measured
+def _show_margins(result: MarginsByKind) -> None:
+    count, margins = result
     if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No margins: no query has both a relevant and another document.")
         return
-    plot(margins_figure(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
+    plot(plot_margins(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
     st.caption(
         f"{counted(count, 'query', 'queries')} · dot: median · thick: middle half · thin: 5–95% · bins of equally many "
         "documents. Where margins shrink from left to right, longer documents need more dimensions."
@@ -85,52 +96,52 @@ def _show_margins(measured: MarginsByKind) -> None:
 
 
 def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
-    """Measured error and bound over k, or the dimensions that keep the best document; both read off at one value."""
-    of_pairs = choose("What is measured", (PAIRS, RECALL), "theory.dimension.what") == PAIRS
+    """Draw measured error and bound over k, or the dimensions that keep the best document."""
+    of_pairs = choose("What is measured", (PAIRS_VIEW, RECALL_VIEW), "theory.dimension.what") == PAIRS_VIEW
     with query_row(loaded, 360, "medium") as choice:
-        weighting = control(WEIGHTING, "theory.weighting", st.container(width=150))
-        projection = control(PROJECTION, "theory.projection", st.container(width=170))
-        param, key = (ERROR, "theory.error") if of_pairs else (TARGET, "theory.target")
-        value = control(param, key, st.container(width=240))
-    asked = choice.key, weighting, projection
+        weighting = draw_parameter(WEIGHTING, "theory.weighting", st.container(width=150))
+        projection = draw_parameter(PROJECTION, "theory.projection", st.container(width=170))
+        param, key = (PAIR_ERROR, "theory.error") if of_pairs else (TARGET, "theory.target")
+        value = draw_parameter(param, key, st.container(width=240))
+    key_parts = choice.key, weighting, projection
     if of_pairs:
         measure(
-            ("dimension", *asked),
+            ("dimension", *key_parts),
             "Measuring random projections",
             partial(_measure_pairs, choice, weighting, projection),
             lambda result: _show_pairs(weighting, value, *result),
-            by_itself=choice.small,
+            autostart=choice.is_small,
         )
     else:
         measure(
-            ("recall", *asked),
+            ("recall", *key_parts),
             "Projecting documents of every length",
             partial(_measure_recall, choice, weighting, projection),
             lambda result: _show_recall(weighting, value, *result),
-            by_itself=choice.small,
+            autostart=choice.is_small,
         )
 
 
 def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
-    queries, _ = choice.task()
-    space, given = choice.loaded.space, {"progress": job.report, "stop": job.stop}
-    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, **given)
-    grid = {"projection": projection, "dimensions": PAIR_DIMENSIONS, "bins": BINS, "draws": DRAWS}
-    errors = engine.pair_errors(space, queries, weighting, **grid, **given)
-    return len(queries), every, errors
+    queries, _ = choice.load_task()
+    space, options = choice.loaded.space, {"progress": job.report, "stop": job.stop}
+    margins = engine.margins(space, queries, weighting, ranks=(1,), bins=1, **options)
+    grid = {"projection": projection, "dimensions": PAIR_DIMENSIONS, "bins": N_BINS, "draws": N_DRAWS}
+    errors = engine.pair_errors(space, queries, weighting, **grid, **options)
+    return len(queries), margins, errors
 
 
-def _show_pairs(weighting: str, error: float, count: int, every: Margins, errors: PairErrors) -> None:
-    rows, needs = compare_with_bound(errors, error), compute_needed(every, error)
-    left, right = st.columns(2, gap="medium")
-    with left:
-        figure = dimension_figure(errors, error, is_dark())
+def _show_pairs(weighting: str, error: float, count: int, margins: Margins, errors: PairErrors) -> None:
+    rows, needed_rows = compare_with_bound(errors, error), compute_needed(margins, error)
+    chart_column, table_column = st.columns(2, gap="medium")
+    with chart_column:
+        figure = plot_dimension(errors, error, is_dark())
         plot(figure, "theory.dimension", file="dimension", label="Error of pairs over the dimension")
         st.caption(
             f"{counted(count, 'query', 'queries')}, {errors.draws} projections · solid: measured, 95% CI · dashed: the "
             "bound (says nothing above 100%) · colour: pairs of similar margin · no point: no pair was reversed"
         )
-    with right:
+    with table_column:
         st.markdown(f"**To reverse at most {error:.0%} of pairs**")
         draw_table(
             {
@@ -150,14 +161,14 @@ def _show_pairs(weighting: str, error: float, count: int, every: Margins, errors
                 f"The bound is loose: it asks for {min(times):.0f} to {max(times):.0f} times the dimension that was "
                 "enough."
             )
-        if needs:
+        if needed_rows:
             st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
             draw_columns(
                 {
-                    "Queries": ([row.share for row in needs], number_column("percent")),
-                    "Margin ε": ([row.margin for row in needs], number_column("%.4f")),
-                    "Bound's k": ([row.dimension for row in needs], number_column("localized")),
-                    "Corollary 1": ([row.simple for row in needs], number_column("localized")),
+                    "Queries": ([row.share for row in needed_rows], number_column("percent")),
+                    "Margin ε": ([row.margin for row in needed_rows], number_column("%.4f")),
+                    "Bound's k": ([row.dimension for row in needed_rows], number_column("localized")),
+                    "Corollary 1": ([row.simple for row in needed_rows], number_column("localized")),
                 }
             )
             st.caption("Each of these queries with an error of at most β. Ties are left out.")
@@ -166,9 +177,9 @@ def _show_pairs(weighting: str, error: float, count: int, every: Margins, errors
 def _measure_recall(
     choice: QueryChoice, weighting: str, projection: str, job: Job
 ) -> tuple[int, tuple[LengthDimension, ...]]:
-    queries, _ = choice.task()
-    given = {"reduction": projection, "progress": job.report, "stop": job.stop}
-    return len(queries), engine.recall_dimensions(choice.loaded.space, queries, weighting, **given)
+    queries, _ = choice.load_task()
+    options = {"reduction": projection, "progress": job.report, "stop": job.stop}
+    return len(queries), engine.recall_dimensions(choice.loaded.space, queries, weighting, **options)
 
 
 def _show_recall(weighting: str, target: float, count: int, rows: Sequence[LengthDimension]) -> None:
@@ -176,23 +187,24 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
         st.info("No query shares a word with a document.")
         return
     smallest = [reached(row.recall, target) for row in rows]
-    figure = recall_figure(rows, smallest, DIMENSIONS, target, is_dark())
+    figure = plot_recall(rows, smallest, DIMENSIONS, target, is_dark())
     plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
     st.caption(
         f"{counted(count, 'query', 'queries')} · smallest k at which a random projection of {weighting} keeps the best "
         f"document in the top {RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open symbol: "
         f"more than {DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
-    written = [f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}" for k in smallest]
-    tried = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
+    texts = [f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}" for k in smallest]
+    # A dimension that no row was measured at gets no column.
+    measured_k = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
     draw_table(
         {
             "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
             "Queries": [row.queries for row in rows],
-            "Smallest k": ["–" if not r.queries else k for r, k in zip(rows, written, strict=True)],
-            **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in tried},
+            "Smallest k": ["–" if not r.queries else k for r, k in zip(rows, texts, strict=True)],
+            **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in measured_k},
         },
-        {f"k = {k:,}": number_column("percent") for k in tried},
+        {f"k = {k:,}": number_column("percent") for k in measured_k},
     )
 
 
@@ -215,51 +227,51 @@ PROJECTIONS = StudyView(
 
 
 def _draw_segments(loaded: Loaded, question: Question | None) -> None:
-    """The theorem on the pairs of many queries, and on those of one for which it holds."""
+    """Draw the theorem on the pairs of many queries, and on those of one for which it holds."""
     with query_row(loaded, 380, "medium") as choice:
-        words = control(PASSAGE, "theory.passage", st.container(width=300))
-    key, title = ("segments", "many", choice.key, words), "Margins of segments"
+        n_words = draw_parameter(PASSAGE, "theory.passage", st.container(width=300))
+    key, title = ("segments", "many", choice.key, n_words), "Margins of segments"
 
-    def work(job: Job) -> tuple[Segments, tuple[str, ...]]:
-        queries, _ = choice.task()
+    def compute_segments(job: Job) -> tuple[Segments, tuple[str, ...]]:
+        queries, _ = choice.load_task()
         options = {"progress": job.report, "stop": job.stop}
-        return engine.segments(loaded.space, queries, passage_words=words, **options), queries.texts
+        return engine.segments(loaded.space, queries, passage_words=n_words, **options), queries.texts
 
-    many = measure(key, title, work, by_itself=choice.small)
-    if many is None and (job := jobs.current(PURPOSE, key)) is not None and job.going:
+    result = measure(key, title, compute_segments, autostart=choice.is_small)
+    if result is None and (job := jobs.find_job(THEORY_PURPOSE, key)) is not None and job.is_active:
         return
     example = None
-    if many is not None:
-        verdict, *details = describe_segments(many[0], len(many[1]), words)
+    if result is not None:
+        verdict, *details = describe_segments(result[0], len(result[1]), n_words)
         st.markdown(f"**{verdict}**")
         st.caption(" ".join(details))
-        margins, texts = many
-        # The first query with the most pairs that the theorem covers.
+        margins, texts = result
+        # The example is the first query with the most pairs that the theorem covers.
         covered = np.bincount(margins.query[margins.promised], minlength=len(texts))
         example = texts[int(covered.argmax())] if covered.any() else None
-    own = None if question is None else question.text
-    text = example or own
-    if example is not None and own is not None:
-        text = own if choose("Pairs of", (EXAMPLE, CURRENT), "theory.segments.query") == CURRENT else example
+    typed = None if question is None else question.text
+    text = example or typed
+    if example is not None and typed is not None:
+        text = typed if choose("Pairs of", (EXAMPLE, CURRENT), "theory.segments.query") == CURRENT else example
     if text is None:
         st.info("Pick a query to compare its best documents.")
     else:
-        _one(loaded, text, words, RIVALS.default if question is None else question.k)
+        _draw_example(loaded, text, n_words, RIVALS.default if question is None else question.k)
 
 
-def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:
-    """The pairs of a query's best document with the next ones."""
+def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
+    """Draw the pairs of a query's best document with the next ones."""
     space, corpus = loaded.space, loaded.space.corpus
     st.text(shorten(visible(text), 200))
-    # Once a corpus; a question takes the counts that are there.
-    if not has_words(space) and sum(map(len, corpus.texts)) > AT_ONCE:
-        done = measure(
-            ("words", corpus.digest), "Counting words", lambda _: len(count_passage_words(space)[1]), by_itself=True
+    # Words are counted once per corpus; later queries use the counts.
+    if not has_words(space) and sum(map(len, corpus.texts)) > MAX_PAGE_CHARACTERS:
+        n_counted = measure(
+            ("words", corpus.digest), "Counting words", lambda _: len(count_passage_words(space)[1]), autostart=True
         )
-        if done is None:
+        if n_counted is None:
             return
-    key = ("segments", corpus.digest, text, words, rivals)
-    margins = remembered(key, lambda: engine.segments(space, [text], passage_words=words, rivals=rivals))
+    key = ("segments", corpus.digest, text, n_words, rivals)
+    margins = get_cached(key, lambda: engine.segments(space, [text], passage_words=n_words, rivals=rivals))
     if len(margins):
         _show_segments(corpus, margins)
     else:
@@ -270,37 +282,37 @@ def _show_segments(corpus: Corpus, margins: Segments) -> None:
     rows = [int(margins.first[0]), *margins.second.tolist()]
     best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)
     st.text(f"Best by words: {best}")
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        figure = segments_figure(margins, names, is_dark())
+    chart_column, text_column = st.columns([3, 2], gap="medium")
+    with chart_column:
+        figure = plot_segments(margins, names, is_dark())
         plot(figure, "theory.segments", file="segments", label="Margins of segments")
-    with right:
+    with text_column:
         promised = int(margins.promised.sum())
         if not promised:
-            these = "this pair" if len(margins) == 1 else f"these {len(margins)} pairs"
+            pairs_text = "this pair" if len(margins) == 1 else f"these {len(margins)} pairs"
             st.info(
-                f"The theorem does not cover {these}: the best document also has query words outside "
+                f"The theorem does not cover {pairs_text}: the best document also has query words outside "
                 "its best passage. Try a shorter query or longer passages."
             )
         else:
             covered = f"The theorem covers {promised} of {counted(len(margins), 'pair')}"
             if margins.broken:
-                wrong = f"{covered} and is violated for {margins.broken}. This should be impossible: please report it."
-                st.error(wrong, icon=":material/error:")
+                text = f"{covered} and is violated for {margins.broken}. This should be impossible: please report it."
+                st.error(text, icon=":material/error:")
             else:
                 st.success(f"{covered} and holds for all of them.", icon=":material/verified:")
         st.caption(
             f"Real passages: {margins.passages_gain:.0%} of the pairs keep at least the documents' margin. Words are "
             "weighted by tf · idf."
         )
-        number = number_column("%.3f")
+        value_column = number_column("%.3f")
         draw_columns(
             {
                 "Document": (names, None),
-                "Proved": (["✓" if sure else "" for sure in margins.promised.tolist()], None),
-                "Documents": (margins.documents, number),
-                "Segments": (margins.segments, number),
-                "Passages": (margins.passages, number),
+                "Proved": (["✓" if is_proved else "" for is_proved in margins.promised.tolist()], None),
+                "Documents": (margins.documents, value_column),
+                "Segments": (margins.segments, value_column),
+                "Passages": (margins.passages, value_column),
             }
         )
 

@@ -1,4 +1,4 @@
-"""The Theory page: proofs and measurements of search, one view at a time, and only that one is computed."""
+"""The Theory page: proofs and measurements of search, one view at a time; only that one is computed."""
 
 import streamlit as st
 
@@ -9,20 +9,20 @@ from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
 from engine.errors import FrontierError
 
-VIEWS = {
+THEORY_VIEWS = {
     "Proofs": (sets.DECODABLE, sets.BEST, dimensions.MARGINS, dimensions.PROJECTIONS, dimensions.SEGMENTS),
     "Search": (search.DEPTH, search.APPROXIMATE, sets.STEPS),
 }
-GROUPS = {group: {view.title: view.show for view in views} for group, views in VIEWS.items()}
+GROUPS = {group: {view.title: view.draw_or_explain for view in views} for group, views in THEORY_VIEWS.items()}
 
 
 @st.fragment
-def show(loaded: Loaded, question: Question | None) -> None:
-    """The main area of Theory."""
+def draw_theory(loaded: Loaded, question: Question | None) -> None:
+    """Draw the main area of Theory."""
     with st.container(horizontal=True, gap="medium"):
         views = GROUPS[choose("Group", GROUPS, "theory.group")]
-        chosen = choose("View", views, "theory.view")
+        view_title = choose("View", views, "theory.view")
     try:
-        views[chosen](loaded, question)
+        views[view_title](loaded, question)
     except FrontierError as error:
         show_failure("This cannot be computed here.", error)

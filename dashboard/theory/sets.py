@@ -1,17 +1,17 @@
-"""Views of sets: those that the elastic net can decode, the best ones by enumeration, exact weights beside FISTA's."""
+"""Views of sets: decodable by the elastic net, best by enumeration, exact weights beside FISTA's."""
 
 import streamlit as st
 
-from dashboard.charts.theory import plane_figure
+from dashboard.charts.theory import plot_plane
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.answers import answer
-from dashboard.session.parameters import stage_of
+from dashboard.session.answers import compute_answer
+from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
-from dashboard.theory.study import StudyView, remembered
+from dashboard.theory.study import StudyView, get_cached
 from dashboard.widgets import weights
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import Decoder
 from engine.errors import FrontierError
@@ -31,9 +31,9 @@ from engine.views.best_sets import (
 from engine.views.theory import QUERY_ANGLE, Proof, find_weighing_selector, proof, turn_query
 from engine.wording import decimal, power
 
-MOST = 50
-"""Documents of the largest set that is proved: a table of more is not read."""
-L1 = Real(
+MAX_PROVED_DOCUMENTS = 50
+"""Size of the largest proved set: nobody reads a longer table."""
+L1_PARAM = Real(
     default=0.1,
     low=0.05,
     high=0.3,
@@ -41,18 +41,18 @@ L1 = Real(
     name="l1",
     help="What a document must add to get a weight. λ₂ is 0. Proposition 1 holds below 1/3.",
 )
-SHARE = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
+SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0, width=160)
 
 
 def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
-    left, right = st.columns(2, gap="large")
-    with left:
-        _theorem(loaded, question)
-    with right:
-        _proposition()
+    theorem_column, proposition_column = st.columns(2, gap="large")
+    with theorem_column:
+        _draw_theorem(loaded, question)
+    with proposition_column:
+        _draw_proposition()
 
 
-def _theorem(loaded: Loaded, question: Question | None) -> None:
+def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
     st.subheader("Every top-k set (Theorem 1)")
     st.caption(
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
@@ -62,32 +62,34 @@ def _theorem(loaded: Loaded, question: Question | None) -> None:
         st.info("Pick a query to prove this for its k best documents.")
         return
     st.text(shorten(question.text, 200))
-    k = min(question.k, MOST, len(loaded.space))
-    key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
+    k = min(question.k, MAX_PROVED_DOCUMENTS, len(loaded.space))
+    proof_key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
     try:
-        result = remembered(key, lambda: proof(loaded.space, question.vector, k))
+        result = get_cached(proof_key, lambda: proof(loaded.space, question.vector, k))
     except FrontierError as error:
         st.info("The theorem does not apply to this query.", icon=":material/info:")
         st.text(str(error))
         return
-    _show_proof(result, k)
+    _draw_proof(result, k)
 
 
-def _show_proof(result: Proof, k: int) -> None:
+def _draw_proof(result: Proof, k: int) -> None:
     title = methods("selector")[result.method].title
     w = result.witness
     with st.container(horizontal=True):
         st.metric("λ₁", f"{w.l1:.4g}", width=110)
         st.metric("λ₂", f"{w.l2:,.4g}", width=110)
         st.metric("Documents with a weight", f"{result.support:,}", width=190)
+    # A residual of 0 has no logarithm.
     residual = power(max(result.residual, 1e-17))
+    # Equal sets alone prove nothing: the optimality conditions must hold too.
     if result.same and result.certified:
-        proven = f"Proved: the optimality conditions hold to {residual}."
-        st.success(f"{title} returns exactly the top {k} here. {proven}", icon=":material/verified:")
+        proof_text = f"Proved: the optimality conditions hold to {residual}."
+        st.success(f"{title} returns exactly the top {k} here. {proof_text}", icon=":material/verified:")
     else:
-        narrow = f"the conditions hold only to {residual}, because the gap at k is too narrow for float64."
-        gave = f"{title} gave {counted(result.support, 'document')} a weight"
-        st.warning(f"Not proved: {gave}, and {narrow}", icon=":material/warning:")
+        gap_text = f"the conditions hold only to {residual}, because the gap at k is too narrow for float64."
+        support_text = f"{title} gave {counted(result.support, 'document')} a weight"
+        st.warning(f"Not proved: {support_text}, and {gap_text}", icon=":material/warning:")
     after = "there is no next one" if w.beta == float("-inf") else f"the next one {decimal(w.beta, 4)}"
     st.caption(
         f"Document {k} scores {decimal(w.alpha, 4)}, {after}. λ₁ lies halfway. A narrow gap needs a large λ₂ and gives "
@@ -105,21 +107,23 @@ def _show_proof(result: Proof, k: int) -> None:
     )
 
 
-def _proposition() -> None:
+def _draw_proposition() -> None:
     st.subheader("Sets beyond rankings (Proposition 1)")
     st.caption(
         "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."
     )
-    one, two = st.columns(2)
-    plane = turn_query(control(QUERY_ANGLE, "theory.angle", one), control(L1, "theory.l1", two))
-    figure = plane_figure(plane, is_dark())
+    first, second = st.columns(2)
+    plane = turn_query(
+        draw_parameter(QUERY_ANGLE, "theory.angle", first), draw_parameter(L1_PARAM, "theory.l1", second)
+    )
+    figure = plot_plane(plane, is_dark())
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
-    support, best = _documents(plane.support), _documents(plane.best)
+    support, best_names = _format_documents(plane.support), _format_documents(plane.best)
     if plane.is_ranked:
         st.info(f"Support: {support}. A ranking by score returns the same set here.")
     else:
-        st.success(f"Support: {support}. Best by score: {best}. No top-k returns this set.")
+        st.success(f"Support: {support}. Best by score: {best_names}. No top-k returns this set.")
     rows = range(len(plane.scores))
     draw_columns(
         {
@@ -132,7 +136,7 @@ def _proposition() -> None:
     )
 
 
-def _documents(rows: tuple[int, ...]) -> str:
+def _format_documents(rows: tuple[int, ...]) -> str:
     return ("document " if len(rows) == 1 else "documents ") + " and ".join(str(row + 1) for row in rows)
 
 
@@ -141,13 +145,13 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
         st.info(f"Pick a query of a corpus with more than {BEST_SET_POOL.low} documents.")
         return
     st.text(shorten(question.text, 200))
-    places = st.columns(3)
-    k = control(BEST_SET_SIZE, "theory.best.k", places[0])
-    pool = min(control(BEST_SET_POOL, "theory.best.pool", places[1]), len(loaded.space))
-    weight = control(OBJECTIVE_WEIGHT, "theory.best.weight", places[2])
+    control_columns = st.columns(3)
+    k = draw_parameter(BEST_SET_SIZE, "theory.best.k", control_columns[0])
+    pool = min(draw_parameter(BEST_SET_POOL, "theory.best.pool", control_columns[1]), len(loaded.space))
+    weight = draw_parameter(OBJECTIVE_WEIGHT, "theory.best.weight", control_columns[2])
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     with st.spinner("Trying every set"):
-        result = remembered(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
+        result = get_cached(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
     titles, gaps = zip(*result.gaps, strict=True)
     draw_columns(
         {
@@ -155,36 +159,37 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
             "Its set": ([gap.value for gap in gaps], number_column("%.4f")),
             "Best set": ([gap.best.value for gap in gaps], number_column("%.4f")),
             "Worst set": ([gap.best.worst for gap in gaps], number_column("%.4f")),
-            "From worst to best": ([1 - gap.share for gap in gaps], SHARE),
+            "From worst to best": ([1 - gap.share for gap in gaps], SHARE_COLUMN),
             "Sets": ([gap.best.sets for gap in gaps], number_column("%d")),
         }
     )
-    left, right = st.columns(2, gap="large")
-    with left:
+    text_column, relaxation_column = st.columns(2, gap="large")
+    with text_column:
         st.markdown("**cos(sum, q) against cos(rest, q − d₀)** (VRSD, §3.1)")
         st.text(describe_equivalence(result.equivalence))
         st.caption("The paper takes the two problems for one. The first document d₀ is the most relevant, as there.")
-    with right:
+    with relaxation_column:
         st.markdown("**The relaxation** (CCBQP, Theorems 2.1 and 2.4)")
         for sentence in describe_relaxation(result.relaxation, result.ends):
             st.text(sentence)
         st.caption(
-            f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}: all faces of the relaxation are looked at."
+            f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}: "
+            "all faces of the relaxation are looked at."
         )
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
-    """The comparison at the λ₁ and λ₂ that Explore is set to."""
+    """Draw the comparison at the λ₁ and λ₂ that are set in Explore."""
     assert question is not None
     spec = methods("selector")[find_weighing_selector()]
-    decoder = Decoder(stage_of(spec, decoders.PREFIX), depth=question.depth)
-    stage, result = decoder.select, answer(loaded, question, spec.name, decoder)
+    decoder = Decoder(read_stage(spec, decoders.PARAM_PREFIX), depth=question.depth)
+    stage, result = decoder.select, compute_answer(loaded, question, spec.name, decoder)
     l1 = result.ranking.info[0]["l1"]
-    lowest = min(weights.SHOWN[0], l1) if l1 > 0 else weights.SHOWN[0]
+    min_l1 = min(weights.L1_AXIS_RANGE[0], l1) if l1 > 0 else weights.L1_AXIS_RANGE[0]
     with st.spinner("Following the path"):
-        path = weights.path_at(loaded, question, stage, lowest)
+        path = weights.compute_path(loaded, question, stage, min_l1)
     st.text(f"λ₁ = {l1:.3g}, λ₂ = {path.l2:g}")
-    weights.solver(loaded, question, stage, max(l1, lowest), path)
+    weights.draw_solver(loaded, question, stage, max(l1, min_l1), path)
 
 
 DECODABLE = StudyView(

@@ -1,4 +1,4 @@
-"""What the views of Theory share: what one is, the queries it measures, and how its results are computed and kept."""
+"""Shared parts of the views of Theory: a view, its queries, and the computation of its results."""
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -11,25 +11,25 @@ import engine
 from dashboard.services import memo
 from dashboard.services.jobs import Job
 from dashboard.services.memo import session_memo
-from dashboard.services.query_vectors import query_vectors
+from dashboard.services.query_vectors import embed_missing
 from dashboard.services.source import Loaded
-from dashboard.session.query import Question, corpus_key, judged_splits
+from dashboard.session.query import Question, corpus_key, count_judged
 from dashboard.widgets.choices import choose
 from dashboard.widgets.job_panel import JobPanel
 from engine.progress import report_to
 from engine.values import Embeddings, Qrels, Queries
 
 T = TypeVar("T")
-PURPOSE, MEMORY, ENTRIES = "theory", "theory.memory", 16
-LABELLED, PASSAGES = "Test queries", "Synthetic queries (passages)"
-COUNT = 100
-BY_ITSELF = 1_500_000
-"""Documents × queries that are measured unasked."""
+THEORY_PURPOSE, THEORY_MEMO, MAX_THEORY_RESULTS = "theory", "theory.memory", 16
+TEST_QUERIES, PASSAGE_QUERIES = "Test queries", "Synthetic queries (passages)"
+N_QUERIES = 100
+MAX_UNASKED_PRODUCTS = 1_500_000
+"""Documents × queries that are measured without a click."""
 
 
 @dataclass(frozen=True)
 class QueryChoice:
-    """The chosen queries."""
+    """Chosen queries."""
 
     loaded: Loaded  # the corpus
     way: str  # LABELLED or PASSAGES
@@ -37,53 +37,55 @@ class QueryChoice:
 
     @property
     def key(self) -> Hashable:
-        """Names the queries."""
-        judged = self.loaded.dataset.qrels[self.split].digest if self.split else ""
-        return self.loaded.space.embeddings.digest, self.loaded.space.corpus.digest, self.way, self.split, judged
+        """Key of the queries."""
+        qrels_digest = self.loaded.dataset.qrels[self.split].digest if self.split else ""
+        return self.loaded.space.embeddings.digest, self.loaded.space.corpus.digest, self.way, self.split, qrels_digest
 
     @property
-    def small(self) -> bool:
-        """Whether measuring takes seconds."""
-        return len(self.loaded.space) * COUNT <= BY_ITSELF
+    def is_small(self) -> bool:
+        """True if measuring takes seconds."""
+        return len(self.loaded.space) * N_QUERIES <= MAX_UNASKED_PRODUCTS
 
-    def task(self) -> tuple[Queries, Qrels]:
-        """The queries, at most COUNT, and which documents are right. Raises DataError."""
+    def load_task(self) -> tuple[Queries, Qrels]:
+        """Return at most N_QUERIES queries, and their judgements. Raises DataError."""
         dataset = self.loaded.dataset
-        if self.way == LABELLED:
-            return dataset.judged(self.split).sample(COUNT), dataset.qrels[self.split]
-        # Without distractors the documents are the corpus's own, whose vectors are there.
-        task = engine.containing_passages(dataset.corpus, COUNT, distractors=0)
+        if self.way == TEST_QUERIES:
+            return dataset.judged(self.split).sample(N_QUERIES), dataset.qrels[self.split]
+        # Without distractors the documents are the corpus's own, so that no document must be embedded.
+        task = engine.containing_passages(dataset.corpus, N_QUERIES, distractors=0)
         return task.queries, next(iter(task.qrels.values()))
 
-    def vectors(self, queries: Queries, job: Job) -> Embeddings | None:
-        """The queries' vectors by the corpus's encoder; None where it came with its own vectors."""
+    def embed(self, queries: Queries, job: Job) -> Embeddings | None:
+        """Return the queries' vectors by the corpus's encoder; None if it has its own vectors."""
         if self.loaded.space.encoder is None:
             return None
-        return query_vectors(self.loaded if self.way == LABELLED else replace(self.loaded, queries=None), queries, job)
+        return embed_missing(
+            self.loaded if self.way == TEST_QUERIES else replace(self.loaded, queries=None), queries, job
+        )
 
 
 def choose_queries(loaded: Loaded) -> QueryChoice:
-    """Draw the choice; where nothing is judged there is one way, and the page says why."""
-    splits = list(judged_splits(loaded.dataset))
-    ways = [*([LABELLED] if splits else []), PASSAGES]
-    why = (
-        f"Test queries: up to {COUNT} with judgements. Passages: 5 to 25 words from up to {COUNT} documents. Every "
-        "document that contains them is relevant."
+    """Draw the choice of queries; without judgements there is one way, and a caption says why."""
+    splits = list(count_judged(loaded.dataset))
+    ways = [*([TEST_QUERIES] if splits else []), PASSAGE_QUERIES]
+    help_text = (
+        f"Test queries: up to {N_QUERIES} with judgements. Passages: 5 to 25 words from up to {N_QUERIES} documents. "
+        "Every document that contains them is relevant."
     )
-    way = choose("Queries", ways, f"theory.queries.{len(ways)}", named=True, help=why)
+    mode = choose("Queries", ways, f"theory.queries.{len(ways)}", show_label=True, help=help_text)
     if not splits:
         st.caption(
             "No judged queries: passages of 5 to 25 words stand in for them, and the documents that contain them are "
             "relevant. Such queries are easier than people's."
         )
-    standing = st.session_state.get(f"split.{corpus_key(loaded)}")
-    split = (standing if standing in splits else splits[0]) if way == LABELLED else ""
-    return QueryChoice(loaded, way, split)
+    chosen_split = st.session_state.get(f"split.{corpus_key(loaded)}")
+    split = (chosen_split if chosen_split in splits else splits[0]) if mode == TEST_QUERIES else ""
+    return QueryChoice(loaded, mode, split)
 
 
 @contextmanager
 def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryChoice]:
-    """Draw the choice of queries; what is drawn inside stands beside it."""
+    """Draw the choice of queries; content of the context is drawn beside it."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap=gap):
         with st.container(width=width):
             choice = choose_queries(loaded)
@@ -92,15 +94,15 @@ def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryC
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """A view of Theory."""
+    """View of Theory."""
 
     title: str
-    caption: str  # what it is about, "" where its parts say it
-    draw: Callable[[Loaded, Question | None], None]  # controls, and what is measured as they say
-    needs_two: str = ""  # what needs two documents
-    needs_query: str = ""  # what is said where no query is picked, "" where none is needed
+    caption: str  # "" if its parts have captions
+    draw: Callable[[Loaded, Question | None], None]  # draws the controls and the measurements
+    needs_two: str = ""  # subject of the notice for a single document
+    needs_query: str = ""  # notice without a query, "" if none is needed
 
-    def show(self, loaded: Loaded, question: Question | None) -> None:
+    def draw_or_explain(self, loaded: Loaded, question: Question | None) -> None:
         """Draw the view, or what it lacks."""
         if self.caption:
             st.caption(self.caption)
@@ -112,41 +114,42 @@ class StudyView:
             self.draw(loaded, question)
 
 
-def remembered(key: Hashable, make: Callable[[], T]) -> T:
-    """The value of `make`, computed once a session; key: names all that it depends on."""
-    return memo.remembered(MEMORY, key, make, ENTRIES)
+def get_cached(key: Hashable, compute: Callable[[], T]) -> T:
+    """Return a value, computed once a session; key: everything that it depends on."""
+    return memo.get_or_compute(THEORY_MEMO, key, compute, MAX_THEORY_RESULTS)
 
 
 def measure(
     key: Hashable,
     title: str,
     work: Callable[[Job], T],
-    show: Callable[[T], Any] | None = None,
+    draw: Callable[[T], Any] | None = None,
     *,
-    by_itself: bool,
+    autostart: bool,
     on_partial: Callable[[Any], Any] | None = None,
 ) -> T | None:
-    """The result of a job, which `show` draws; until it is there its progress or the button to start it, and None.
+    """The result of a job, which `draw` draws; until it is there its progress or the button to start it, and None.
 
     Other arguments are those of a JobPanel.
     """
 
-    def reporting(job: Job) -> T:
-        # What is slow before the first step, counting words, reports too.
+    def report_and_work(job: Job) -> T:
+        # Slow work before the first step, such as counting words, reports too.
         with report_to(job.report, job.stop):
             return work(job)
 
+    # One purpose for all views: a new study replaces the running one.
     result = JobPanel(
-        purpose=PURPOSE,
+        purpose=THEORY_PURPOSE,
         key=key,
         title=title,
-        work=reporting,
-        start="Run",
-        again="Run",
-        by_itself=by_itself,
+        work=report_and_work,
+        start_label="Run",
+        resume_label="Run",
+        autostart=autostart,
         on_partial=on_partial,
-        memo=session_memo(MEMORY, ENTRIES),
+        memo=session_memo(THEORY_MEMO, MAX_THEORY_RESULTS),
     ).result()
-    if result is not None and show is not None:
-        show(result)
+    if result is not None and draw is not None:
+        draw(result)
     return result

@@ -1,4 +1,4 @@
-"""Below the frontier: wins and losses by query, types of queries, and all settings against the baseline."""
+"""Below the frontier: wins and losses by query, kinds of queries, and all settings against the baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,19 +8,19 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.differences import FEW, strata_figure, wins_figure
+from dashboard.charts.differences import MIN_GROUP_QUERIES, plot_strata, plot_wins
 from dashboard.charts.figure import escape
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders
-from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
+from dashboard.session.tradeoff import KINDS_VIEW, TRADEOFF_VIEW_KEY, TRADEOFF_VIEWS, WINS_VIEW
 from dashboard.tradeoff.point_sets import ask
-from dashboard.tradeoff.selection import MEMORY, open_point
-from dashboard.tradeoff.verdict import interval, open_row
+from dashboard.tradeoff.selection import MEMORY_KEY, open_point
+from dashboard.tradeoff.verdict import format_interval, open_row
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
@@ -39,168 +39,173 @@ from engine.evaluation.verdict import ComparisonsByMetric
 from engine.values import digest_of
 from engine.wording import signed, visible
 
-MOST_ROWS = 14
-MOST_COMPARED = 100_000
-"""Documents with which relevant ones are compared while the page is drawn."""
-MOST_READ = 500
-"""Queries of which both sets are read under the mouse; of more it is the query alone."""
-MOST_TITLES = 4
-"""Documents that are named of those that only one set has."""
+MAX_SETTING_ROWS = 14
+MAX_COMPARED_DOCUMENTS = 100_000
+"""Up to this many documents, similarities are computed while the page is drawn."""
+MAX_HOVER_QUERIES = 500
+"""Up to this many queries the hover text has both sets, else only the query."""
+MAX_HOVER_TITLES = 4
+"""Named documents that only one set has."""
 
 
-def show(
+def draw_differences(
     loaded: Loaded,
     sweep: Sweep,
     cells: Cells,
     curves: Frontier,
-    base: FrontierPoint,
+    baseline: FrontierPoint,
     share: float,
     rows: ComparisonsByMetric,
     systems: Mapping[str, Decoder | RankedRun],
-    opened: str,
+    open_label: str,
 ) -> None:
-    """One of three views of the same comparison.
+    """Draw one of three views of the same comparison.
 
-    systems: label → what is compared; opened: the label of the open one.
+    systems: label → decoder or run; open_label: of the open one.
     """
-    view = choose("View", VIEWS, VIEW)
-    best = select_best_per_method(curves, base.point.label, share)
-    if view == WINS:
-        _wins_and_losses(loaded, sweep, curves, base, best[1:], systems, opened)
-    elif view == KINDS:
-        _kinds(loaded, sweep, curves, base, best)
+    view = choose("View", TRADEOFF_VIEWS, TRADEOFF_VIEW_KEY)
+    # All views compare the same best settings.
+    best = select_best_per_method(curves, baseline.point.label, share)
+    if view == WINS_VIEW:
+        _draw_wins(loaded, sweep, curves, baseline, best[1:], systems, open_label)
+    elif view == KINDS_VIEW:
+        _draw_kinds(loaded, sweep, curves, baseline, best)
     else:
-        _settings(sweep, cells, curves, base, rows)
+        _draw_settings(sweep, cells, curves, baseline, rows)
 
 
-def _settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, rows: ComparisonsByMetric) -> None:
-    compared = max((row.comparisons for of in rows.values() for row in of.values()), default=0)
+def _draw_settings(
+    sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, rows: ComparisonsByMetric
+) -> None:
+    """Draw all settings against the baseline, and their downloads."""
+    n_compared = max((row.comparisons for by_label in rows.values() for row in by_label.values()), default=0)
     with st.container(horizontal=True, vertical_alignment="center"):
         for metric in rows:
             st.text(summarize_comparisons(list(rows[metric].values())))
-        _downloads(sweep, cells, curves, base)
-    shown = sorted(curves.points, key=lambda p: (p is not base, -curves.direction * p.x, -p.y))
-    _table(shown, rows, curves, base)
+        _draw_downloads(sweep, cells, curves, base)
+    points = sorted(curves.points, key=lambda point: (point is not base, -curves.direction * point.x, -point.y))
+    _draw_table(points, rows, curves, base)
     st.caption(
         f"Against {base.name} · ↑ ↓ = significant",
-        help=f"p < 0.05 in a paired randomisation test after Holm's correction over all {compared:,} settings, and a "
+        help=f"p < 0.05 in a paired randomisation test after Holm's correction over all {n_compared:,} settings, and a "
         "95% interval (paired bootstrap) without 0. Choose a setting on other queries than you report on: Tune does.",
     )
 
 
-def _table(shown: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:
-    """A row a setting; a click opens its sets above."""
-    names = [f"{style_of(p.point.method).sign} {p.name}" for p in shown]
+def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:
+    """Draw a row per setting; a click opens its sets above."""
+    names = [f"{method_style(p.point.method).sign} {p.name}" for p in points]
     columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
-    more: dict[str, tuple[list[Any], Any]] = {}
+    extra_columns: dict[str, tuple[list[Any], Any]] = {}
     if curves.x == TIME_AXIS:
-        columns["ms a query"] = [p.x for p in shown], number_column("%.2f", 90, "Median of single calls")
-    number = number_column("%.3f", 90)
+        columns["ms a query"] = [p.x for p in points], number_column("%.2f", 90, "Median of single calls")
+    mean_column = number_column("%.3f", 90)
     for metric in rows:
         title = title_of(metric)
-        comparisons = [rows[metric].get(p.point.label) for p in shown]
-        base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
-        means = [base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)]
-        wins = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
-        columns[f"{title}@{curves.k}"] = means, number
-        columns[f"Δ {title} (95% CI)"] = [_difference(r) for r in comparisons], None
-        more[f"p, {title}"] = (
-            [r and r.p_holm for r in comparisons],
+        comparisons = [rows[metric].get(p.point.label) for p in points]
+        base_mean = next((row.baseline_mean for row in rows[metric].values()), None)
+        means = [base_mean if p is base else row and row.mean for p, row in zip(points, comparisons, strict=True)]
+        wins = ["" if row is None else " · ".join(map(str, row.wins)) for row in comparisons]
+        columns[f"{title}@{curves.k}"] = means, mean_column
+        columns[f"Δ {title} (95% CI)"] = [_format_difference(row) for row in comparisons], None
+        extra_columns[f"p, {title}"] = (
+            [row and row.p_holm for row in comparisons],
             number_column("%.3f", 80, "After Holm's correction"),
         )
-        more[f"{title}: W·T·L"] = wins, None
-    labels = [p.point.label for p in shown]
-    # Another list is another widget: a selection is a place, and must not outlive its list.
+        extra_columns[f"{title}: W·T·L"] = wins, None
+    labels = [p.point.label for p in points]
+    # Another list is another widget: a selection is a position, and must not outlive its list.
     key = f"tradeoff.table.{digest_of(labels)[:12]}"
     draw_columns(
-        columns | more,
+        columns | extra_columns,
         key=key,
-        most=MOST_ROWS,
+        max_rows=MAX_SETTING_ROWS,
         on_select=partial(open_row, key, labels),
         selection_mode="single-cell",
         placeholder="",
     )
 
 
-def _difference(row: Comparison | None) -> str:
+def _format_difference(row: Comparison | None) -> str:
     if row is None:
         return ""
     arrow = (" ↑" if row.difference > 0 else " ↓") if row.significant else ""
-    return interval(row) + arrow
+    return format_interval(row) + arrow
 
 
-def _downloads(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint) -> None:
-    """Downloads of the measurements, made on request."""
-    points, k, names = list(cells.points), curves.k, {p.name for p in curves.points}
+def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: FrontierPoint) -> None:
+    """Draw downloads of the measurements, built on request."""
+    points, k, names = list(cells.points), curves.k, {point.name for point in curves.points}
     metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
-    def results() -> tables.ResultsTable:
-        whole = tables.build_results(points, metrics, base.point, k)
-        kept = [row[0] in names for row in whole.rows]
-        return replace(whole, rows=tuple(compress(whole.rows, kept)), marks=tuple(compress(whole.marks, kept)))
+    def build_results() -> tables.ResultsTable:
+        table = tables.build_results(points, metrics, baseline.point, k)
+        listed = [row[0] in names for row in table.rows]
+        return replace(table, rows=tuple(compress(table.rows, listed)), marks=tuple(compress(table.marks, listed)))
 
-    def parquet() -> Any:
+    def build_parquet() -> Any:
         return tables.build_frame(points).to_parquet(index=False)
 
     files = (
         ("All settings, CSV", "csv", "text/csv", lambda: tables.format_csv(tables.build_frame(points))),
-        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", parquet),
+        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", build_parquet),
         (
             "Every query, CSV",
             "queries.csv",
             "text/csv",
             lambda: tables.format_csv(tables.build_per_query_frame(points)),
         ),
-        ("This table, Markdown", "md", "text/markdown", lambda: tables.format_markdown(results())),
-        ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.format_latex(results())),
+        ("This table, Markdown", "md", "text/markdown", lambda: tables.format_markdown(build_results())),
+        ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.format_latex(build_results())),
     )
     with st.popover("Download", icon=":material/download:"):
-        for label, suffix, mime, make in files:
-            download_button(label, make, f"tradeoff.{suffix}", mime, f"tradeoff.file.{suffix}")
+        for label, suffix, mime, build_file in files:
+            download_button(label, build_file, f"tradeoff.{suffix}", mime, f"tradeoff.file.{suffix}")
 
 
-def ordered(
-    sweep: Sweep, curves: Frontier, base: FrontierPoint, label: str, metric: str
+def order_queries(
+    sweep: Sweep, curves: Frontier, baseline: FrontierPoint, label: str, metric: str
 ) -> tuple[QueryDifference, ...]:
-    """The queries from the largest win of a point to its largest loss; none for the baseline, and of one query."""
-    point = next((p for p in curves.points if p.point.label == label), base)
-    if point is base or not sweep.stored or curves.queries < 2:
+    """Order the queries from a point's largest win to its largest loss; () for the baseline or one query."""
+    point = next((each for each in curves.points if each.point.label == label), baseline)
+    # The baseline has no differences, and one query no order.
+    if point is baseline or not sweep.is_stored or curves.queries < 2:
         return ()
-    among = tuple(p.point.label for p in curves.points)
-    return remembered(
-        MEMORY,
-        ("won", sweep.key, among, metric, label),
+    labels = tuple(each.point.label for each in curves.points)
+    return get_or_compute(
+        MEMORY_KEY,
+        ("won", sweep.key, labels, metric, label),
         lambda: rank_query_differences(
-            point.point, base.point, metric, curves.k, other_cells=[p.point for p in curves.points]
+            point.point, baseline.point, metric, curves.k, other_cells=[each.point for each in curves.points]
         ),
     )
 
 
-def _wins_and_losses(
+def _draw_wins(
     loaded: Loaded,
     sweep: Sweep,
     curves: Frontier,
-    base: FrontierPoint,
+    baseline: FrontierPoint,
     best: Sequence[FrontierPoint],
     systems: Mapping[str, Decoder | RankedRun],
     opened: str,
 ) -> None:
-    """A bar a query, sorted, of the open setting or the first of the best; a click asks its query."""
-    point = next((p for p in curves.points if p.point.label == opened and p is not base), next(iter(best), None))
+    """Draw a sorted bar per query for the open or best setting; a click selects its query."""
+    point = next((p for p in curves.points if p.point.label == opened and p is not baseline), next(iter(best), None))
     if point is None:
         return
-    label, metric = point.point.label, _metric(curves, "tradeoff.won.metric")
-    rows = ordered(sweep, curves, base, label, metric)
+    label, metric = point.point.label, _draw_metric(curves, "tradeoff.won.metric")
+    rows = order_queries(sweep, curves, baseline, label, metric)
     won, lost = sum(row.difference > 0 for row in rows), sum(row.difference < 0 for row in rows)
     title = f"{title_of(metric)}@{curves.k}"
-    st.text(f"{point.name} vs {base.name}, {title}: {won:,} won · {len(rows) - won - lost:,} tied · {lost:,} lost")
-    cards = remembered(
-        MEMORY,
+    st.text(f"{point.name} vs {baseline.name}, {title}: {won:,} won · {len(rows) - won - lost:,} tied · {lost:,} lost")
+    cards = get_or_compute(
+        MEMORY_KEY,
         ("cards", sweep.key, label, metric),
-        lambda: _cards(loaded, sweep, rows, systems[label], (point.name, base.name)),
+        lambda: _build_cards(loaded, sweep, rows, systems[label], (point.name, baseline.name)),
     )
     picked = plot(
-        wins_figure(rows, cards, point.point.method, title, base.name, is_dark()),
+        plot_wins(rows, cards, point.point.method, title, baseline.name, is_dark()),
         "tradeoff.wins",
         file=f"wins-{metric}",
     )
@@ -212,10 +217,10 @@ def _wins_and_losses(
         st.rerun()
 
 
-def _cards(
+def _build_cards(
     loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], system: Decoder | RankedRun, names: tuple[str, str]
 ) -> Mapping[str, str]:
-    """Query → its text, its figures, and what only one of both sets holds, as HTML."""
+    """Build each query's hover text as HTML: its figures, and the documents that only one set has."""
     texts, position = sweep.queries.texts, sweep.queries.position
     lines = {
         row.query: [
@@ -225,71 +230,80 @@ def _cards(
         for row in rows
     }
     vectors = sweep.vectors
-    fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
-    if vectors is not None and len(rows) <= MOST_READ and fast:
-        with jobs.turn():
+    # Other scorers would be computed for the hover text of every query.
+    is_fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
+    if vectors is not None and len(rows) <= MAX_HOVER_QUERIES and is_fast:
+        with jobs.page_turn():
             rankings = [
-                each.build_ranking(loaded.space, vectors.ids, sweep.k)
-                if isinstance(each, RankedRun)
-                else decode(each, loaded.space, vectors, k=sweep.k)
-                for each in (system, sweep.baseline)
+                item.build_ranking(loaded.space, vectors.ids, sweep.k)
+                if isinstance(item, RankedRun)
+                else decode(item, loaded.space, vectors, k=sweep.k)
+                for item in (system, sweep.baseline)
             ]
         corpus = loaded.space.corpus
         sets: list[list[list[int]]] = [ranking.index.tolist() for ranking in rankings]
         for row in rows:
-            own, other = (each[position[row.query]] for each in sets)
-            for name, mine, theirs in ((names[0], own, other), (names[1], other, own)):
-                only = [
-                    escape(visible(corpus.titles[document] or corpus.ids[document]), 40)
-                    for document in mine
-                    if document >= 0 and document not in theirs
+            own_set, other_set = (item[position[row.query]] for item in sets)
+            for name, this_set, that_set in ((names[0], own_set, other_set), (names[1], other_set, own_set)):
+                titles = [
+                    escape(visible(corpus.titles[row_index] or corpus.ids[row_index]), 40)
+                    for row_index in this_set
+                    if row_index >= 0 and row_index not in that_set
                 ]
-                more = f" and {len(only) - MOST_TITLES} more" if len(only) > MOST_TITLES else ""
-                if only:
-                    lines[row.query].append(f"Only {escape(name)}: {', '.join(only[:MOST_TITLES])}{more}")
+                suffix = f" and {len(titles) - MAX_HOVER_TITLES} more" if len(titles) > MAX_HOVER_TITLES else ""
+                if titles:
+                    lines[row.query].append(f"Only {escape(name)}: {', '.join(titles[:MAX_HOVER_TITLES])}{suffix}")
     return {query: "<br>".join(parts) for query, parts in lines.items()}
 
 
-def _kinds(
-    loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
+def _draw_kinds(
+    loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: FrontierPoint, best: tuple[FrontierPoint, ...]
 ) -> None:
-    """The differences by what is relevant, how long it and the query are, how many aspects, and by kept columns."""
+    """Draw the differences by kinds of queries: relevant documents, lengths, aspects, metadata."""
     corpus, qrels = loaded.space.corpus, sweep.qrels
     if qrels is None:
         return
-    space = loaded.space if len(corpus) <= MOST_COMPARED else None
-    counts: dict[str, Any] = remembered(
-        MEMORY,
+    # Comparing relevant documents with a large corpus would delay the page.
+    space = loaded.space if len(corpus) <= MAX_COMPARED_DOCUMENTS else None
+    counts: dict[str, Any] = get_or_compute(
+        MEMORY_KEY,
         ("counted", sweep.key),
         lambda: {
             **collect_query_values(corpus, sweep.queries, qrels),
             **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects, space),
         },
     )
+    # A comparison needs a second decoder, and queries that fall into groups.
     if len(best) < 2 or not counts:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         by = choose(
-            "By", counts, "tradeoff.by", named=True, format_func=lambda kind: QUERY_KINDS.get(kind, as_label(kind))
+            "By", counts, "tradeoff.by", show_label=True, format_func=lambda kind: QUERY_KINDS.get(kind, as_label(kind))
         )
-        metric = _metric(curves, "tradeoff.kinds.metric")
-    points = [p.point for p in best]
-    rows = remembered(
-        MEMORY,
-        ("kinds", sweep.key, tuple(p.label for p in points), metric, by),
-        lambda: stratify(points, metric, counts[by], curves.k, against=base.point.label),
+        metric = _draw_metric(curves, "tradeoff.kinds.metric")
+    points = [point.point for point in best]
+    rows = get_or_compute(
+        MEMORY_KEY,
+        ("kinds", sweep.key, tuple(point.label for point in points), metric, by),
+        lambda: stratify(points, metric, counts[by], curves.k, against=baseline.point.label),
     )
-    others = [row for row in rows if row.label != base.point.label]
+    differences = [row for row in rows if row.label != baseline.point.label]
     title = f"{title_of(metric)}@{curves.k}"
-    figure = strata_figure(
-        others, {p.label: p.method for p in points}, QUERY_KINDS.get(by, by), title, base.name, is_dark()
+    figure = plot_strata(
+        differences,
+        {point.label: point.method for point in points},
+        QUERY_KINDS.get(by, by),
+        title,
+        baseline.name,
+        is_dark(),
     )
     plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
     st.caption(
-        f"Best setting of each decoder · bar = 95% CI of the mean difference · grey = fewer than {FEW} queries",
+        "Best setting of each decoder · bar = 95% CI of the mean difference · "
+        f"grey = fewer than {MIN_GROUP_QUERIES} queries",
         help="The difference is paired by query; each interval is for its row alone. A group of one query has none.",
     )
 
 
-def _metric(curves: Frontier, key: str) -> str:
-    return choose("Metric", curves.metrics, key, named=True, persist=False, format_func=title_of)
+def _draw_metric(curves: Frontier, key: str) -> str:
+    return choose("Metric", curves.metrics, key, show_label=True, persist=False, format_func=title_of)

@@ -6,28 +6,28 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard.charts.frontier import FrontierChart, curve_of, frontier_figure
-from dashboard.charts.frontier_panels import panels_figure
-from dashboard.charts.palette import style_of
+from dashboard.charts.frontier import FrontierChart, find_curve, plot_frontier
+from dashboard.charts.frontier_panels import plot_panels
+from dashboard.charts.palette import method_style
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, sweeps, trained
 from dashboard.services.jobs import Job
-from dashboard.services.memo import remembered
-from dashboard.services.query_vectors import known_vectors
+from dashboard.services.memo import get_or_compute
+from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
-from dashboard.session.answers import query_of
-from dashboard.session.query import Question, corpus_key, first_split
-from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
+from dashboard.session.answers import as_embeddings
+from dashboard.session.query import Question, corpus_key, find_first_split
+from dashboard.session.tradeoff import ALL_QUERIES, N_VALUES, THIS_QUERY, UNJUDGED_Y, X_METRIC, Y_METRIC
 from dashboard.tradeoff import differences, point_sets, selection, verdict
-from dashboard.tradeoff.selection import Opened
+from dashboard.tradeoff.selection import OpenSetting
 from dashboard.widgets import passages, runs
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
-from dashboard.widgets.job_panel import POLL, JobPanel, cancel_button
-from dashboard.widgets.parameters import control
+from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
+from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
@@ -46,10 +46,10 @@ from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
 
-BOARD, BELOW, PROGRESS, CONTROLS = "tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff-controls"
+BOARD, BELOW, PROGRESS, CONTROLS = ("tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff-controls")
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
 LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
-STYLE = f"""<style>@media (max-width: 1200px) {{
+TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 {COLUMNS} {{flex-wrap: wrap}}
 {COLUMNS} > [data-testid=stColumn] {{min-width: 100%; order: 1}}
 {LEFT}, {LEFT} > [data-testid=stVerticalBlock] {{display: contents}}
@@ -58,140 +58,142 @@ STYLE = f"""<style>@media (max-width: 1200px) {{
 .st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}
 .st-key-{CONTROLS} :is([data-testid=stPopover], [data-testid=stButton]) button {{min-height: 2rem; padding-block: 0}}
 </style>"""
-"""Side by side the chart and the sets need more room than a small screen has: there the chart stands first, then the
-sets, then what is below the chart."""
-SAMPLES = (100, 500, 2000)
-MANY = 4
-"""Of more decoders a panel each can be drawn."""
-ENOUGH = 500
-"""Of more labelled queries so many are drawn at first: their means are known well enough to choose by."""
+"""On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column."""
+SAMPLE_SIZES = (100, 500, 2000)
+MIN_PANEL_METHODS = 4
+"""Panels are offered for more decoders."""
+DEFAULT_SAMPLE = 500
+"""Default sample of the labelled queries: enough for stable means."""
 
 
-def show(loaded: Loaded, question: Question | None) -> None:
-    """The main area of Trade-off."""
-    if st.session_state.pop(selection.LEAVE, False):
-        decoders.show()  # from a run of the whole page: from a fragment's, the sidebar would forget its question
-    st.html(STYLE)
-    split, qrels, queries = _labelled(loaded)
+def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
+    """Draw the main area of Trade-off."""
+    if st.session_state.pop(selection.LEAVE_KEY, False):
+        decoders.open_explore()  # from a full run: from a fragment's, the sidebar would forget its question
+    st.html(TRADEOFF_CSS)
+    split, qrels, queries = _get_labelled(loaded)
     row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
     with row:
-        every = _scope(loaded, qrels)
-    with_passages = every and qrels is None
+        all_queries = _draw_scope(loaded, qrels)
+    # Passages replace the labelled queries for this page only.
+    with_passages = all_queries and qrels is None
     if with_passages:
-        if (judged := passages.judged(loaded)) is None:
+        if (judged := passages.replace_by_passages(loaded)) is None:
             return
         loaded = judged
-        split, qrels, queries = _labelled(loaded)
+        split, qrels, queries = _get_labelled(loaded)
     with row:
-        names = _picked()
+        names = _draw_decoders()
         axes = st.popover("Axes", icon=":material/swap_vert:")
         with st.popover("Setup", icon=":material/tune:"):
             labelled = queries
-            values = control(VALUES, settings.STEPS)
-            if every and len(queries) > SAMPLES[0]:
-                queries = _sampled(queries)
-            scorers = _scorers()
+            values = draw_parameter(N_VALUES, settings.VALUES_KEY)
+            if all_queries and len(queries) > SAMPLE_SIZES[0]:
+                queries = _draw_sample(queries)
+            scorers = _draw_scorers()
             if qrels is not None:
-                runs.control(loaded, labelled)
+                runs.draw_runs(loaded, labelled)
     if with_passages:
-        passages.explain(loaded)
-    sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
+        passages.draw_explanation(loaded)
+    sweep = _build_sweep(loaded, question, all_queries, names, scorers, values, (split, qrels, queries))
     if qrels is None:
-        _teach(loaded)
+        _draw_explanation(loaded)
     if sweep is None:
         st.info("Type a query to compare what each decoder makes of it.")
         return
-    if every:
-        trained.warn(loaded, queries)
+    if all_queries:
+        trained.warn_of_leakage(loaded, queries)
     with axes:
-        x, y = _axes(sweep)
-    if qrels is not None and not every and question is not None and not question.judged:
+        x, y = _draw_axes(sweep)
+    if qrels is not None and not all_queries and question is not None and not question.is_judged:
         st.caption(
             f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
             f"{METRICS[y].formula}."
         )
-    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), next(iter(methods("selector")))})
+    _draw_board(loaded, question, sweep, x, y, set(names) <= {*decoders.list_chosen(), next(iter(methods("selector")))})
 
 
-def _picked() -> list[str]:
-    """The decoders to measure: at first those chosen in Explore, and the baseline."""
-    known = methods("selector")
-    st.session_state.setdefault(settings.PICKED, settings.default_of(settings.PICKED))
+def _draw_decoders() -> list[str]:
+    """Draw the choice of decoders to measure; by default those of Explore, and the baseline."""
+    specs = methods("selector")
+    st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
     names = choose_several(
         "Decoders",
-        known,
-        settings.PICKED,
+        specs,
+        settings.PICKED_KEY,
         default=(),
-        named=False,
-        format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
+        show_label=False,
+        format_func=lambda name: f"{method_style(name).sign} {specs[name].title}",
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
 
     def pick_all() -> None:
-        st.session_state[settings.PICKED] = list(known)
+        st.session_state[settings.PICKED_KEY] = list(specs)
 
-    if len(names) < len(known):
+    if len(names) < len(specs):
         st.button("All", key="tradeoff.all", on_click=pick_all, help="Compare all decoders")
     return names
 
 
-def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
-    """The split that the sidebar shows, its judgements and its queries; none where nothing is judged."""
+def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
+    """Return the sidebar's split, its judgements and its queries; empty if nothing is judged."""
     dataset, splits = loaded.dataset, list(loaded.dataset.qrels)
     if not splits or loaded.space.encoder is None:
         return "", None, Queries((), ())
-    picked: str | None = st.session_state.get(f"split.{corpus_key(loaded)}")
-    split = picked if picked in splits else first_split(dataset) or splits[0]
+    chosen_split: str | None = st.session_state.get(f"split.{corpus_key(loaded)}")
+    split = chosen_split if chosen_split in splits else find_first_split(dataset) or splits[0]
     queries = dataset.judged(split)
     return split, dataset.qrels[split] if len(queries) else None, queries
 
 
-def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Draw the choice of queries: whether all labelled ones are meant, or the passages that stand in for them."""
+def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
+    """Draw the choice of queries; return True for all labelled ones, or passages in their place."""
     if qrels is not None:
-        return choose("Queries", [ALL, ONE], settings.SCOPE) != ONE
-    ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
-    restore.check(settings.PASSAGES, ways.__contains__, f"{ONE!r} is taken")
-    return choose("Queries", ways, settings.PASSAGES) != ONE
+        return choose("Queries", [ALL_QUERIES, THIS_QUERY], settings.SCOPE_KEY) != THIS_QUERY
+    ways = [THIS_QUERY, *([passage_queries.PASSAGES_TITLE] if passage_queries.can_make(loaded) else [])]
+    restore.check_setting(settings.PASSAGES_KEY, ways.__contains__, f"{THIS_QUERY!r} is taken")
+    return choose("Queries", ways, settings.PASSAGES_KEY) != THIS_QUERY
 
 
-def _sampled(queries: Queries) -> Queries:
-    sizes = [*(size for size in SAMPLES if size < len(queries)), len(queries)]
-    first = ENOUGH if ENOUGH in sizes else len(queries)
-    st.session_state[settings.AT_FIRST] = first
-    restore.check(settings.SAMPLE, sizes.__contains__, f"{first:,} are drawn")
-    if st.session_state.get(settings.SAMPLE) not in sizes:  # of another corpus, or none yet
-        st.session_state[settings.SAMPLE] = first
-    count = st.select_slider(
+def _draw_sample(queries: Queries) -> Queries:
+    """Draw the choice of the sample size; return the sampled queries."""
+    # The full set is always offered, whatever its size.
+    sizes = [*(size for size in SAMPLE_SIZES if size < len(queries)), len(queries)]
+    default_size = DEFAULT_SAMPLE if DEFAULT_SAMPLE in sizes else len(queries)
+    st.session_state[settings.FIRST_SAMPLE_KEY] = default_size
+    restore.check_setting(settings.SAMPLE_KEY, sizes.__contains__, f"{default_size:,} are drawn")
+    if st.session_state.get(settings.SAMPLE_KEY) not in sizes:  # of another corpus, or none yet
+        st.session_state[settings.SAMPLE_KEY] = default_size
+    sample_size = st.select_slider(
         "Labelled queries",
         sizes,
-        key=settings.SAMPLE,
+        key=settings.SAMPLE_KEY,
         persist_state="session",
         format_func=lambda n: f"all {n:,}" if n == len(queries) else f"{n:,}",
         help="Fewer are drawn at random, always the same ones.",
     )
-    return queries.sample(count)
+    return queries.sample(sample_size)
 
 
-def _axes(sweep: Sweep) -> tuple[str, str]:
-    """The metrics of the axes: those measured of which more is better, and for x the time too."""
-    measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
-    first = {"x": X, "y": Y if Y in measured else INSTEAD}
-    why = "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured)
+def _draw_axes(sweep: Sweep) -> tuple[str, str]:
+    """Draw the choice of the axes' metrics, of which more is better, and for x the time too."""
+    metrics = [metric for metric in sweep.metrics if not METRICS[metric].lower_is_better]
+    defaults = {"x": X_METRIC, "y": Y_METRIC if Y_METRIC in metrics else UNJUDGED_Y}
+    why = "; ".join(f"{METRICS[metric].title}: {METRICS[metric].formula}" for metric in metrics)
 
-    def axis(name: str, options: list[str]) -> str:
-        key = settings.axis_key(name, Y in measured)
-        restore.check(key, options.__contains__, f"{format_axis_title(first[name])} is taken")
-        return select(f"{name} axis", options, key, default=first[name], format_func=format_axis_title, help=why)
+    def draw_axis(name: str, options: list[str]) -> str:
+        key = settings.axis_key(name, Y_METRIC in metrics)
+        restore.check_setting(key, options.__contains__, f"{format_axis_title(defaults[name])} is taken")
+        return select(f"{name} axis", options, key, default=defaults[name], format_func=format_axis_title, help=why)
 
-    return axis("x", [*measured, *([TIME_AXIS] if sweep.stored else [])]), axis("y", measured)
+    return draw_axis("x", [*metrics, *([TIME_AXIS] if sweep.is_stored else [])]), draw_axis("y", metrics)
 
 
-def _sweep(
+def _build_sweep(
     loaded: Loaded,
     question: Question | None,
-    every: bool,
+    all_queries: bool,
     names: list[str],
     scorers: list[Scorer],
     values: int,
@@ -199,160 +201,170 @@ def _sweep(
 ) -> Sweep | None:
     k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
-    several = _decoders(loaded.space, names, scorers, values, depth)
+    measured = _list_decoders(loaded.space, names, scorers, values, depth)
     split, qrels, queries = labelled
-    make = partial(Sweep, loaded=loaded, decoders=several, k=k, plain=all(map(decoders.has_default_scorers, several)))
+    build = partial(
+        Sweep, loaded=loaded, decoders=measured, k=k, shares_scorers=all(map(decoders.has_default_scorers, measured))
+    )
     aspects = loaded.dataset.aspects
-    if every:
-        vectors = known_vectors(loaded, queries)
+    if all_queries:
+        vectors = find_query_vectors(loaded, queries)
         sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
         metrics = available_metrics(qrels, aspects, sample)
-        return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
+        return build(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, is_stored=True)
     if question is None:
         return None
-    vectors, judged = query_of(loaded, question), question.qrels if question.judged else None
-    metrics = available_metrics(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
+    vectors, known_qrels = as_embeddings(loaded, question), question.qrels if question.is_judged else None
+    metrics = available_metrics(known_qrels, aspects if aspects and aspects.get(question.id) else None, vectors)
     query = Queries((question.id,), (question.text,))
-    return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, stored=False)
+    return build(queries=query, vectors=vectors, qrels=known_qrels, split="", metrics=metrics, is_stored=False)
 
 
-def _scorers() -> list[Scorer]:
-    """The scorers that every decoder is measured behind, at their usual parameters."""
-    known = decoders.offered(decoders.RETRIEVE)
-    why = (
+def _draw_scorers() -> list[Scorer]:
+    """Draw the choice of scorers that every decoder is measured with, at their usual parameters."""
+    specs = decoders.list_scorers(decoders.RETRIEVE)
+    help_text = (
         "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
         "measured behind each, and behind the scorers that it has in Explore."
     )
-    picked = choose_several(
+    names = choose_several(
         "Scorers",
-        known,
-        settings.SCORERS,
-        default=[next(iter(known))],
-        format_func=lambda n: known[n].title,
-        help="\n\n".join([why, *(f"**{spec.title}** {spec.summary}" for spec in known.values())]),
+        specs,
+        settings.SCORERS_KEY,
+        default=[next(iter(specs))],
+        format_func=lambda name: specs[name].title,
+        help="\n\n".join([help_text, *(f"**{spec.title}** {spec.summary}" for spec in specs.values())]),
     )
-    return [known[n].cls() for n in picked]
+    return [specs[name].cls() for name in names]
 
 
-def _decoders(
+def _list_decoders(
     space: Space, names: list[str], scorers: list[Scorer], values: int, depth: int | None
 ) -> tuple[Decoder, ...]:
-    """The decoders to measure, the baseline first; draws what is left out."""
-    known, chosen = methods("selector"), decoders.chosen()
-    first = next(iter(known))
-    settings = [decoders.baseline(depth)]
-    lacking: dict[tuple[Scorer, Scorer | None], str] = {}
-    for name in dict.fromkeys([first, *names]):
-        current = decoders.decoder_of(name)
-        stages = [*(d.select for d in grid(name, values)), *([current.select] if name in chosen else [])]
+    """Return the decoders to measure, the baseline first; draw those that are left out."""
+    specs, chosen = methods("selector"), decoders.list_chosen()
+    first_name = next(iter(specs))
+    # The baseline is always measured, as everything is compared with it.
+    settings = [decoders.make_baseline(depth)]
+    reasons: dict[tuple[Scorer, Scorer | None], str] = {}
+    for name in dict.fromkeys([first_name, *names]):
+        explored = decoders.get_decoder(name)
+        stages = [*(decoder.select for decoder in grid(name, values)), *([explored.select] if name in chosen else [])]
         chains: list[tuple[Scorer, Scorer | None]] = [(scorer, None) for scorer in scorers]
         if name in names and name in chosen:
-            chains.append((current.retrieve, current.rerank))
+            chains.append((explored.retrieve, explored.rerank))
         for chain in chains:
-            if chain not in lacking and (why := decoders.lacks(Decoder(stages[0], *chain, depth), space)):
-                lacking[chain] = why
+            # The reason is asked once per chain of scorers, as all selectors share it.
+            if chain not in reasons and (reason := decoders.explain_lack(Decoder(stages[0], *chain, depth), space)):
+                reasons[chain] = reason
         settings += [
-            decoders.effective(Decoder(stage, retrieve, rerank, depth))
+            decoders.effective_decoder(Decoder(stage, retrieve, rerank, depth))
             for retrieve, rerank in dict.fromkeys(chains)
-            if (retrieve, rerank) not in lacking
+            if (retrieve, rerank) not in reasons
             for stage in stages
         ]
-    if lacking:
-        st.text("Left out: " + "; ".join(dict.fromkeys(lacking.values())))
+    if reasons:
+        st.text("Left out: " + "; ".join(dict.fromkeys(reasons.values())))
     return tuple(dict.fromkeys(settings))
 
 
-def _teach(loaded: Loaded) -> None:
-    """Explain the axes without labelled queries, and what would add Recall."""
+def _draw_explanation(loaded: Loaded) -> None:
+    """Draw an explanation of the axes without labelled queries, and of ways to get Recall."""
     if loaded.dataset.qrels and loaded.space.encoder is None:
-        why = "This corpus came with its own vectors, and its labelled queries have none: they cannot be measured."
-        rest = "Embed the corpus here to measure them."
+        reason = "This corpus came with its own vectors, and its labelled queries have none: they cannot be measured."
+        remedy = "Embed the corpus here to measure them."
     else:
-        why = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
-        rest = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
-        if passage_queries.offered(loaded):
-            rest += f" “{passage_queries.NAME}” make labelled queries of its own texts: those have Recall and MRR."
+        reason = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
+        remedy = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
+        if passage_queries.can_make(loaded):
+            remedy += (
+                f" “{passage_queries.PASSAGES_TITLE}” make labelled queries of its own texts: "
+                "those have Recall and MRR."
+            )
     st.info(
-        f"{why} What stays is {METRICS[X].title}, how different the documents of a set are, against "
-        f"{METRICS[INSTEAD].title}, how well they fit the query together. {rest}",
+        f"{reason} What stays is {METRICS[X_METRIC].title}, how different the documents of a set are, against "
+        f"{METRICS[UNJUDGED_Y].title}, how well they fit the query together. {remedy}",
         icon=":material/school:",
     )
 
 
-def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
-    """Verdict, chart, sets and tables; while a job is at work, of what is finished."""
-    draw = partial(st.fragment(_draw), loaded, question, sweep, x, y)
+def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
+    """Draw verdict, chart, sets and tables of the finished cells, and the job for the others."""
+    draw = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
     try:
-        cells = sweeps.find(sweep)
+        cells = sweeps.find_cells(sweep)
     except FrontierError as error:
         show_failure("This cannot be measured.", error)
         return
+    # Finished cells are drawn while the job measures the others.
     if cells.missing:
-        left = len(sweep.decoders) - len(cells.points)
+        n_missing = len(sweep.decoders) - len(cells.points)
         panel = JobPanel(
-            purpose=sweeps.PURPOSE,
+            purpose=sweeps.SWEEP_PURPOSE,
             key=sweep.key,
             title="Measuring the trade-off",
-            work=partial(sweeps.work, sweep),
-            start="Resume"
+            work=partial(sweeps.run_sweep, sweep),
+            start_label="Resume"
             if cells.job is not None
-            else f"Measure {counted(left, 'setting')}"
-            if left
+            else f"Measure {counted(n_missing, 'setting')}"
+            if n_missing
             else "Measure every λ",
-            offer=_lacking(sweep, cells),
-            by_itself=False,
+            offer_text=_describe_missing(sweep, cells),
+            autostart=False,
             on_partial=lambda _: draw(),
-            failed="Measuring ended early; what is finished is kept.",
+            failed_text="Measuring ended early; what is finished is kept.",
         )
-        if small and sweeps.is_small(sweep) and panel.job is None and jobs.busy(sweeps.PURPOSE) is None:
-            panel.begin()
-        if (job := panel.job) is not None and job.going:
-            _measuring(job, draw)
+        if small and sweeps.is_small(sweep) and panel.job is None and jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None:
+            panel.start_job()
+        if (job := panel.job) is not None and job.is_active:
+            _draw_measuring(job, draw)
             return
         if panel.result() is None and job is not None and job.partial:
             return  # the panel draws it
     draw()
 
 
-@st.fragment(run_every=POLL)
-def _measuring(job: Job, draw: Callable[[], None]) -> None:
-    """A thin line of progress over what is finished, until the job ends or is cancelled."""
-    if not job.going:
+@st.fragment(run_every=POLL_INTERVAL)
+def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
+    """Draw a thin progress line over the finished results, until the job ends or is cancelled."""
+    if not job.is_active:
         st.rerun()
     progress = job.progress
     with st.container(key=PROGRESS, horizontal=True, vertical_alignment="center", gap="small"):
         st.text(f"{progress.done:,} of {progress.total:,}" if progress.total else progress.label, width="content")
         st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
-        cancel_button(job, f"{sweeps.PURPOSE}.cancel")
+        draw_cancel_button(job, f"{sweeps.SWEEP_PURPOSE}.cancel")
     draw()
 
 
-def _lacking(sweep: Sweep, cells: Cells) -> str:
-    """What is still to be measured."""
-    settings, curves = len(sweep.decoders) - len(cells.points), len(sweep.exact) - len(cells.curves)
-    lacking = [f"{settings:,} of {len(sweep.decoders):,} settings"] if settings else []
-    lacking += [f"every λ of {counted(curves, 'decoder')}"] if curves else []
+def _describe_missing(sweep: Sweep, cells: Cells) -> str:
+    """Describe the settings that are not measured yet."""
+    n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
+    parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
+    parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
     size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
-    more = "" if sweep.vectors is not None else " The queries have to be embedded first."
-    if sweep.pairs:
-        more += f" A model reads up to {sweep.pairs:,} pairs of query and document, which takes long."
-    return f"Not measured yet: {' and '.join(lacking)}, on {size}.{more}"
+    cost_text = "" if sweep.vectors is not None else " The queries have to be embedded first."
+    if sweep.n_pairs:
+        cost_text += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
+    return f"Not measured yet: {' and '.join(parts)}, on {size}.{cost_text}"
 
 
-def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
-    if st.session_state.pop(selection.ANEW, False):
+def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
+    if st.session_state.pop(selection.REDRAW_KEY, False):
         st.rerun()
-    cells = sweeps.find(sweep)
+    cells = sweeps.find_cells(sweep)
     if not cells.points:
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
-    others = _other_systems(loaded, sweep, _labelled(loaded)[2])
-    cells = replace(cells, points=(*cells.points, *(cell for _, cell in others.values())))
-    # Bands of what is still growing need not be fine.
+    # Runs of other systems are points without settings.
+    systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
+    cells = replace(cells, points=(*cells.points, *(cell for _, cell in systems_cells.values())))
+    # Bands of incomplete results may be coarse.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
-        curves = remembered(
-            selection.MEMORY,
+        # Bootstrap intervals take the time: they are cached by cells and axes.
+        curves = get_or_compute(
+            selection.MEMORY_KEY,
             (sweep.key, x, y, tuple(cell.key for cell in cells.points), cells.running),
             lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
         )
@@ -362,68 +374,76 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         return
     base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
     labels = [p.point.label for p in curves.points]
-    share, rows = selection.budget(), _compared(sweep, cells, curves, base)
-    found = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
-    if found is not None and partial_count is not None:
-        so_far = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
-        found = replace(found, text=f"{found.text} {so_far}")
-    best = None if found is None or found.best is None else found.best.point.label
-    if found is not None and not cells.running:  # of a part of the settings it would be another every second
-        decoder = next((d for d in sweep.decoders if d.label == best), None)
-        verdict.show_strip(loaded, curves, found, decoder)
+    share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
+    result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
+    if result is not None and partial_count is not None:
+        partial_text = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
+        result = replace(result, text=f"{result.text} {partial_text}")
+    best_label = None if result is None or result.best is None else result.best.point.label
+    if result is not None and not cells.running:  # else it would change every second
+        decoder = next((each for each in sweep.decoders if each.label == best_label), None)
+        verdict.draw_verdict(loaded, curves, result, decoder)
     if not cells.missing:
-        restore.check(settings.OPEN, labels.__contains__, "the best setting is open")
-        if st.session_state.get(settings.OPEN) not in (None, "", *labels):
-            st.session_state.pop(settings.SCRUBBED, None)  # it was on another curve
-    label = selection.opened(labels, best)
-    # A mean over other queries than the points' would lie beside them.
+        restore.check_setting(settings.OPEN_POINT_KEY, labels.__contains__, "the best setting is open")
+        if st.session_state.get(settings.OPEN_POINT_KEY) not in (None, "", *labels):
+            st.session_state.pop(settings.SCRUBBED_KEY, None)  # it was on another curve
+    label = selection.find_open_label(labels, best_label)
+    # Curves over other queries than the points' would not pass through them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
     point = next(p for p in curves.points if p.point.label == label)
-    curve = curve_of(point, curves, exact)
+    curve = find_curve(point, curves, exact)
     if curve is not None:
         low, high = curve.interval
-        restore.check(settings.SCRUBBED, lambda value: low <= value <= high, "its nearest point is open")
-    systems = {d.label: d for d in sweep.decoders} | {label: run for label, (run, _) in others.items()}
-    opened = _opened(systems[label], point, curve, curves)
+        restore.check_setting(settings.SCRUBBED_KEY, lambda value: low <= value <= high, "its nearest point is open")
+    systems = {each.label: each for each in sweep.decoders} | {label: run for label, (run, _) in systems_cells.items()}
+    opened = _find_opened(systems[label], point, curve, curves)
     with st.container(key=BOARD):
-        left, right = st.columns([3, 2], gap="medium")
-    with left:
-        _chart(loaded, sweep, curves, exact, rows, found, opened, curve)
-        if base is not None and len(labels) > 1 and sweep.stored and len(sweep.queries) > 1 and not cells.running:
+        chart_column, side_column = st.columns([3, 2], gap="medium")
+    with chart_column:
+        _draw_chart(loaded, sweep, curves, exact, rows, result, opened, curve)
+        if base is not None and len(labels) > 1 and sweep.is_stored and len(sweep.queries) > 1 and not cells.running:
             with st.container(key=BELOW):
-                differences.show(loaded, sweep, cells, curves, base, share, rows, systems, label)
-    with right:
-        if found is not None and base is not None:
-            verdict.budget_control(curves, base)
-            verdict.show_table(curves, found, rows)
-        order = () if base is None else differences.ordered(sweep, curves, base, label, y)
-        point_sets.show(loaded, question, sweep, curves, opened, curve, order)
+                differences.draw_differences(loaded, sweep, cells, curves, base, share, rows, systems, label)
+    with side_column:
+        if result is not None and base is not None:
+            verdict.draw_budget(curves, base)
+            verdict.draw_best(curves, result, rows)
+        order = () if base is None else differences.order_queries(sweep, curves, base, label, y)
+        point_sets.draw_sets(loaded, question, sweep, curves, opened, curve, order)
 
 
-def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
-    """Every setting against the baseline in the metrics of the axes; nothing while they are being measured."""
+def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
+    """Compare every setting with the baseline in the axes' metrics; {} while they are being measured."""
     if base is None or cells.running:
         return {}
 
-    def make() -> ComparisonsByMetric:
-        return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
+    def compute() -> ComparisonsByMetric:
+        return {m: {row.label: row for row in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
-        return remembered(
-            selection.MEMORY, ("compare", sweep.key, tuple(cell.key for cell in cells.points), curves.x, curves.y), make
+        return get_or_compute(
+            selection.MEMORY_KEY,
+            ("compare", sweep.key, tuple(cell.key for cell in cells.points), curves.x, curves.y),
+            compute,
         )
 
 
-def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
-    """What is open: the system of a point, or a place on its curve to which it was dragged."""
-    value = st.session_state.get(settings.SCRUBBED)
+def _find_opened(
+    system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier
+) -> OpenSetting:
+    """Return the open setting: the system of a point, or a dragged position on its curve."""
+    value = st.session_state.get(settings.SCRUBBED_KEY)
+    # Without a drag the point itself is open.
     if curve is None or value is None:
-        ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
-        return Opened(system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1])
+        bounds = (point.x_low, point.x_high), (point.y_low, point.y_high)
+        return OpenSetting(
+            system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=bounds[0], y_ends=bounds[1]
+        )
     decoder = Decoder(curve.make_stage(value), decoders.first_scorer())
-    means, place = curve.at(value), int(abs(curve.band_positions - value).argmin())
-    x_ends, y_ends = (tuple(curve.bands[axis][place].tolist()) for axis in (curves.x, curves.y))
-    return Opened(
+    # Bands exist at grid positions only: the nearest one is shown.
+    means, position = curve.at(value), int(abs(curve.band_positions - value).argmin())
+    x_ends, y_ends = (tuple(curve.bands[axis][position].tolist()) for axis in (curves.x, curves.y))
+    return OpenSetting(
         system=decoder,
         name=format_decoder(decoder_to_json(decoder), with_scorers=False),
         point=None,
@@ -434,64 +454,68 @@ def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | No
     )
 
 
-def _chart(
+def _draw_chart(
     loaded: Loaded,
     sweep: Sweep,
     curves: Frontier,
     exact: list[Curve],
     rows: ComparisonsByMetric,
-    found: Verdict | None,
-    opened: Opened,
+    result: Verdict | None,
+    opened: OpenSetting,
     curve: Curve | None,
 ) -> None:
-    explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
-    several = len({p.point.method for p in curves.points}) > MANY
+    explored = {decoders.effective_decoder(decoder) for decoder in decoders.get_decoders().values()}
+    several = len({point.point.method for point in curves.points}) > MIN_PANEL_METHODS
     with st.container(horizontal=True, gap="medium"):
-        whole = st.toggle("Show all", key=settings.WHOLE, persist_state="session", help="Also what keeps too little")
-        panels = several and st.toggle("Panels", key=settings.PANELS, persist_state="session", help="One a decoder")
+        show_all = st.toggle(
+            "Show all", key=settings.WHOLE_KEY, persist_state="session", help="Also what keeps too little"
+        )
+        as_panels = several and st.toggle(
+            "Panels", key=settings.PANELS_KEY, persist_state="session", help="One a decoder"
+        )
     chart = FrontierChart(
         frontier=curves,
         dark=is_dark(),
-        share=None if found is None else found.share,
-        whole=whole,
+        share=None if result is None else result.share,
+        whole=show_all,
         current=[decoder.label for decoder in sweep.decoders if decoder in explored and decoder != sweep.baseline],
         opened=opened.system.label,
-        callouts=_callouts(curves, found, rows),
+        callouts=_build_callouts(curves, result, rows),
         exact=exact,
         rows=rows,
         scrub=None
         if curve is None or opened.decoder is None
         else (curve, getattr(opened.decoder.select, curve.parameter)),
     )
-    dragged = partial(_dragged, curve, [p.point.label for p in curves.points])
-    what = f"Frontier: {format_axis_title(curves.y)} against {format_axis_title(curves.x)}"
-    label = what if found is None else f"{what}. {found.text}"
+    on_drag = partial(_take_drag, curve, [point.point.label for point in curves.points])
+    title = f"Frontier: {format_axis_title(curves.y)} against {format_axis_title(curves.x)}"
+    label = title if result is None else f"{title}. {result.text}"
     file = f"frontier-{curves.x}-{curves.y}"
-    if panels:
-        picked = plot(panels_figure(chart), "tradeoff.panels.chart", file=file, label=label)
+    if as_panels:
+        picked = plot(plot_panels(chart), "tradeoff.panels.chart", file=file, label=label)
     else:
-        picked = plot(frontier_figure(chart), "tradeoff.frontier", file=file, label=label, on_adjust=dragged)
-    caption, details = _caption(curves, sweep, len(_labelled(loaded)[2]), bool(exact))
+        picked = plot(plot_frontier(chart), "tradeoff.frontier", file=file, label=label, on_adjust=on_drag)
+    caption, details = _describe_chart(curves, sweep, len(_get_labelled(loaded)[2]), bool(exact))
     st.caption(caption, help=details)
-    clicks = f"tradeoff.clicks.{panels}"
+    clicks = f"tradeoff.clicks.{as_panels}"
     if picked.clicks != st.session_state.get(clicks, 0):
         st.session_state[clicks] = picked.clicks
         selection.open_point(picked.clicked)
         st.rerun(scope="fragment")
 
 
-def _callouts(curves: Frontier, found: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
-    """What is said at the best point within the budget, and at the frontier's knee."""
-    said = {}
-    for p in (find_knee(curves), None if found is None else found.best):
+def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
+    """Build the texts at the best point within the budget, and at the frontier's knee."""
+    callouts = {}
+    for p in (find_knee(curves), None if result is None else result.best):
         changes = [rows.get(axis, {}).get(p.point.label) if p is not None else None for axis in (curves.x, curves.y)]
         if p is not None and all(changes):
-            said[p.point.label] = ", ".join(dict.fromkeys(change(row) for row in changes if row is not None))
-    return said
+            callouts[p.point.label] = ", ".join(dict.fromkeys(change(row) for row in changes if row is not None))
+    return callouts
 
 
-def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) -> None:
-    """Take over what was dragged on the chart; for a callback."""
+def _take_drag(curve: Curve | None, labels: list[str], name: str, value: float) -> None:
+    """Store a drag on the chart; for a callback."""
     if name == "level":
         st.session_state[settings.SHARE_KEY] = round(value / 100, 2)
     elif curve is not None:
@@ -499,22 +523,22 @@ def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) ->
         if label in labels:
             selection.open_point(label)
         else:
-            st.session_state[settings.SCRUBBED] = value
+            st.session_state[settings.SCRUBBED_KEY] = value
 
 
-def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) -> tuple[str, str]:
-    """What the chart shows, in a line, and the details of its statistics."""
-    faster = curves.x == TIME_AXIS
-    if not sweep.stored:
+def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact: bool) -> tuple[str, str]:
+    """Describe the chart in a line, and the details of its statistics."""
+    is_time = curves.x == TIME_AXIS
+    if not sweep.is_stored:
         return "One query: no confidence interval · click a point to see its results", ""
-    lacking = curves.asked - curves.queries
-    parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if lacking else ''} queries"]
-    if lacking:
+    n_missing = curves.asked - curves.queries
+    parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if n_missing else ''} queries"]
+    if n_missing:
         parts[0] += ", those with both metrics at every setting"
-    if available_count > len(sweep.queries):
-        parts[0] += f", drawn at random from {available_count:,}"
+    if n_available > len(sweep.queries):
+        parts[0] += f", drawn at random from {n_available:,}"
     parts += ["cross = 95% CI of the difference to the baseline", "outlined = Pareto-optimal"]
-    parts += ["line = every λ, exactly"] if exact else []
+    parts += ["line = every λ, exactly"] if has_exact else []
     parts += ["click a point to see its results"]
     details = [
         "Intervals are percentiles of a paired bootstrap over queries, each for its point alone; those of means take "
@@ -522,7 +546,7 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
         "over all settings, or the interval holds 0; a loss counts as soon as its own interval excludes 0. The best "
         "setting was chosen on these same queries: choose on others than you report on (Tune does)."
     ]
-    if faster:
+    if is_time:
         details.append("Times: the median of a few single calls, taken when a setting was measured.")
     if curves.left_out:
         details.append(f"{len(curves.left_out)} settings returned too little to be drawn.")
@@ -532,20 +556,20 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
 
 
 def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[RankedRun, Cell]]:
-    """Label → a run and its cell, in the metrics of the sweep; none before the queries have vectors.
+    """Return label → a run and its cell, in the metrics of the sweep; {} before the queries have vectors.
 
-    queries: all that the split has, of which the sweep may have drawn some.
+    queries: all of the split, of which the sweep may be a sample.
     """
     vectors, qrels = sweep.vectors, sweep.qrels
     if vectors is None or qrels is None:
         return {}
 
-    def cell(run: RankedRun) -> Cell:
+    def build_cell(run: RankedRun) -> Cell:
         asked = loaded.space, vectors, qrels, sweep.k, sweep.metrics
-        return remembered(
-            selection.MEMORY,
+        return get_or_compute(
+            selection.MEMORY_KEY,
             ("run", run.name, run.digest, sweep.key),
             lambda: run.build_cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
         )
 
-    return {run.label: (run, cell(run)) for run in runs.added_runs(loaded, queries).values()}
+    return {run.label: (run, build_cell(run)) for run in runs.read_runs(loaded, queries).values()}

@@ -1,25 +1,25 @@
-"""The setting that is open, and the budget."""
+"""The open setting, and the budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard.session.tradeoff import OPEN, SCRUBBED, SHARE_KEY
+from dashboard.session.tradeoff import OPEN_POINT_KEY, SCRUBBED_KEY, SHARE_KEY
 from engine.decoder import Decoder
 from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint
 from engine.evaluation.runs import RankedRun
 
-ANEW, LEAVE = "tradeoff.anew", "tradeoff.leave"
-"""Whether the whole page is to be drawn anew; whether to go on to Explore then."""
-MEMORY = "tradeoff.memory"
-"""Where a session keeps what the page computed last."""
+REDRAW_KEY, LEAVE_KEY = "tradeoff.anew", "tradeoff.leave"
+"""Session keys: draw the full page again; then go to Explore."""
+MEMORY_KEY = "tradeoff.memory"
+"""Name of the session's cache of the page's results."""
 Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Opened:
-    """The setting whose sets are shown: a point, a place on a curve between points, or a run of another system."""
+class OpenSetting:
+    """Setting whose sets are displayed: a point, a position between points, or a run of another system."""
 
     system: Decoder | RankedRun
     name: str
@@ -31,12 +31,12 @@ class Opened:
 
     @property
     def decoder(self) -> Decoder | None:
-        """The decoder, None of a run."""
+        """Decoder, None for a run."""
         return self.system if isinstance(self.system, Decoder) else None
 
     @property
-    def look(self) -> tuple[str, str]:
-        """The name by which charts know how it looks, and its title."""
+    def style_name(self) -> tuple[str, str]:
+        """Name of its style in charts, and its title."""
         spec = self.system.select.spec if isinstance(self.system, Decoder) else None
         return (spec.name, spec.title) if spec is not None else (self.system.label, self.name)
 
@@ -44,17 +44,18 @@ class Opened:
 def open_point(label: str | None) -> None:
     """Show the sets of a point beside the chart."""
     if label is not None:
-        st.session_state[OPEN] = label
-        st.session_state.pop(SCRUBBED, None)
+        st.session_state[OPEN_POINT_KEY] = label
+        # A point replaces the dragged position.
+        st.session_state.pop(SCRUBBED_KEY, None)
 
 
-def opened(labels: Sequence[str], *first: str | None) -> str:
-    """The point whose sets are shown: the one chosen, else the first of `first` that is there, else any."""
-    wanted = (st.session_state.get(OPEN), *first)
-    return next((label for label in wanted if label is not None and label in labels), labels[0])
+def find_open_label(labels: Sequence[str], *defaults: str | None) -> str:
+    """Return the label of the open point: the chosen one, else the first default that exists, else any."""
+    candidates = (st.session_state.get(OPEN_POINT_KEY), *defaults)
+    return next((label for label in candidates if label is not None and label in labels), labels[0])
 
 
-def budget() -> float:
-    """The share of the baseline's value that is to be kept."""
+def get_budget() -> float:
+    """Return the share of the baseline's value to keep."""
     share: float = st.session_state.get(SHARE_KEY, KEPT_SHARE.default)
     return share

@@ -1,4 +1,4 @@
-"""The verdict: which setting to take and the ways to take it along, and each decoder's best setting in a table."""
+"""The verdict: the recommended setting and its exports, and each decoder's best setting in a table."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,9 +6,9 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.frontier import method_name
-from dashboard.charts.palette import style_of
-from dashboard.charts.verdict_card import HEIGHT, WIDTH, verdict_svg
+from dashboard.charts.frontier import format_method
+from dashboard.charts.palette import method_style
+from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, build_verdict_svg
 from dashboard.components.picture import picture
 from dashboard.services import trained
 from dashboard.services.source import Loaded
@@ -35,59 +35,61 @@ from engine.views.verdict_card import CardCurve, VerdictCard
 from engine.wording import percent, signed, visible
 
 KEY = "tradeoff-verdict"
-STYLE = f"""<style>.st-key-{KEY} [data-testid=stText] {{font-size: 1.15rem; font-weight: 600; white-space: normal;
+VERDICT_CSS = f"""<style>.st-key-{KEY} [data-testid=stText] {{font-size: 1.15rem; font-weight: 600; white-space: normal;
 overflow-wrap: anywhere}}
 .st-key-{KEY} > [data-testid=stElementContainer]:first-child {{flex: 1 1 20rem; width: auto}}</style>"""
 
 
-def show_strip(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decoder | None) -> None:
-    """The sentence, and the buttons of its setting where there is one; decoder: the verdict's best."""
-    st.html(STYLE)
+def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: Decoder | None) -> None:
+    """Draw the verdict's sentence, and the buttons of its setting; decoder: the verdict's best."""
+    st.html(VERDICT_CSS)
     with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
-        sign = f"{style_of(found.best.point.method).sign} " if found.best is not None else ""
-        st.text(f"{sign}{visible(found.text)}", width="stretch")
-        if decoder is None or found.best is None:
+        sign = f"{method_style(verdict.best.point.method).sign} " if verdict.best is not None else ""
+        st.text(f"{sign}{visible(verdict.text)}", width="stretch")
+        if decoder is None or verdict.best is None:
             return
-        st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=to_explore, args=(decoder,))
+        st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
         context = trained.export_context(loaded, curves.k)
+        # The popover has the full script, the card only the short code.
         snippet = export(decoder, "python", context)
         with st.popover("Code"):
             st.code(snippet.text, language=snippet.language)
         code = write_short_code(decoder, context)
-        card_button(lambda: _card(loaded, curves, found, code), "tradeoff.card")
+        draw_card_button(lambda: _build_card(loaded, curves, verdict, code), "tradeoff.card")
 
 
-def to_explore(decoder: Decoder) -> None:
+def use_in_explore(decoder: Decoder) -> None:
     """Set Explore to a decoder and go there; for a callback."""
-    decoders.apply(decoder)
-    st.session_state[selection.LEAVE] = st.session_state[selection.ANEW] = True
+    decoders.apply_decoder(decoder)
+    # The page switches in the next full run, as a callback cannot.
+    st.session_state[selection.LEAVE_KEY] = st.session_state[selection.REDRAW_KEY] = True
 
 
-def card_button(make: Callable[[], VerdictCard], key: str) -> None:
-    """Draw a button that opens a card in a dialog, as one picture to paste; make: called on the click only."""
+def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
+    """Draw a button that opens a card in a dialog, as one picture; build_card: called on the click only."""
 
-    def preview(card: VerdictCard) -> None:
-        svg = verdict_svg(card)
-        picture(svg, (WIDTH, HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
+    def draw_preview(card: VerdictCard) -> None:
+        svg = build_verdict_svg(card)
+        picture(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
 
     if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
-        st.dialog("Card", width="large")(preview)(make())
+        st.dialog("Card", width="large")(draw_preview)(build_card())
 
 
-def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...]) -> VerdictCard:
-    """The verdict as a picture."""
-    best, gain = found.best, found.gain
+def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, code: tuple[str, ...]) -> VerdictCard:
+    """Build the verdict's card."""
+    best, gain = verdict.best, verdict.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
         interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {format_axis_title(curves.x)}"
     return VerdictCard(
-        sentence=found.text,
+        sentence=verdict.text,
         curves=tuple(
             CardCurve(
                 method=points[0].point.method,
-                label=method_name(points[0]),
-                x=tuple(p.x for p in points),
-                y=tuple(p.y for p in points),
+                label=format_method(points[0]),
+                x=tuple(point.x for point in points),
+                y=tuple(point.y for point in points),
             )
             for points in curves.curves.values()
         ),
@@ -102,16 +104,16 @@ def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...
     )
 
 
-MOST_ROWS = 10
+MAX_BEST_ROWS = 10
 
 
-def budget_control(curves: Frontier, base: FrontierPoint) -> None:
+def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
     """Draw the budget's slider, which the chart's line moves too."""
     st.session_state.setdefault(
         SHARE_KEY, KEPT_SHARE.default
     )  # the chart sets it too, which a default would contradict
     st.slider(
-        f"Keep at least this share of {base.name}'s {title_of(curves.y)}",
+        f"Keep at least this share of {baseline.name}'s {title_of(curves.y)}",
         *KEPT_SHARE.comfortable_range,
         step=0.01,
         key=SHARE_KEY,
@@ -120,19 +122,20 @@ def budget_control(curves: Frontier, base: FrontierPoint) -> None:
     )
 
 
-def show_table(curves: Frontier, found: Verdict, rows: ComparisonsByMetric) -> None:
-    """A row a decoder, the best first; a click opens its sets."""
-    best = select_best_per_method(curves, found.base.point.label, found.share)
-    floor = compute_floor(found.base, found.share)
-    shown = sorted(best, key=lambda p: (p.y < floor, -curves.direction * p.x))
-    columns = _columns(curves, shown, floor, found.share, rows)
-    labels = [p.point.label for p in shown]
-    # Another list is another widget: a selection is a place, and must not outlive its list.
+def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
+    """Draw a row per decoder, the best first; a click opens its sets."""
+    best = select_best_per_method(curves, verdict.base.point.label, verdict.share)
+    # Decoders that miss the budget are listed last, by their diversity.
+    floor = compute_floor(verdict.base, verdict.share)
+    points = sorted(best, key=lambda point: (point.y < floor, -curves.direction * point.x))
+    columns = _columns(curves, points, floor, verdict.share, rows)
+    labels = [point.point.label for point in points]
+    # Another list is another widget: a selection is a position, and must not outlive its list.
     key = f"tradeoff.best.{digest_of(labels)[:12]}"
     draw_columns(
         columns,
         key=key,
-        most=MOST_ROWS,
+        max_rows=MAX_BEST_ROWS,
         on_select=partial(open_row, key, labels),
         selection_mode="single-cell",
         placeholder="",
@@ -140,23 +143,24 @@ def show_table(curves: Frontier, found: Verdict, rows: ComparisonsByMetric) -> N
 
 
 def _columns(
-    curves: Frontier, shown: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
+    curves: Frontier, points: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
-    names = [p.name if p.y >= floor else method_name(p) for p in shown]
-    signs = [f"{style_of(p.point.method).sign} {name}" for p, name in zip(shown, names, strict=True)]
+    names = [point.name if point.y >= floor else format_method(point) for point in points]
+    signs = [f"{method_style(point.point.method).sign} {name}" for point, name in zip(points, names, strict=True)]
     columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (signs, text_column(170))}
+    # Times have no natural maximum for a bar.
     if curves.x == TIME_AXIS:
-        columns["ms"] = [p.x for p in shown], number_column("%.2f", 70, "Median of single calls, a query each")
+        columns["ms"] = [point.x for point in points], number_column("%.2f", 70, "Median of single calls, a query each")
     else:
-        most = max(p.x for p in curves.points)
-        bar = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max(most, 1e-9), width=90)
-        columns[title_of(curves.x)] = [p.x if p.y >= floor else None for p in shown], bar
-    costs = [rows.get(curves.y, {}).get(p.point.label) for p in shown]
-    said = [
-        interval(row) if p.y >= floor else f"no setting keeps {percent(share)}"
-        for p, row in zip(shown, costs, strict=True)
+        max_x = max(point.x for point in curves.points)
+        x_column = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max(max_x, 1e-9), width=90)
+        columns[title_of(curves.x)] = [point.x if point.y >= floor else None for point in points], x_column
+    costs = [rows.get(curves.y, {}).get(point.point.label) for point in points]
+    changes = [
+        format_interval(row) if point.y >= floor else f"no setting keeps {percent(share)}"
+        for point, row in zip(points, costs, strict=True)
     ]
-    columns[f"Δ {title_of(curves.y)} (95% CI)"] = said, text_column(165)
+    columns[f"Δ {title_of(curves.y)} (95% CI)"] = changes, text_column(165)
     wins = ["" if row is None or row.queries < 2 else "·".join(map(str, row.wins)) for row in costs]
     columns["W·T·L"] = (
         wins,
@@ -165,19 +169,19 @@ def _columns(
     return columns
 
 
-def interval(row: Comparison | None) -> str:
-    """A difference with its interval; nothing for the baseline."""
+def format_interval(row: Comparison | None) -> str:
+    """Format a difference with its interval; "" for the baseline."""
     if row is None:
         return ""
-    ends = (
+    bounds = (
         ""
         if row.low is None or row.high is None or row.low == row.high
         else f" ({signed(row.low)} to {signed(row.high)})"
     )
-    return signed(row.difference) + ends
+    return signed(row.difference) + bounds
 
 
 def open_row(key: str, labels: list[str]) -> None:
-    """Open the setting of the row that was clicked; for a callback."""
+    """Open the setting of the clicked row; for a callback."""
     cells = st.session_state[key].selection.cells
     selection.open_point(labels[cells[0][0]] if cells else None)

@@ -8,8 +8,8 @@ import streamlit as st
 from dashboard.charts.palette import SERIES
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
-from dashboard.session.parameters import in_order
-from dashboard.session.query import corpus_key, judged_splits
+from dashboard.session.parameters import order_params
+from dashboard.session.query import corpus_key, count_judged
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameters
 from engine.evaluation.splits import SPLIT_SHARES
@@ -41,7 +41,7 @@ def ask(loaded: Loaded, passages: bool) -> TrainingRequest | None:
         f"{PREFIX}.method",
         # The first one is what the others are compared with.
         default=list(RECIPES)[len(RECIPES) > 1],
-        place=left,
+        container=left,
         format_func=lambda name: RECIPES[name].title,
         help="\n\n".join(f"{r.title}: {r.__doc__} {r.source}." for r in RECIPES.values()),
     )
@@ -66,7 +66,7 @@ def ask(loaded: Loaded, passages: bool) -> TrainingRequest | None:
 
 def _splits(dataset: Dataset, key: str, passages: bool) -> dict[str, Any] | None:
     """Which queries are for what, as a TrainingRequest has them; None where all are for reports, and none was given."""
-    sizes = judged_splits(dataset)
+    sizes = count_judged(dataset)
     names = list(sizes)
 
     def sized(name: str) -> str:
@@ -142,7 +142,7 @@ def _parameters(method: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     key = f"{PREFIX}.{method}.{{}}".format
     columns = st.columns(4)
-    for number, param in enumerate(in_order(shown)):
+    for number, param in enumerate(order_params(shown)):
         with columns[number % len(columns)]:
             draw_parameters([param], key, values)
     return {name: values[name] for name in params if name in values}

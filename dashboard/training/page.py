@@ -6,24 +6,24 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.training import training_figure
+from dashboard.charts.training import plot_training
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import (
-    LOOK,
-    PURPOSE,
+    ESTIMATE_PURPOSE,
+    TRAINING,
     TrainingOutcome,
     TrainingProgress,
     TrainingRequest,
-    estimate,
+    estimate_training,
 )
-from dashboard.session.query import judged_splits
+from dashboard.session.query import count_judged
 from dashboard.training import form, result
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure, step_button
 from dashboard.widgets.choices import choose
-from dashboard.widgets.job_panel import JobPanel, run_button, watch
+from dashboard.widgets.job_panel import JobPanel, draw_run_button, draw_running
 from engine.errors import FrontierError
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen, histories
@@ -40,16 +40,16 @@ AT, MOST_LISTED = "train.at", 12
 def show(loaded: Loaded) -> None:
     """The form, the training that is shown, and the list of all."""
     # Training begins with the encoder's own embeddings, whatever the session looks at.
-    plain = loaded.plain
-    with_passages = passages.toggle(plain, "train.passages", st.container())
+    plain = loaded.without_training
+    with_passages = passages.draw_toggle(plain, "train.passages", st.container())
     if plain.space.encoder is None:
         return _teach(
             loaded,
             "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
             "Load the texts and choose an encoder, or train with engine.train, which takes the queries' vectors.",
         )
-    if not judged_splits(plain.dataset) and not with_passages:
-        more = f" Or turn on “{passage_queries.NAME}” above." if passage_queries.offered(plain) else ""
+    if not count_judged(plain.dataset) and not with_passages:
+        more = f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(plain) else ""
         return _teach(
             loaded,
             "Training needs judgements: which documents answer which queries.",
@@ -57,7 +57,7 @@ def show(loaded: Loaded) -> None:
             f"A few hundred judged queries are few, a few thousand are good.{more}",
         )
     if with_passages:
-        judged = passages.judged(plain)
+        judged = passages.replace_by_passages(plain)
         if judged is None:
             return None
         plain = judged
@@ -71,7 +71,7 @@ def show(loaded: Loaded) -> None:
         _start_and_estimate(plain, request, digest)
     result.in_use(loaded)
     if with_passages:
-        passages.explain(plain)
+        passages.draw_explanation(plain)
     shown = _shown_digest(plain)
     if shown is None and request is not None:
         _introduce(request)
@@ -102,11 +102,11 @@ def _introduce(request: TrainingRequest) -> None:
 
 def _join(plain: Loaded) -> None:
     """Join a training that another window of this corpus has under way, as after a reload."""
-    if PURPOSE in jobs.mine() or _shown_digest(plain) is not None or jobs.busy(PURPOSE):
+    if TRAINING in jobs.get_session_jobs() or _shown_digest(plain) is not None or jobs.find_blocker(TRAINING):
         return
-    for training in training_runs.trainings_of(plain):
-        if (job := training_runs.under_way(training.digest)) is not None:
-            jobs.share(PURPOSE, job)
+    for training in training_runs.list_trainings(plain):
+        if (job := training_runs.find_training_job(training.digest)) is not None:
+            jobs.attach_job(TRAINING, job)
             st.session_state[MINE] = training.digest
             _look_at(plain, training.digest)
             return
@@ -114,18 +114,20 @@ def _join(plain: Loaded) -> None:
 
 def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     """Draw the training that is shown: under way, stopped, failed or finished."""
-    requests = {training.digest: training.request for training in training_runs.trainings_of(plain)}
+    requests = {training.digest: training.request for training in training_runs.list_trainings(plain)}
     request = requests.get(digest)
     if request is None:
         st.info("This training has been deleted.")
         _look_at(plain, None)
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
-    job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
+    job = jobs.get_session_jobs().get(TRAINING) if st.session_state.get(MINE) == digest else None
     title = visible(_describe(request))
-    if job is not None and job.running and not jobs.is_left(job):
+    if job is not None and job.running and not jobs.is_unsubscribed(job):
         why = "Stops after this step; progress is saved."
-        return watch(job, "train.cancel", partial(_draw_curves, "train.now"), title=title, to_end=True, cancel_help=why)
+        return draw_running(
+            job, "train.cancel", partial(_draw_curves, "train.now"), title=title, to_end=True, cancel_help=why
+        )
     if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
     outcome = outcomes.get(digest)
@@ -156,11 +158,11 @@ def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
         return
     why = "The start, its control (the start trained on for as long), and the method."
     # Where a stage has begun since, it is what people look for.
-    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
+    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], show_label=True, help=why)
     history = progress.histories[stage]
     lines = select_compared_systems(stage, progress.histories, progress.lines)
     points = curves(history, lines)
-    figure = training_figure(stage, points, is_dark())
+    figure = plot_training(stage, points, is_dark())
     plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
     best = find_best_epoch(history)
     when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
@@ -179,13 +181,13 @@ def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
 
 def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
     show_failure("Training failed.", why)
-    blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
+    blocked = jobs.find_blocker() is not None or not _still_means(plain, request, digest)
     readable = False
     with suppress(FrontierError):
-        readable = bool(histories(training_runs.folder(digest), request.method))
+        readable = bool(histories(training_runs.training_folder(digest), request.method))
 
     def retry() -> None:
-        training_runs.forget(digest)
+        training_runs.delete_training(digest)
         _begin(plain, request)
 
     with st.container(horizontal=True):
@@ -203,14 +205,14 @@ def _stopped(
     """Draw what is known of a training that is not over, and how to go on."""
     try:
         known = outcome and outcome.progress
-        progress = known or TrainingProgress(histories(training_runs.folder(digest), request.method), {})
-        stages = training_runs.stages(digest, request)
+        progress = known or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
+        stages = training_runs.load_stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
-    finished, changed = training_runs.is_finished(digest, request), not _still_means(plain, request, digest)
+    finished, changed = training_runs.is_training_finished(digest, request), not _still_means(plain, request, digest)
     begun = [name for name, history in progress.histories.items() if history]
     # Not where a person has just cancelled that.
-    if finished and outcome is None and not changed and jobs.busy() is None:
+    if finished and outcome is None and not changed and jobs.find_blocker() is None:
         _begin(plain, request)
         st.rerun()
     if finished:
@@ -223,7 +225,7 @@ def _stopped(
         st.info(kept, icon=":material/stop_circle:")
     with st.container(horizontal=True):
         label, why = "Show the table" if finished else "Resume", "Trained on different judgements."
-        how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
+        how: dict[str, Any] = {"disabled": changed or jobs.find_blocker() is not None, "help": why if changed else None}
         step_button(label, "train.on", _begin, plain, request, type="primary", **how)
         why = "It stays in the list of trainings below."
         step_button("Close", "train.close", _look_at, plain, None, help=why)
@@ -237,23 +239,23 @@ def _start_and_estimate(plain: Loaded, request: TrainingRequest, digest: str) ->
     """Draw the buttons that start and estimate a training, and the estimate."""
     estimates: dict[str, Foreseen] = st.session_state.setdefault(LOOKED, {})
     panel = JobPanel(
-        purpose=LOOK,
+        purpose=ESTIMATE_PURPOSE,
         key=None,
         title="Timing the first steps",
-        work=lambda job: (digest, estimate(request, plain, job)),
-        again="",
-        by_itself=False,
-        failed="The time cannot be estimated.",
+        work=lambda job: (digest, estimate_training(request, plain, job)),
+        resume_label="",
+        autostart=False,
+        failed_text="The time cannot be estimated.",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        mine = jobs.mine().get(PURPOSE)
-        going = training_runs.under_way(digest) is not None or (mine is not None and mine.running)
-        if run_button("Run", "train.start", PURPOSE, disabled=going):
+        mine = jobs.get_session_jobs().get(TRAINING)
+        going = training_runs.find_training_job(digest) is not None or (mine is not None and mine.running)
+        if draw_run_button("Run", "train.start", TRAINING, disabled=going):
             _begin(plain, request)
             st.rerun()
         why = "Times the first steps of every stage."
-        if st.button("Estimate time", key="train.look", disabled=jobs.busy() is not None, help=why):
-            panel.begin()
+        if st.button("Estimate time", key="train.look", disabled=jobs.find_blocker() is not None, help=why):
+            panel.start_job()
             st.rerun()
     if (timed := panel.result()) is not None:
         estimates[timed[0]] = timed[1]
@@ -285,7 +287,7 @@ def _seconds(seconds: float) -> str:
 
 def _begin(plain: Loaded, request: TrainingRequest) -> None:
     """Train, go on, or read what is finished; and show it."""
-    digest = training_runs.start(plain, request)
+    digest = training_runs.start_training(plain, request)
     st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
     st.session_state[MINE] = digest
     _look_at(plain, digest)
@@ -317,24 +319,24 @@ def _describe(request: TrainingRequest) -> str:
 
 def _list_trainings(plain: Loaded) -> None:
     """Draw the list of trainings, each with buttons to open and delete it."""
-    if not (trainings := training_runs.trainings_of(plain)):
+    if not (trainings := training_runs.list_trainings(plain)):
         return
     with st.expander(f"Trainings ({len(trainings):,})"):
         for training in trainings[:MOST_LISTED]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                described = f"{_describe(training.request)} · {training_runs.status(training)}"
+                described = f"{_describe(training.request)} · {training_runs.describe_status(training)}"
                 st.text(visible(described), width="stretch")
                 current = training.digest == _shown_digest(plain)
                 label, digest = "Shown" if current else "Open", training.digest
                 step_button(label, f"train.open.{digest}", _look_at, plain, digest, disabled=current)
                 why = "Deletes its checkpoints. Embeddings in use stay (Data page, Cache)."
-                going = training_runs.under_way(digest) is not None
+                going = training_runs.find_training_job(digest) is not None
                 step_button("Delete", f"train.delete.{digest}", _delete, plain, digest, disabled=going, help=why)
 
 
 def _delete(plain: Loaded, digest: str) -> None:
     try:
-        training_runs.forget(digest)
+        training_runs.delete_training(digest)
     except FrontierError as error:
         st.toast(visible(str(error)), icon=":material/error:")
     if _shown_digest(plain) == digest:

@@ -45,7 +45,7 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
         _groups(comparison)
     else:
         frame = pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]])
-        draw_table(frame, most=len(frame))
+        draw_table(frame, max_rows=len(frame))
         st.caption(
             "Percent ± standard error. “encoder”: before training. A name after a comma: a decoder that it was not "
             "trained for, its parameters chosen on dev."
@@ -61,7 +61,7 @@ def _groups(comparison: Table) -> None:
         | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
         for name in comparison.values
     ]
-    draw_table(rows, most=len(rows))
+    draw_table(rows, max_rows=len(rows))
     st.caption(
         "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
     )
@@ -76,7 +76,7 @@ def ends(outcome: TrainingOutcome) -> None:
         "Ended": [visible(stage.stopped or "in the middle") for stage in stages],
         "Decoder": [visible(stage.decoder) for stage in stages],
     }
-    draw_table(table, most=len(stages))
+    draw_table(table, max_rows=len(stages))
 
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
@@ -101,7 +101,7 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
             why = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
             kind = "primary" if learnt and stage is stages[-1] else "secondary"
             step, key = partial(_use, loaded, digest, stage.name), f"train.use.{stage.name}"
-            step_button(f"Use {stage.name}", key, confirm.act, step, type=kind, help=why)
+            step_button(f"Use {stage.name}", key, confirm.take_step, step, type=kind, help=why)
     st.text("\n".join(visible(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")
 
@@ -117,21 +117,21 @@ def in_use(loaded: Loaded) -> None:
         # On the encoder's own embeddings a scorer of what was trained would find nothing to score.
         if not decoders.has_default_scorers(decoder):
             decoders.put_decoder(Decoder(decoder.select))
-        address.use(origin.source.plain)
+        address.switch_source(origin.source.without_training)
 
     with st.container(horizontal=True, vertical_alignment="center"):
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
         st.text(visible(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
         compare, undo = ":material/compare_arrows:", ":material/undo:"
-        step_button("Use in Explore", "train.decoder", decoders.apply, decoder, icon=compare)
+        step_button("Use in Explore", "train.decoder", decoders.apply_decoder, decoder, icon=compare)
         step_button("Use the encoder's own", "train.plain", leave, icon=undo)
 
 
 def _use(loaded: Loaded, digest: str, stage: str) -> None:
     """Search with what a stage learnt, with its decoder. Raises FrontierError."""
-    plain = loaded.plain
-    learnt = engine.load_trained(checkpoint(training_runs.folder(digest), stage), plain.space)
-    name = trained.keep(learnt, stage, plain.space.corpus.name)
-    address.use(replace(plain.source, trained=name))
-    decoders.apply(learnt.decoder)
+    plain = loaded.without_training
+    learnt = engine.load_trained(checkpoint(training_runs.training_folder(digest), stage), plain.space)
+    name = trained.save_trained(learnt, stage, plain.space.corpus.name)
+    address.switch_source(replace(plain.source, trained=name))
+    decoders.apply_decoder(learnt.decoder)
     st.toast("In use: Explore now searches these embeddings, with their decoder.", icon=":material/check:")

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.parameters import form_at, in_order, key_of, stage_of
-from dashboard.session.query import corpus_key, largest_k
+from dashboard.session.parameters import order_params, param_key, read_stage, resolve_form
+from dashboard.session.query import corpus_key, find_max_k
 from dashboard.tuning.request import EVERY, TuningRequest, baseline
 from dashboard.widgets.choices import choose_several, select
-from dashboard.widgets.parameters import control, label_of
+from dashboard.widgets.parameters import draw_parameter, format_label
 from engine.decoder import POOL, SET_SIZE
 from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.tuning.objectives import RELEVANT, Objective
@@ -70,7 +70,7 @@ def ask(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
 
     def called(method: str) -> str:
-        return "every decoder" if method == EVERY else f"{style_of(method).sign} {known[method].title}"
+        return "every decoder" if method == EVERY else f"{method_style(method).sign} {known[method].title}"
 
     with _line("tune-goal"):
         say("Tune")
@@ -106,14 +106,14 @@ def fill_in(asked: Mapping[str, Any], loaded: Loaded) -> None:
     decoders.put_scorers(method, stages)
     spec, fixed = methods("selector")[method], dict(asked["fixed"])
     values: dict[str, Any] = {}
-    for param in in_order(p for p in spec.params if p.name in fixed):
-        widget, form = form_at(key_of(spec, PREFIX, param.name), param, values)
+    for param in order_params(p for p in spec.params if p.name in fixed):
+        widget, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
         state[widget] = values[param.name] = form.check(fixed[param.name])
 
 
 def _every(loaded: Loaded) -> dict[str, Any]:
     """What is asked for besides where every decoder is tuned."""
-    offered = decoders.offered(decoders.RETRIEVE)
+    offered = decoders.list_scorers(decoders.RETRIEVE)
     scorers = choose_several(
         "Scorers to retrieve with",
         offered,
@@ -124,7 +124,7 @@ def _every(loaded: Loaded) -> dict[str, Any]:
     places = st.columns(4, vertical_alignment="bottom")
     return {
         **_sizes(loaded, places),
-        "points": control(POINTS, f"{PREFIX}.points", places[2]),
+        "points": draw_parameter(POINTS, f"{PREFIX}.points", places[2]),
         "depth": None,
         "free": (),
         "fixed": (),
@@ -135,22 +135,22 @@ def _every(loaded: Loaded) -> dict[str, Any]:
 
 def _sizes(loaded: Loaded, places: Sequence[DeltaGenerator]) -> dict[str, Any]:
     """How many documents a decoder returns, and how many queries are asked."""
-    k = min(control(SET_SIZE, decoders.K_KEY, places[0]), largest_k(loaded))
-    return {"k": k, "most": control(MOST, f"{PREFIX}.most", places[1])}
+    k = min(draw_parameter(SET_SIZE, decoders.K_KEY, places[0]), find_max_k(loaded))
+    return {"k": k, "most": draw_parameter(MOST, f"{PREFIX}.most", places[1])}
 
 
 def _one(loaded: Loaded, spec: Spec) -> dict[str, Any]:
     """What is asked for besides where one decoder is tuned."""
     free = _free(spec)
     places = st.columns(4, vertical_alignment="bottom")
-    asked = {**_sizes(loaded, places), "depth": control(POOL, decoders.POOL_KEY, places[2])}
+    asked = {**_sizes(loaded, places), "depth": draw_parameter(POOL, decoders.POOL_KEY, places[2])}
     asked |= {"points": POINTS.default, "trials": SEARCHED.default}
     if len(free) > MAX_GRID_DIMS:
-        asked["trials"] = control(SEARCHED, f"{PREFIX}.trials", places[3])
+        asked["trials"] = draw_parameter(SEARCHED, f"{PREFIX}.trials", places[3])
     elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
-        asked["points"] = control(POINTS, f"{PREFIX}.points", places[3])
+        asked["points"] = draw_parameter(POINTS, f"{PREFIX}.points", places[3])
     fixed = _fixed(spec, free)
-    behind = decoders.decoder_of(spec.name)
+    behind = decoders.get_decoder(spec.name)
     if by := decoders.describe_scorers(behind):
         st.caption(f"As set in Explore: {by}.")
     scorers = {"retrieve": behind.retrieve, "rerank": behind.rerank}
@@ -224,7 +224,7 @@ def _free(spec: Spec) -> tuple[str, ...]:
         declared,
         f"{PREFIX}.free.{spec.name}",
         default=[p.name for p in Settings.build(spec, 2, None, {}).free],
-        format_func=lambda n: label_of(declared[n]),
+        format_func=lambda n: format_label(declared[n]),
         help=f"With up to {MAX_GRID_DIMS}, every setting of a grid is tried; with more, those that a search suggests.",
     )
     return tuple(chosen)
@@ -235,11 +235,11 @@ def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
     rest = [p for p in spec.params if p.name not in free]
     if not rest:
         return {}
-    explored = stage_of(spec, decoders.PREFIX)
+    explored = read_stage(spec, decoders.PARAM_PREFIX)
     values: dict[str, Any] = {}
     places = st.columns(4, vertical_alignment="bottom")
-    for param in in_order(rest):
-        key, form = form_at(key_of(spec, PREFIX, param.name), param, values)
+    for param in order_params(rest):
+        key, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
         if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
             continue
         value, usual = getattr(explored, param.name), sweep_values(param, 1)
@@ -248,5 +248,5 @@ def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
         low, high = getattr(form, "comfortable_range", (None, None))
         fits = low is None or value is None or (low <= value <= high and value == form.type(value))
         st.session_state.setdefault(key, form.check(value) if fits else form.default)
-        values[param.name] = control(form, key, places[len(values) % len(places)])
+        values[param.name] = draw_parameter(form, key, places[len(values) % len(places)])
     return values

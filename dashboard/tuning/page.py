@@ -8,15 +8,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.services import jobs, passage_queries, trained
-from dashboard.services.memo import remembered
-from dashboard.services.request import judged_queries
+from dashboard.services.memo import get_or_compute
+from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import form, result
 from dashboard.tuning.request import PURPOSE, TuningOutcome, TuningRequest, file_of, run
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure
-from dashboard.widgets.job_panel import JobPanel, run_button, show_end
+from dashboard.widgets.job_panel import JobPanel, draw_end, draw_run_button
 from dashboard.widgets.tables import draw_table
 from engine.errors import FrontierError
 from engine.evaluation.aspects import digest_of_aspects
@@ -44,12 +44,12 @@ class StartedTuning:
 
 def show(loaded: Loaded) -> None:
     """The form, what is under way, and the last result."""
-    with_passages = passages.toggle(loaded, "tune.passages", st.container())
+    with_passages = passages.draw_toggle(loaded, "tune.passages", st.container())
     if not loaded.dataset.qrels and not with_passages:
         return _teach(
             "Tuning needs judgements: which documents answer which queries.",
             "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv)."
-            + (f" Or turn on “{passage_queries.NAME}” above." if passage_queries.offered(loaded) else ""),
+            + (f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(loaded) else ""),
         )
     if loaded.space.encoder is None:
         return _teach(
@@ -57,7 +57,7 @@ def show(loaded: Loaded) -> None:
             "Load the texts and choose an encoder, or tune with engine.tune, which takes the queries' vectors.",
         )
     if with_passages:
-        judged = passages.judged(loaded)
+        judged = passages.replace_by_passages(loaded)
         if judged is None:
             return None
         loaded = judged
@@ -65,11 +65,11 @@ def show(loaded: Loaded) -> None:
     _plan(loaded, request, end)
     _history(loaded)
     if with_passages:
-        passages.explain(loaded)
-    job = jobs.mine().get(PURPOSE)
+        passages.draw_explanation(loaded)
+    job = jobs.get_session_jobs().get(PURPOSE)
     outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and job.error:
-        show_end(job, "Tuning failed.")
+        draw_end(job, "Tuning failed.")
     elif job is not None:
         outcome = _panel(loaded, job.key).result()
         if outcome is None:
@@ -99,10 +99,10 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
         try:
             count = request.count
             for decoder in request.chains:
-                decoders.checked(decoder, loaded.space)
+                decoders.check_decoder(decoder, loaded.space)
             # For very many queries they take a second: the last ones are remembered.
             key = (_identity(loaded), request.choose, request.report, request.halve, request.most)
-            splits = remembered(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
+            splits = get_or_compute(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
         except FrontierError as error:
             problem = True
             show_failure("These settings cannot be tuned.", error)
@@ -110,15 +110,15 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
             queries = len(splits.queries[splits.dev])
             about = _seconds(loaded, request, count * queries)
             form.say(f"{counted(count, 'setting')} × {counted(queries, 'query', 'queries')}{about}")
-        job = jobs.mine().get(PURPOSE)
-        blocked = problem or (job is not None and job.going)
+        job = jobs.get_session_jobs().get(PURPOSE)
+        blocked = problem or (job is not None and job.is_active)
         again = st.session_state.pop(AGAIN, False)
-        if run_button("Run", "tune.start", PURPOSE, disabled=blocked) or (again and not blocked):
+        if draw_run_button("Run", "tune.start", PURPOSE, disabled=blocked) or (again and not blocked):
             started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
-            _panel(loaded, started).begin()
+            _panel(loaded, started).start_job()
             st.rerun()
     if not problem:
-        trained.warn(loaded, judged_queries(loaded.dataset, splits.qrels))
+        trained.warn_of_leakage(loaded, select_judged_queries(loaded.dataset, splits.qrels))
 
 
 def _history(loaded: Loaded) -> None:
@@ -132,7 +132,7 @@ def _history(loaded: Loaded) -> None:
         key = f"tune.history.{digest_of([study.finished + study.chosen for study in studies])[:8]}"
         draw_table(
             [dict(zip(HISTORY_HEADER, map(visible, study.row), strict=True)) for study in studies],
-            most=8,
+            max_rows=8,
             key=key,
             on_select=partial(_take_up, loaded, studies, key),
             selection_mode="single-row",
@@ -161,7 +161,7 @@ def _seconds(loaded: Loaded, request: TuningRequest, calls: int) -> str:
 
 def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
     """The panel of a tuning: what is known of it while it runs, and how to go on after a stop."""
-    job, request = jobs.mine().get(PURPOSE), started.request
+    job, request = jobs.get_session_jobs().get(PURPOSE), started.request
     known = sum(map(request.tries, (job and job.partial) or ()))
     elsewhere = started.digest != _identity(loaded)
     named = f"Tuning {request.title}, goal: {request.objective.text}"
@@ -170,12 +170,12 @@ def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
         key=started,
         title=f"tuning {request.title}",
         work=partial(run, request, loaded),
-        by_itself=False,
+        autostart=False,
         on_partial=partial(_so_far, started),
         heading=visible(f"{named}, k = {request.k} on {started.corpus}"),
-        stopped=f"Stopped after {known:,} of {started.count:,} settings. Progress is saved.",
-        locked="This run was on another corpus. Choose it on the Data page." if elsewhere else "",
-        dismiss="Shows the last result again. Progress stays saved.",
+        stopped_text=f"Stopped after {known:,} of {started.count:,} settings. Progress is saved.",
+        locked_reason="This run was on another corpus. Choose it on the Data page." if elsewhere else "",
+        dismiss_help="Shows the last result again. Progress stays saved.",
     )
 
 

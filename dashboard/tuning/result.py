@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from dashboard.charts.differences import ForestRow, forest_figure
-from dashboard.charts.parameters import heat_map_figure, slices_figure
+from dashboard.charts.differences import ForestRow, plot_forest
+from dashboard.charts.parameters import plot_heat_map, plot_slices
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded
@@ -123,7 +123,7 @@ def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str
         return
     least = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
     st.markdown(f"**{f'{what}: d' if what else 'D'}ifference to {rows[0].difference.baseline}**")
-    plot(forest_figure(rows, least, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
+    plot(plot_forest(rows, least, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
     st.caption(caption)
 
 
@@ -239,7 +239,7 @@ def _slices(points: Sequence[Cell], base: Cell, metrics: tuple[str, ...], k: int
     if not grid.slices:
         st.caption("One setting so far.")
         return
-    _clicked("slices", plot(slices_figure(grid, is_dark()), "tune.slices", file="slices"))
+    _clicked("slices", plot(plot_slices(grid, is_dark()), "tune.slices", file="slices"))
     notes = ["dashed = chosen"] if chosen else []
     if chosen and len(grid.slices) > 1:
         notes.append("joined = differs from it in this parameter alone")
@@ -251,7 +251,7 @@ def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell
     last = objective.metrics[-1]
     metric = select("Metric of the map", names, "tune.map.metric", default=last, format_func=title_of, width=220)
     grid = heat_map(points, metric, k)
-    figure = heat_map_figure(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
+    figure = plot_heat_map(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
     _clicked("map", plot(figure, "tune.map", file="heat-map"))
     fewer = grid.queries[grid.keys != ""]
     notes = ["Tuning queries", *(["framed = chosen"] if chosen else []), "click a cell to open it"]
@@ -333,7 +333,7 @@ def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] =
         key=key,
         type=kind,
         icon=":material/compare_arrows:",
-        on_click=decoders.apply,
+        on_click=decoders.apply_decoder,
         args=(decoder_from_json(point.decoder), k),
     ):
-        decoders.show()
+        decoders.open_explore()

@@ -1,4 +1,4 @@
-"""Controls that choose among options: side by side one or several, or one of a list."""
+"""Controls that choose among options: side by side, one or several, or one of a list."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -14,30 +14,30 @@ def choose(
     key: str,
     *,
     default: V | None = None,
-    named: bool = False,
+    show_label: bool = False,
     persist: bool = True,
     format_func: Callable[[Any], str] = str,
     help: str | None = None,
 ) -> V:
-    """Draw the options side by side; returns the chosen one, at first `default`, or else the first option.
+    """Draw the options side by side; return the chosen one, at first `default` or the first option.
 
-    named: show the label above; persist: keep the choice while other pages are drawn.
+    show_label: show the label above; persist: keep the choice while other pages are drawn.
     """
-    values = list(options)
-    first = values[0] if default is None else default
-    chosen = st.segmented_control(
+    choices = list(options)
+    first_choice = choices[0] if default is None else default
+    choice = st.segmented_control(
         label,
-        values,
-        default=first,
+        choices,
+        default=first_choice,
         required=True,
         key=key,
         persist_state="session" if persist else None,
         format_func=format_func,
         help=help,
-        label_visibility="visible" if named else "collapsed",
+        label_visibility="visible" if show_label else "collapsed",
     )
-    # What was chosen among other options may not be one of these.
-    return chosen if chosen in values else first
+    # A choice made among other options may not be one of these.
+    return choice if choice in choices else first_choice
 
 
 def choose_several(
@@ -46,34 +46,34 @@ def choose_several(
     key: str,
     *,
     default: Sequence[V] | None = None,
-    named: bool = True,
+    show_label: bool = True,
     format_func: Callable[[Any], str] = str,
     help: str | None = None,
 ) -> list[V]:
-    """Draw the options side by side; returns those chosen, in the options' order; default: at first, by default all."""
-    values = list(options)
-    chosen = st.pills(
+    """Draw the options side by side; return the chosen ones in the options' order, by default all."""
+    choices = list(options)
+    selected = st.pills(
         label,
-        values,
+        choices,
         selection_mode="multi",
-        default=values if default is None else default,
+        default=choices if default is None else default,
         key=key,
         persist_state="session",
         format_func=format_func,
         help=help,
-        label_visibility="visible" if named else "collapsed",
+        label_visibility="visible" if show_label else "collapsed",
     )
-    return [value for value in values if value in (chosen or ())]
+    return [value for value in choices if value in (selected or ())]
 
 
-def select(label: str, options: Iterable[V], key: str, *, default: Any = None, place: Any = st, **how: Any) -> V:
-    """Draw a list; returns the chosen option, which is kept while other pages are drawn.
+def select(label: str, options: Iterable[V], key: str, *, default: Any = None, container: Any = st, **how: Any) -> V:
+    """Draw a list; return the chosen option, which is kept while other pages are drawn.
 
-    default: chosen at first, where it is among the options, else the first one
-    place: the container, by default the current one
-    how: options of `st.selectbox`
+    default: the first choice, if it is among the options, else the first option
+    container: the container, by default the current one
+    select_options: options of `st.selectbox`
     """
-    values = list(options)
-    first = values.index(default) if default in values else 0
-    chosen: V = place.selectbox(label, values, first, key=key, persist_state="session", **how)
-    return chosen
+    choices = list(options)
+    first_index = choices.index(default) if default in choices else 0
+    choice: V = container.selectbox(label, choices, first_index, key=key, persist_state="session", **how)
+    return choice

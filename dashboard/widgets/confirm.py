@@ -1,4 +1,4 @@
-"""Steps taken from a button: confirmed first where that is needed, their errors shown."""
+"""Steps of buttons: confirmed first if needed, with their errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,42 +8,43 @@ import streamlit as st
 from dashboard.widgets.basics import show_failure
 from engine.errors import FrontierError
 
-WRONG, CONFIRM, STALE = "drift.wrong", "drift.confirm", "drift.stale"
-"""Session keys: why the last step was not taken, what is to be confirmed, and that the page is to be drawn anew."""
+ERROR_KEY, CONFIRM_KEY, STALE_KEY = "drift.wrong", "drift.confirm", "drift.stale"
+"""Session keys: error of the last step, the step to be confirmed, and that the page must be drawn again."""
 
 
 def show_error(title: str = "This was not done.") -> None:
-    """Say why the last step was not taken."""
-    if message := st.session_state.pop(WRONG, None):
+    """Draw the error of the last step, once."""
+    if message := st.session_state.pop(ERROR_KEY, None):
         show_failure(title, message)
 
 
-def act(step: Callable[[], Any]) -> None:
-    """Take a step from a callback; its error is shown by `show_error`."""
+def take_step(step: Callable[[], Any]) -> None:
+    """Take a step from a callback; `show_error` draws its error."""
     try:
         step()
     except FrontierError as error:
-        st.session_state[WRONG] = str(error)
-    st.session_state[STALE] = True
+        st.session_state[ERROR_KEY] = str(error)
+    # Callbacks of a fragment rerun only the fragment, but a step may change the full page.
+    st.session_state[STALE_KEY] = True
 
 
 def rerun_if_stale() -> None:
-    """Draw the whole page anew after a step; at the beginning of a fragment."""
-    if st.session_state.pop(STALE, False):
+    """Draw the full page again after a step; call at the beginning of a fragment."""
+    if st.session_state.pop(STALE_KEY, False):
         st.rerun()
 
 
 def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[], Any], why: str | None = None) -> None:
-    """Draw a button that asks `question` before it takes the step; name: of its key; why: its help."""
-    if st.session_state.get(CONFIRM) != name:
-        st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_confirm, args=(name,))
+    """Draw a button that asks `question` before it takes the step; step_name: of its key."""
+    if st.session_state.get(CONFIRM_KEY) != name:
+        st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_answer, args=(name,))
         return
     st.text(question)
-    st.button("Yes", key=f"drift.{name}.yes", type="primary", on_click=_confirm, args=(None, step))
-    st.button("No", key=f"drift.{name}.no", on_click=_confirm, args=(None,))
+    st.button("Yes", key=f"drift.{name}.yes", type="primary", on_click=_answer, args=(None, step))
+    st.button("No", key=f"drift.{name}.no", on_click=_answer, args=(None,))
 
 
-def _confirm(name: str | None, step: Callable[[], Any] | None = None) -> None:
-    st.session_state[CONFIRM] = name
+def _answer(step_name: str | None, step: Callable[[], Any] | None = None) -> None:
+    st.session_state[CONFIRM_KEY] = step_name
     if step is not None:
-        act(step)
+        take_step(step)

@@ -1,4 +1,4 @@
-"""Live feedback: the header's switch with the log's errors, and what it changed for the question, with Undo."""
+"""Live feedback: the header's switch with the log's errors, and its effect on the query, with Undo."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import streamlit as st
 
 from dashboard.services import feedback
-from dashboard.services.jobs import turn
+from dashboard.services.jobs import page_turn
 from dashboard.services.source import Loaded
-from dashboard.session.answers import Answer, answer
+from dashboard.session.answers import Answer, compute_answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm
-from dashboard.widgets.common import corpus_chip
+from dashboard.widgets.common import draw_corpus_chip
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
 from engine.progress import counted, shorten
@@ -19,125 +19,127 @@ from engine.views.drift import FEEDBACK_WORDS
 from engine.views.sets import BeforeAfter, before_after
 from engine.wording import visible
 
-TOLD = "live.told"
-"""Where a session keeps what became of a log that could not be used."""
-MOST_ROWS = 3
-WORDS = 60
+MESSAGES_KEY = "live.told"
+"""Session key of the messages about a log that could not be used."""
+MAX_EFFECT_ROWS = 3
+MAX_DOCUMENT_LENGTH = 60
 
 
-def corpus(loaded: Loaded, chip: Any) -> Loaded:
-    """The corpus to work on; draws its chip, the switch, and in the main area why feedback cannot be used.
+def select_corpus(loaded: Loaded, header: Any) -> Loaded:
+    """Return the corpus to work on; draw its chip, the switch, and why feedback cannot be used.
 
-    chip: the container of the header for both.
+    header: the container of the header for both.
     """
-    shown, trouble, learned = loaded, None, None
+    adapted, error_text, n_learned = loaded, None, None
     if loaded.reach is not None:
-        with chip:
-            corpus_chip(loaded)
+        with header:
+            draw_corpus_chip(loaded)
         return loaded
-    if feedback.is_on():
+    if feedback.is_live():
         try:
-            shown = feedback.adapted(loaded)
-            learned = feedback.count(loaded)
+            adapted = feedback.adapt_corpus(loaded)
+            n_learned = feedback.count_events(loaded)
         except FrontierError as error:
-            trouble = str(error)
-    with chip:
-        corpus_chip(shown, learned)
+            error_text = str(error)
+    with header:
+        draw_corpus_chip(adapted, n_learned)
         st.toggle(
             "Live feedback",
-            key=feedback.ON,
+            key=feedback.LIVE_KEY,
             persist_state="session",
             help="On: every page works on the documents as feedback has moved them. Off: as they were embedded. A "
             "thumb on a document switches it on.",
         )
-    if trouble is not None:
+    # The corpus stays usable as embedded, whatever is wrong with the log.
+    if error_text is not None:
         with st.container(gap="small"):
             st.error("The feedback given on this corpus cannot be used; it is shown as it was embedded.")
-            st.text(trouble)
+            st.text(error_text)
             with st.container(horizontal=True):
-                st.button("Keep what still holds", key="live.carry", on_click=_mend, args=(loaded, False))
-                st.button("Begin anew", key="live.anew", on_click=_mend, args=(loaded, True))
+                st.button("Keep what still holds", key="live.carry", on_click=_replace_log, args=(loaded, False))
+                st.button("Begin anew", key="live.anew", on_click=_replace_log, args=(loaded, True))
             st.caption("Neither deletes anything: the log stays in its folder, under this name or another.")
-    if messages := st.session_state.get(TOLD):
-        for line in messages:
-            st.text(f"⚠ {line}")
-        st.button("OK", key="live.ok", on_click=st.session_state.pop, args=(TOLD, None))
-    return shown
+    if messages := st.session_state.get(MESSAGES_KEY):
+        for message in messages:
+            st.text(f"⚠ {message}")
+        st.button("OK", key="live.ok", on_click=st.session_state.pop, args=(MESSAGES_KEY, None))
+    return adapted
 
 
-def _mend(loaded: Loaded, anew: bool) -> None:
-    """Begin a new log, or carry the one there is over."""
-    st.session_state.pop(confirm.WRONG, None)
+def _replace_log(loaded: Loaded, begin_new: bool) -> None:
+    """Begin a new log, or carry the existing one over."""
+    # An older error would be displayed beside the outcome.
+    st.session_state.pop(confirm.ERROR_KEY, None)
     try:
-        if anew:
-            said = [f"A new log has begun; the other one is {feedback.begin_anew(loaded)}"]
+        if begin_new:
+            messages = [f"A new log has begun; the other one is {feedback.begin_new_log(loaded)}"]
         else:
-            said = [str(notice) for notice in feedback.carry(loaded)]
-        st.session_state[TOLD] = said
+            messages = [str(notice) for notice in feedback.carry(loaded)]
+        st.session_state[MESSAGES_KEY] = messages
     except FrontierError as error:
-        st.session_state[TOLD] = [f"This did not work: {error}"]
+        st.session_state[MESSAGES_KEY] = [f"This did not work: {error}"]
 
 
-def show_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw what changed against the corpus as it was embedded, this person's last event, and Undo.
+def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
+    """Draw the changes against the corpus as embedded, this person's last event, and Undo.
 
-    answers: those to compare. Nothing where this session has live feedback off, or none
-    counts.
+    answers: those to compare. Draws nothing with live feedback off, or without effective events.
     """
-    if not feedback.is_on():
+    if not feedback.is_live():
         return
     try:
-        counting = feedback.counting(loaded)
+        events = feedback.list_events(loaded)
     except FrontierError:
         return  # the header says why
-    if not counting:
+    if not events:
         return
-    last = next((event for event in reversed(counting) if event.person == feedback.person()), None)
-    changes = _changes(loaded, question, answers)
+    last = next((event for event in reversed(events) if event.person == feedback.get_person()), None)
+    changes = _list_changes(loaded, question, answers)
     with st.container(border=True, key="feedback.effect"):
-        left, right = st.columns([2, 5], gap="small", vertical_alignment="center")
-        with left, st.container(gap="xsmall"):
-            st.text(f"{counted(len(counting), 'piece')} of feedback")
+        vote_column, change_column = st.columns([2, 5], gap="small", vertical_alignment="center")
+        with vote_column, st.container(gap="xsmall"):
+            st.text(f"{counted(len(events), 'piece')} of feedback")
             if last is not None:
                 document = visible(loaded.space.corpus.ids[last.item])
-                st.text(f"Your last: {FEEDBACK_WORDS[last.kind, last.good]}, {shorten(document, WORDS)}")
+                st.text(f"Your last: {FEEDBACK_WORDS[last.kind, last.good]}, {shorten(document, MAX_DOCUMENT_LENGTH)}")
                 st.button(
                     "Undo",
                     key="feedback.undo",
                     icon=":material/undo:",
-                    help="As if it had never been said, to the last bit.",
-                    on_click=confirm.act,
-                    args=(lambda event_id=last.id: feedback.log_of(loaded).undo(event_id),),
+                    help="Remove this vote and restore the previous embeddings exactly.",
+                    on_click=confirm.take_step,
+                    args=(lambda event_id=last.id: feedback.open_or_create_log(loaded).undo(event_id),),
                 )
-        with right:
+        with change_column:
             if changes:
-                _table(changes, {name: shown.title for name, shown in answers.items()})
+                _draw_changes(changes, {name: answer.title for name, answer in answers.items()})
             else:
                 st.caption("Nothing that this query gets has moved: scores and order are as embedded.")
 
 
-def _changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
-    first = loaded.origin
-    if first is loaded:
+def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
+    origin = loaded.origin
+    # Without adapted vectors both answers are the same object.
+    if origin is loaded:
         return ()
-    then = {name: answer(first, question, shown.name, shown.decoder) for name, shown in answers.items()}
-    with turn():
-        both = {name: (then[name].ranking, shown.ranking) for name, shown in answers.items()}
-        return before_after(first.space, loaded.space, question.vector, both)
+    earlier = {name: compute_answer(origin, question, answer.name, answer.decoder) for name, answer in answers.items()}
+    with page_turn():
+        rankings = {name: (earlier[name].ranking, answer.ranking) for name, answer in answers.items()}
+        return before_after(origin.space, loaded.space, question.vector, rankings)
 
 
-def _rank(rank: int | None) -> str:
+def _format_rank(rank: int | None) -> str:
     return "–" if rank is None else str(rank)
 
 
-def _table(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
+def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
     columns = {
         "Document": [change.title or change.id for change in changes],
         "Score": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],
     }
     for name, title in titles.items():
         ranks = [change.ranks[name] for change in changes]
-        columns[title] = [f"{_rank(before)} → {_rank(after)}" for before, after in ranks]
+        columns[title] = [f"{_format_rank(earlier)} → {_format_rank(later)}" for earlier, later in ranks]
     draw_table(
         columns,
         {
@@ -146,5 +148,5 @@ def _table(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
             **{title: text_column(96, "Rank as embedded → now; – for one that is out") for title in titles.values()},
         },
         key="feedback.changes",
-        most=MOST_ROWS,
+        max_rows=MAX_EFFECT_ROWS,
     )

@@ -1,14 +1,14 @@
-"""The map of a corpus, made by a job that all sessions share; a quick one until it is there."""
+"""The map of a corpus, made by a job that all sessions share; a quick one until it is ready."""
 
 import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 
-from dashboard.charts.map import map_backdrop
+from dashboard.charts.map import plot_backdrop
 from dashboard.components.live_plot import Backdrop
 from dashboard.services.jobs import Job, SharedJobs
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import SharedPanel
@@ -19,110 +19,112 @@ from engine.space import Space
 from engine.views.colouring import Groups, Numbers, colouring
 from engine.wording import visible
 
-WAYS = {"t-SNE": "tsne", "PCA": "pca"}
-QUICK = "pca"
-"""What stands in until a slower map is there."""
-NEAREST = 10
-MOST_MAPS = 6
-MOST_QUERIES = 64
-"""Places of queries in a session's memory."""
-PATIENCE, QUICK_WAIT = 0.15, 2.0
-"""Seconds that a page waits for a map, as PCA and what lies on the disk come at once; and for the quick one."""
-PLAIN, CLUSTER = "None", "Cluster"
-"""Colours beside those by a column of the corpus' metadata."""
+MAP_WAYS = {"t-SNE": "tsne", "PCA": "pca"}
+QUICK_METHOD = "pca"
+"""Method of the map that is displayed until a slower one is ready."""
+N_NEAREST = 10
+MAX_MAPS = 6
+MAX_PLACES = 64
+"""Query positions in a session's cache."""
+WAIT_SECONDS, QUICK_WAIT_SECONDS = 0.15, 2.0
+"""Seconds that a page waits for a map, as PCA and stored maps come at once; and for the quick one."""
+NO_COLOUR, CLUSTER_COLOUR = "None", "Cluster"
+"""Colourings besides those by a metadata column."""
 
 
 @dataclass(frozen=True)
 class CorpusMap:
-    """A map of a corpus."""
+    """Map of a corpus."""
 
     layout: maps.Layout
-    fidelity: float  # the share of a document's nearest that it keeps
+    fidelity: float  # share of a document's nearest neighbours that it preserves
     clusters: Clusters
-    prefix: str  # what all titles begin with
+    prefix: str  # common beginning of all titles
 
 
-_MAPS: SharedJobs[tuple[str, str, str]] = SharedJobs(MOST_MAPS)
+_MAPS: SharedJobs[tuple[str, str, str]] = SharedJobs(MAX_MAPS)
 
 
-def map_of(loaded: Loaded, way: str) -> CorpusMap | None:
-    """The map of a corpus; until it is there how far it is, and a quick one."""
-    result = _panel(loaded, way).result()
-    if result is None:
-        quick = _panel(loaded, QUICK)
-        if quick.job is None:
-            quick.begin()
-        if (job := quick.job) is not None:
-            job.join(QUICK_WAIT)
-            result = job.result
-    return result
+def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
+    """Return the map of a corpus; until it is ready draw its progress and return a quick one."""
+    corpus_map = _map_panel(loaded, method).result()
+    if corpus_map is None:
+        # PCA takes a fraction of a second, so the page has a map at once.
+        quick_panel = _map_panel(loaded, QUICK_METHOD)
+        if quick_panel.job is None:
+            quick_panel.start_job()
+        if (job := quick_panel.job) is not None:
+            job.join(QUICK_WAIT_SECONDS)
+            corpus_map = job.result
+    return corpus_map
 
 
-def _panel(loaded: Loaded, way: str) -> SharedPanel[CorpusMap]:
+def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:
     corpus = loaded.space.corpus
 
-    def work(job: Job) -> CorpusMap:
-        layout = maps.layout(loaded.space, way, progress=job.report, stop=job.stop)
-        fidelity = maps.measure_fidelity(layout, loaded.space, NEAREST)
-        return CorpusMap(layout, fidelity, find_clusters(layout, corpus), title_prefix(corpus.titles))
+    def compute_map(job: Job) -> CorpusMap:
+        layout = maps.layout(loaded.space, method, progress=job.report, stop=job.stop)
+        measure_fidelity = maps.measure_fidelity(layout, loaded.space, N_NEAREST)
+        return CorpusMap(layout, measure_fidelity, find_clusters(layout, corpus), title_prefix(corpus.titles))
 
     return SharedPanel(
         purpose="map",
-        key=(loaded.space.embeddings.digest, corpus.digest, way),
+        key=(loaded.space.embeddings.digest, corpus.digest, method),
         title=f"map of {loaded.source.name}",
-        work=work,
-        shared=_MAPS,
-        again="Run",
-        patience=PATIENCE,
+        work=compute_map,
+        shared_jobs=_MAPS,
+        resume_label="Run",
+        wait_seconds=WAIT_SECONDS,
         caption="Computed once per corpus",
-        failed="The map cannot be made.",
+        failed_text="The map cannot be made.",
     )
 
 
 def query_digest(question: Question) -> str:
-    """Names a query by its vector."""
+    """Return a digest of a query's vector."""
     return hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
 
 
-def query_place(space: Space, question: Question, layout: maps.Layout) -> np.ndarray:
-    """(2,) the query's place; nothing else moves for it."""
+def place_query(space: Space, question: Question, layout: maps.Layout) -> np.ndarray:
+    """Return the query's position, (2,); no document moves for it."""
     key = (layout.digest, query_digest(question))
-    return remembered("placed", key, lambda: maps.place(layout, space, question.vector.unsqueeze(0))[0], MOST_QUERIES)
+    return get_or_compute("placed", key, lambda: maps.place(layout, space, question.vector.unsqueeze(0))[0], MAX_PLACES)
 
 
-def describe(layout: maps.Layout) -> str:
-    """The projection and its parameters in words."""
+def describe_map(layout: maps.Layout) -> str:
+    """Describe the projection and its parameters in words."""
     return "PCA" if layout.perplexity is None else f"t-SNE, perplexity {layout.perplexity:g}, seed {layout.seed}"
 
 
-def document_name(loaded: Loaded, row: int) -> str:
+def name_document(loaded: Loaded, row_index: int) -> str:
     corpus = loaded.space.corpus
-    return visible(corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row])
+    return visible(corpus.titles[row_index] or corpus.texts[row_index][:80] or corpus.ids[row_index])
 
 
-def backdrop(loaded: Loaded, drawn: CorpusMap, dark: bool, colour: str = PLAIN) -> Backdrop:
-    """All documents of a map over contours of their density, drawn once below whatever a chart adds.
+def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: str = NO_COLOUR) -> Backdrop:
+    """Build the documents of a map over contours of their density, drawn once below any chart.
 
     colour: PLAIN, CLUSTER, or a column of the corpus' metadata.
     """
-    layout, corpus = drawn.layout, loaded.space.corpus
+    # The digest covers everything drawn, so that the browser may keep the picture.
+    layout, corpus = corpus_map.layout, loaded.space.corpus
     values = corpus.metadata.get(colour, ())
-    words = (layout.digest, corpus.digest, str(dark), colour, *values)
-    rows = layout.rows.tolist()
+    digest_parts = (layout.digest, corpus.digest, str(dark), colour, *values)
+    row_ids = layout.rows.tolist()
 
-    def colours() -> Groups | Numbers | None:
-        if colour == CLUSTER:
-            return Groups(tuple(map(visible, drawn.clusters.names)), drawn.clusters.of)
-        return colouring([visible(values[row]) for row in rows]) if values else None
+    def group_colours() -> Groups | Numbers | None:
+        if colour == CLUSTER_COLOUR:
+            return Groups(tuple(map(visible, corpus_map.clusters.names)), corpus_map.clusters.of)
+        return colouring([visible(values[row]) for row in row_ids]) if values else None
 
     return Backdrop(
-        hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32],
-        lambda: map_backdrop(
+        hashlib.sha256("\0".join(digest_parts).encode("utf-8", "replace")).hexdigest()[:32],
+        lambda: plot_backdrop(
             layout.points,
-            rows,
-            [document_name(loaded, row) for row in rows],
+            row_ids,
+            [name_document(loaded, row_id) for row_id in row_ids],
             dark,
             estimate_density(layout.points),
-            colours(),
+            group_colours(),
         ),
     )

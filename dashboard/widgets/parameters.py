@@ -1,4 +1,4 @@
-"""A declared parameter becomes a widget, and a stage a row of them: the one file that knows both."""
+"""Widgets of declared parameters, and rows of them for stages: the one file that knows both."""
 
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
@@ -6,135 +6,138 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.session.parameters import form_at, in_order, key_of, legible, stage_of
+from dashboard.session.parameters import as_legible, order_params, param_key, read_stage, resolve_form
 from engine.params import Choice, Flag, Param, Real, Text, Whole
 from engine.stages import Spec
 
-MORE_WIDTH = 150
-STEPS = 100
-"""How many steps a linear slider has from end to end."""
-SMALL_STEP = 0.01
-"""Of a number that may be left out: it has no slider, which could not be empty."""
+POPOVER_WIDTH = 150
+N_SLIDER_STEPS = 100
+"""Steps of a linear slider from end to end."""
+NUMBER_STEP = 0.01
+"""Step of an optional number, which has no slider, as a slider cannot be empty."""
 
 
-def control(param: Param, key: str, place: Any = st) -> Any:
-    """Draw the widget of a parameter, in the current container or in `place`; returns a value inside its domain."""
-    label = label_of(param)
+def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
+    """Draw the widget of a parameter in `container`; return a value inside its domain."""
+    label = format_label(param)
     help_ = " ".join(filter(None, [param.help, param.source]))
-    common: dict[str, Any] = {"key": key, "help": help_, "persist_state": "session"}
+    options: dict[str, Any] = {"key": key, "help": help_, "persist_state": "session"}
     match param:
         case Choice():
-            return place.selectbox(label, param.options, param.options.index(param.default), **common)
+            return container.selectbox(label, param.options, param.options.index(param.default), **options)
         case Flag():
-            return place.toggle(label, param.default, **common)
+            return container.toggle(label, param.default, **options)
         case Text():
-            return legible(param, place.text_input(label, param.default, max_chars=param.max_length, **common))
+            return as_legible(param, container.text_input(label, param.default, max_chars=param.max_length, **options))
         case Real(unset=str()):
             high = param.high if isfinite(param.high) else None
-            common |= {"step": SMALL_STEP, "format": "%g", "placeholder": param.unset}
-            return place.number_input(label, param.low, high, param.default, **common)
+            options |= {"step": NUMBER_STEP, "format": "%g", "placeholder": param.unset}
+            return container.number_input(label, param.low, high, param.default, **options)
         case Real(scale="log"):
             stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
-            return place.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **common)
+            return container.select_slider(label, stops, param.default, format_func=lambda stop: f"{stop:g}", **options)
         case Real():
-            low, high = _reach(param, key)
-            return place.slider(label, low, high, param.default, step=(high - low) / STEPS, **common)
+            low, high = _slider_range(param, key)
+            return container.slider(label, low, high, param.default, step=(high - low) / N_SLIDER_STEPS, **options)
         case Whole(unset=None):
-            low, high = _reach(param, key)
-            return place.slider(label, low, high, param.default, **common)
+            low, high = _slider_range(param, key)
+            return container.slider(label, low, high, param.default, **options)
         case Whole():
-            common |= {"step": 1, "placeholder": param.unset}
-            return place.number_input(label, param.low, param.high, param.default, **common)
+            options |= {"step": 1, "placeholder": param.unset}
+            return container.number_input(label, param.low, param.high, param.default, **options)
 
 
-def label_of(param: Param) -> str:
-    """A parameter's symbol and label, once where they are the same."""
+def format_label(param: Param) -> str:
+    """Return a parameter's symbol and label, once if they are equal."""
     return param.label if param.symbol == param.name else f"{param.symbol} · {param.label}"
 
 
-def _reach(param: Real | Whole, key: str) -> tuple[Any, Any]:
-    """The ends of a slider: the comfortable range, and what was set beyond it once; one that shrank would forget."""
+def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
+    """Return the ends of a slider: the comfortable range, widened to any value once set."""
+    # A slider that shrank would forget a value set by a link or a preset.
     ends = (*st.session_state.get(f"{key}.reach", param.comfortable_range), st.session_state.get(key, param.default))
-    st.session_state[f"{key}.reach"] = reach = (min(ends), max(ends))
-    return reach
+    st.session_state[f"{key}.reach"] = slider_range = (min(ends), max(ends))
+    return slider_range
 
 
-def parameters(spec: Spec, key: str) -> Any:
-    """A stage with the parameters its widgets show, one below the other, those that count."""
+def draw_stage(spec: Spec, key: str) -> Any:
+    """Draw the effective parameters of a stage, one below the other; return the stage."""
     values: dict[str, Any] = {}
-    draw_parameters(spec.params, lambda name: key_of(spec, key, name), values)
+    draw_parameters(spec.params, lambda name: param_key(spec, key, name), values)
     return spec.cls(**values)
 
 
 def draw_parameters(params: Iterable[Param], key: Callable[[str], str], values: dict[str, Any]) -> None:
-    """Draw the widgets of parameters that count, add what they show to `values`. key: of a plain widget, by name."""
-    for param in in_order(params):
-        if _counts(param, values):
-            widget_key, form = form_at(key(param.name), param, values)
-            values[param.name] = control(form, widget_key)
+    """Draw the widgets of effective parameters and add their values to `values`. key: by name."""
+    for param in order_params(params):
+        if _is_effective(param, values):
+            widget_key, form = resolve_form(key(param.name), param, values)
+            values[param.name] = draw_parameter(form, widget_key)
 
 
-def counting(spec: Spec, key: str) -> int:
-    """The number of a stage's parameters that count and are not at their default."""
-    stage = stage_of(spec, key)
-    return sum(getattr(stage, p.name) != p.default for p in spec.params)
+def count_changed(spec: Spec, key: str) -> int:
+    """Count a stage's effective parameters that are not at their default."""
+    stage = read_stage(spec, key)
+    return sum(getattr(stage, param.name) != param.default for param in spec.params)
 
 
-def stage_controls(
+def draw_stage_row(
     spec: Spec,
     key: str,
     heading: Callable[[], None],
-    more: tuple[str, Callable[[], None]] | None = None,
-    changes: int = 0,
+    extra: tuple[str, Callable[[], None]] | None = None,
+    n_extra: int = 0,
 ) -> Any:
-    """A stage with the parameters its widgets show, below its heading; those that few look for are behind a button.
+    """Draw a stage's heading and parameters in a row, advanced ones in a popover; return the stage.
 
-    more: the name of what else is behind the button, and what draws it; changes: how much of that is not at its
-    default.
+    extra: title of more content of the popover, and the function that draws it; n_extra_changes: changes in it.
     """
-    keys = {p.name: key_of(spec, key, p.name) for p in spec.params}
+    widget_keys = {p.name: param_key(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
-    plain, rest = ([p for p in spec.params if p.advanced is advanced] for advanced in (False, True))
+    basic, hidden = ([p for p in spec.params if p.advanced is is_advanced] for is_advanced in (False, True))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         heading()
-        if rest or more:
-            session_values = {p.name: st.session_state.get(keys[p.name], p.default) for p in rest}
-            changed = changes + sum(session_values[p.name] != p.default and _counts(p, session_values) for p in rest)
-            named = ", ".join(filter(None, [more and more[0], "more" if rest else ""])).capitalize()
-            with st.popover(f"{named} ({changed})" if changed else named, width=MORE_WIDTH):
-                if more:
-                    more[1]()
-                    if rest:
+        # Without advanced parameters an empty popover would be a dead button.
+        if hidden or extra:
+            current = {p.name: st.session_state.get(widget_keys[p.name], p.default) for p in hidden}
+            n_changed = n_extra + sum(current[p.name] != p.default and _is_effective(p, current) for p in hidden)
+            label = ", ".join(filter(None, [extra and extra[0], "more" if hidden else ""])).capitalize()
+            with st.popover(f"{label} ({n_changed})" if n_changed else label, width=POPOVER_WIDTH):
+                if extra:
+                    extra[1]()
+                    if hidden:
                         st.divider()
-                _presets(spec, key, keys)
-                for param in rest:
-                    if _counts(param, values):
-                        values[param.name] = control(param, keys[param.name])
-    for param, place in zip(plain, st.columns(len(plain)) if plain else (), strict=True):
-        widget_key, form = form_at(keys[param.name], param, values)
-        with place:
-            values[param.name] = control(form, widget_key)
+                _draw_presets(spec, key, widget_keys)
+                for param in hidden:
+                    if _is_effective(param, values):
+                        values[param.name] = draw_parameter(param, widget_keys[param.name])
+    for param, column in zip(basic, st.columns(len(basic)) if basic else (), strict=True):
+        widget_key, form = resolve_form(widget_keys[param.name], param, values)
+        with column:
+            values[param.name] = draw_parameter(form, widget_key)
     return spec.cls(**values)
 
 
-def _presets(spec: Spec, key: str, keys: Mapping[str, str]) -> None:
+def _draw_presets(spec: Spec, key: str, widget_keys: Mapping[str, str]) -> None:
     if not spec.presets:
         return
     with st.container(horizontal=True):
-        for name, values in spec.presets.items():
-            described = ", ".join(f"{p.symbol} = {values[p.name]:g}" for p in spec.params if p.name in values)
-            button_key = key_of(spec, key, name)
-            st.button(f"{name}: {described}", key=button_key, on_click=_preset, args=(spec, keys, values))
+        for name, preset in spec.presets.items():
+            text = ", ".join(
+                f"{param.symbol} = {preset[param.name]:g}" for param in spec.params if param.name in preset
+            )
+            button_key = param_key(spec, key, name)
+            st.button(f"{name}: {text}", key=button_key, on_click=_set_preset, args=(spec, widget_keys, preset))
 
 
-def _counts(param: Param, values: Mapping[str, Any]) -> bool:
+def _is_effective(param: Param, values: Mapping[str, Any]) -> bool:
     return param.requires is None or values.get(param.requires[0]) == param.requires[1]
 
 
-def _preset(spec: Spec, keys: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Set the widgets to a preset, each in its plain form."""
     for param in spec.params:
         if param.name in values:
-            st.session_state[keys[param.name]] = values[param.name]
-            for other, _, _ in param.variants:
-                st.session_state[keys[other]] = next(p.default for p in spec.params if p.name == other)
+            st.session_state[widget_keys[param.name]] = values[param.name]
+            for variant, _, _ in param.variants:
+                st.session_state[widget_keys[variant]] = next(p.default for p in spec.params if p.name == variant)

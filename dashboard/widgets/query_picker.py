@@ -1,4 +1,4 @@
-"""The header's question: which query, how many documents, from how large a pool."""
+"""Query controls of the header: which query, how many documents, from how large a pool."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,8 @@ import streamlit as st
 from torch import Tensor
 
 import engine
-from dashboard.services.memo import Memo, remembered, session_memo
-from dashboard.services.query_vectors import known_vectors
+from dashboard.services.memo import Memo, get_or_compute, session_memo
+from dashboard.services.query_vectors import find_query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
 from dashboard.session.query import (
@@ -17,161 +17,178 @@ from dashboard.session.query import (
     TYPED,
     Question,
     corpus_key,
-    first_split,
-    keep_order,
-    largest_k,
-    order_of,
-    selected,
-    step,
-    ways_of,
+    find_first_split,
+    find_max_k,
+    get_query_order,
+    get_selection,
+    list_ways,
+    set_query_order,
+    step_query,
 )
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
-from dashboard.widgets.parameters import control
+from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
 from engine.evaluation.studies.check_up import check_up, rank_by_gain
 from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
 
-TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
-OWN, REDUNDANT, GAIN = "As in the file", "Most redundant", "Largest gain"
-MOST_ORDERED = 2000
-"""Queries that are put in an order by their results: that takes a moment."""
-REMEMBERED = 200
-"""Typed queries whose vectors a session keeps."""
+WAY_TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
+FILE_ORDER, REDUNDANT_ORDER, GAIN_ORDER = "As in the file", "Most redundant", "Largest gain"
+MAX_ORDERED_QUERIES = 2000
+"""Queries that are ordered by their results, which takes a moment."""
+MAX_TYPED_VECTORS = 200
+"""Typed queries whose vectors a session caches."""
 
 
 def ask(loaded: Loaded) -> Question | None:
-    """Draw the controls, in a row; None until there is a query."""
-    ways, key = ways_of(loaded), corpus_key(loaded)
-    way, split, _ = selected(loaded)
-    way = way if way in ways else ways[0]
-    # What a popover holds is drawn while it is open: the browser sends a hidden widget's last value again with
-    # whatever happens next, and would so undo what a link, a saved view or a key has set since.
-    name = " · ".join(filter(None, [TITLES[way], as_label(split or "")]))
-    kind = st.popover(_steady(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
+    """Draw the controls in a row; return None until there is a query."""
+    ways, key = list_ways(loaded), corpus_key(loaded)
+    mode, split, _ = get_selection(loaded)
+    mode = mode if mode in ways else ways[0]
+    # Content of a popover is drawn only while it is open: the browser sends a hidden widget's last value again with
+    # the next event, and would undo what a link, a saved view or a key has set since.
+    name = " · ".join(filter(None, [WAY_TITLES[mode], as_label(split or "")]))
+    kind = st.popover(_freeze_label(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
     if kind.open:
         with kind:
-            way, split = _kind(loaded, ways, key)
+            mode, split = _draw_kind(loaded, ways, key)
     try:
-        chosen = {LABELLED: _labelled, TYPED: _typed, SIMILAR: _similar}[way](loaded, key, split)
+        picked = {LABELLED: _draw_labelled, TYPED: _draw_typed, SIMILAR: _draw_similar}[mode](loaded, key, split)
     except FrontierError as error:
         show_failure("The query cannot be embedded.", error)
-        chosen = None
-    size, depth = st.session_state.get("k", SET_SIZE.default), setting.pool_depth()
-    sizes = st.popover(_steady(f"k {size}", "header.k"), key="header.k", width="content", on_change="rerun")
+        picked = None
+    size, depth = st.session_state.get("k", SET_SIZE.default), setting.get_pool_depth()
+    sizes = st.popover(_freeze_label(f"k {size}", "header.k"), key="header.k", width="content", on_change="rerun")
     if sizes.open:
         with sizes:
-            size, depth = control(SET_SIZE, "k"), control(POOL, "pool")
-    if chosen is None:
+            size, depth = draw_parameter(SET_SIZE, "k"), draw_parameter(POOL, "pool")
+    if picked is None:
         return None
-    query, text, vector, qrels = chosen
-    return Question(query, replace_surrogates(text), vector, qrels, min(size, largest_k(loaded)), depth)
+    query_id, text, vector, qrels = picked
+    return Question(query_id, replace_surrogates(text), vector, qrels, min(size, find_max_k(loaded)), depth)
 
 
-def _steady(label: str, key: str) -> str:
-    """A popover's label; while it is open the one before, as with another it would be another popover, and closed."""
-    said = f"{key}.said"
+def _freeze_label(label: str, key: str) -> str:
+    """Return a popover's label, unchanged while it is open: another label would close it."""
+    label_key = f"{key}.said"
     if not st.session_state.get(key):
-        st.session_state[said] = label
-    before: str = st.session_state.get(said, label)
-    return before
+        st.session_state[label_key] = label
+    open_label: str = st.session_state.get(label_key, label)
+    return open_label
 
 
-def _kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
-    """Draw the choice of what kind of query is asked; returns it, and the split of test queries."""
-    way = choose(
+def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
+    """Draw the choice of the kind of query; return it, and the split of test queries."""
+    mode = choose(
         "Query",
         ways,
         f"way.{key}",
-        named=True,
-        format_func=TITLES.__getitem__,
+        show_label=True,
+        format_func=WAY_TITLES.__getitem__,
         help="Test queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
         "document's vector; it ranks itself first.",
     )
-    if way != LABELLED:
-        return way, None
-    split, splits = first_split(loaded.dataset), list(loaded.dataset.qrels)
+    if mode != LABELLED:
+        return mode, None
+    split, splits = find_first_split(loaded.dataset), list(loaded.dataset.qrels)
     if split is not None:
         split = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
-    _order(loaded, split)
-    return way, split
+    _draw_order(loaded, split)
+    return mode, split
 
 
-def _order(loaded: Loaded, split: str | None) -> None:
-    """Draw the choice of the queries' order, where what it goes by is known at once."""
+def _draw_order(loaded: Loaded, split: str | None) -> None:
+    """Draw the choice of the queries' order, if their vectors are stored."""
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
-    if not len(queries) or len(queries) > MOST_ORDERED or (vectors := known_vectors(loaded, queries)) is None:
+    if (
+        not len(queries)
+        or len(queries) > MAX_ORDERED_QUERIES
+        or (vectors := find_query_vectors(loaded, queries)) is None
+    ):
         return
-    others = list(setting.decoders().values())
-    baseline = setting.baseline(setting.pool_depth())
-    against = next((d for d in reversed(others) if d != baseline and setting.lacks(d, loaded.space) is None), None)
-    gain = [] if against is None else [GAIN]
-    why = "" if against is None else f" {GAIN}: {setting.title(against)} against {setting.title(baseline)}, as set now."
-    chosen = choose("Order", [OWN, REDUNDANT, *gain], "header.order", named=True, help=f"Of the queries.{why}")
-    if chosen == OWN:
-        return keep_order(loaded, split, None)
-    k = min(st.session_state.get("k", SET_SIZE.default), largest_k(loaded))
+    chosen = list(setting.get_decoders().values())
+    baseline = setting.make_baseline(setting.get_pool_depth())
+    against = next(
+        (d for d in reversed(chosen) if d != baseline and setting.explain_lack(d, loaded.space) is None), None
+    )
+    gain = [] if against is None else [GAIN_ORDER]
+    why = (
+        ""
+        if against is None
+        else f" {GAIN_ORDER}: {setting.format_title(against)} against {setting.format_title(baseline)}, as set now."
+    )
+    order = choose(
+        "Order", [FILE_ORDER, REDUNDANT_ORDER, *gain], "header.order", show_label=True, help=f"Of the queries.{why}"
+    )
+    if order == FILE_ORDER:
+        return set_query_order(loaded, split, None)
+    # Orders depend on k: near-duplicates are counted within the first k documents.
+    k = min(st.session_state.get("k", SET_SIZE.default), find_max_k(loaded))
 
-    def make() -> tuple[int, ...]:
-        if chosen == REDUNDANT or against is None:
+    def compute_order() -> tuple[int, ...]:
+        if order == REDUNDANT_ORDER or against is None:
             return check_up(baseline, loaded.space, vectors, max(k, 2)).order
         qrels = loaded.dataset.qrels[split] if split else None
         return rank_by_gain(against, baseline, loaded.space, vectors, qrels, k).positions
 
-    about = () if chosen == REDUNDANT or against is None else (against.label,)
+    about = () if order == REDUNDANT_ORDER or against is None else (against.label,)
     with st.spinner("Ordering the queries"):
-        keep_order(loaded, split, remembered("orders", (loaded.key, split, chosen, k, baseline.label, *about), make))
+        set_query_order(
+            loaded,
+            split,
+            get_or_compute("orders", (loaded.key, split, order, k, baseline.label, *about), compute_order),
+        )
 
 
-def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
     dataset = loaded.dataset
     queries = dataset.judged(split) if split else dataset.queries
     if not len(queries):
         st.info("This split judges no query of the corpus.")
         return None
 
-    def label(i: int) -> str:
-        # With its id where another query has the same text: a picker knows its entries by what they show.
-        text = queries.texts[i]
-        return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[i]})")
+    def format_query(position: int) -> str:
+        # With its id if another query has the same text: a picker identifies entries by their labels.
+        text = queries.texts[position]
+        return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[position]})")
 
-    row = st.selectbox(
+    query_index = st.selectbox(
         f"{len(queries):,} queries",
-        order_of(loaded, split, len(queries)),
+        get_query_order(loaded, split, len(queries)),
         key=f"query.{key}.{split}",
-        format_func=label,
+        format_func=format_query,
         persist_state="session",
         label_visibility="collapsed",
     )
     with st.container(horizontal=True, gap=None, width="content"):
-        for way, icon, name in ((-1, "chevron_left", "Previous query (k)"), (1, "chevron_right", "Next query (j)")):
-            button_key = f"header.step.{way}"
-            st.button("", key=button_key, icon=f":material/{icon}:", help=name, on_click=step, args=(loaded, way))
-    query, text = queries.ids[row], queries.texts[row]
-    known = loaded.queries
-    vector = _embedded(loaded, text) if known is None else known[dataset.queries.position[query]]
-    return query, text, vector, dataset.qrels[split] if split else None
+        for step, icon, why in ((-1, "chevron_left", "Previous query (k)"), (1, "chevron_right", "Next query (j)")):
+            button_key = f"header.step.{step}"
+            st.button("", key=button_key, icon=f":material/{icon}:", help=why, on_click=step_query, args=(loaded, step))
+    query_id, query_text = queries.ids[query_index], queries.texts[query_index]
+    stored = loaded.queries
+    vector = _embed_text(loaded, query_text) if stored is None else stored[dataset.queries.position[query_id]]
+    return query_id, query_text, vector, dataset.qrels[split] if split else None
 
 
-def _typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
-    text = st.text_input(
+def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+    query_text = st.text_input(
         "Your query",
         key=f"own.{key}",
         persist_state="session",
         placeholder="What are you looking for? Enter to search",
         label_visibility="collapsed",
     ).strip()
-    if not text:
+    if not query_text:
         return None
-    return "", text, _embedded(loaded, text), None
+    return "", query_text, _embed_text(loaded, query_text), None
 
 
-def _similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
     corpus = loaded.dataset.corpus
-    named = st.text_input(
+    document_id = st.text_input(
         "Document id",
         value=replace_surrogates(corpus.ids[0]),
         key=f"document.{key}",
@@ -179,23 +196,24 @@ def _similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor,
         help="The id as it stands in the corpus.",
         label_visibility="collapsed",
     )
-    row = corpus.position.get(named)
-    if row is None:
-        part = named.strip().lower()
-        near = [replace_surrogates(ident) for ident in corpus.ids if part and part in ident.lower()]
+    row_index = corpus.position.get(document_id)
+    if row_index is None:
+        typed = document_id.strip().lower()
+        similar_ids = [replace_surrogates(doc_id) for doc_id in corpus.ids if typed and typed in doc_id.lower()]
         st.warning("No document has this id.")
-        if near:
-            st.text("Did you mean: " + ", ".join(near[:5]))
+        if similar_ids:
+            st.text("Did you mean: " + ", ".join(similar_ids[:5]))
         return None
-    return "", corpus.passages[row] or named, loaded.space.embeddings.vectors[row], None
+    return "", corpus.passages[row_index] or document_id, loaded.space.embeddings.vectors[row_index], None
 
 
-def _embedded(loaded: Loaded, text: str) -> Tensor:
-    """The vector of a text by the corpus's own encoder; the last ones are remembered by content."""
-    ref = loaded.space.embeddings.encoder
-    memory: Memo[Any, Tensor] = session_memo("embedded", REMEMBERED)
-    key = (ref, text)
-    if key not in memory:
+def _embed_text(loaded: Loaded, query_text: str) -> Tensor:
+    """Embed a text by the corpus's own encoder; recent vectors are cached."""
+    encoder = loaded.space.embeddings.encoder
+    vectors: Memo[Any, Tensor] = session_memo("embedded", MAX_TYPED_VECTORS)
+    vector_key = (encoder, query_text)
+    # Typed queries repeat while people change settings.
+    if vector_key not in vectors:
         with st.spinner("Embedding the query (the first one loads the encoder)"):
-            memory[key] = engine.embed_queries(loaded.space, [text]).vectors[0]
-    return memory[key]
+            vectors[vector_key] = engine.embed_queries(loaded.space, [query_text]).vectors[0]
+    return vectors[vector_key]

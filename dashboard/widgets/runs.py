@@ -1,11 +1,11 @@
-"""Runs of other systems: added from a file, one list for every page of a session, and removed again."""
+"""Runs of other systems: added from a file, one list for every page of a session."""
 
 from pathlib import Path
 
 import streamlit as st
 
 from dashboard.services import roots, uploads
-from dashboard.services.memo import remembered
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.widgets.basics import step_button, upload_field
 from engine.errors import FrontierError
@@ -13,63 +13,64 @@ from engine.evaluation.runs import RankedRun, read_run
 from engine.progress import counted
 from engine.values import Queries
 
-RUNS, PATH, SAID = "runs", "runs.path", "runs.said"
-"""Session keys: corpus → its runs, name → file; the field of a path, and why a file could not be added."""
+RUNS_KEY, RUN_PATH_KEY, RUN_ERROR_KEY = "runs", "runs.path", "runs.said"
+"""Session keys: corpus → run name → file; the path field, and the error of the last file."""
 
 
-def control(loaded: Loaded, queries: Queries) -> None:
-    """Draw the ways to a run, and the runs that there are, each with what was odd about it."""
-    file = upload_field("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
+def draw_runs(loaded: Loaded, queries: Queries) -> None:
+    """Draw the ways to add a run, and the runs with their notices."""
+    upload = upload_field("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        off = not roots.typed_paths()
-        hint = "off: frontier serve --root FOLDER" if off else "results/bm25.run"
-        st.text_input("Or its path", key=PATH, placeholder=hint, disabled=off)
-        step_button("Add the run", "runs.add", _add, loaded, queries, file)
-    if said := st.session_state.get(SAID):
-        st.text(said)
-    for name, run in added_runs(loaded, queries).items():
+        paths_off = not roots.accepts_typed_paths()
+        hint = "off: frontier serve --root FOLDER" if paths_off else "results/bm25.run"
+        st.text_input("Or its path", key=RUN_PATH_KEY, placeholder=hint, disabled=paths_off)
+        step_button("Add the run", "runs.add", _add_run, loaded, queries, upload)
+    if error_text := st.session_state.get(RUN_ERROR_KEY):
+        st.text(error_text)
+    for run_name, run in read_runs(loaded, queries).items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.text(f"{name}: {counted(len(run.documents), 'query', 'queries')}", width="stretch")
-            step_button("Remove", f"runs.remove.{name}", files(loaded).pop, name, None, type="tertiary")
+            st.text(f"{run_name}: {counted(len(run.documents), 'query', 'queries')}", width="stretch")
+            step_button("Remove", f"runs.remove.{run_name}", get_run_files(loaded).pop, run_name, None, type="tertiary")
         for notice in run.notices:
             st.text(f"⚠ {notice}")
 
 
-def files(loaded: Loaded) -> dict[str, str]:
-    """The files of the session's runs on a corpus by the runs' names."""
-    runs: dict[str, dict[str, str]] = st.session_state.setdefault(RUNS, {})
-    return runs.setdefault(loaded.space.corpus.digest, {})
+def get_run_files(loaded: Loaded) -> dict[str, str]:
+    """Return the files of the session's runs on a corpus, by name."""
+    files_by_corpus: dict[str, dict[str, str]] = st.session_state.setdefault(RUNS_KEY, {})
+    return files_by_corpus.setdefault(loaded.space.corpus.digest, {})
 
 
-def added_runs(loaded: Loaded, queries: Queries) -> dict[str, RankedRun]:
-    """The session's runs on a corpus by name, those that answer any of the queries."""
-    found = {name: _read(Path(file), loaded, queries, name) for name, file in files(loaded).items()}
-    return {name: run for name, run in found.items() if run is not None}
+def read_runs(loaded: Loaded, queries: Queries) -> dict[str, RankedRun]:
+    """Return the session's runs on a corpus that answer any of the queries, by name."""
+    runs = {name: _read_run(Path(file), loaded, queries, name) for name, file in get_run_files(loaded).items()}
+    return {name: run for name, run in runs.items() if run is not None}
 
 
-def _read(file: Path, loaded: Loaded, queries: Queries, name: str) -> RankedRun | None:
+def _read_run(run_file: Path, loaded: Loaded, queries: Queries, run_name: str) -> RankedRun | None:
     corpus = loaded.space.corpus
 
-    def read() -> RankedRun | None:
+    def read_or_none() -> RankedRun | None:
         try:
-            return read_run(file, corpus.ids, queries.ids, name)
+            return read_run(run_file, corpus.ids, queries.ids, run_name)
         except FrontierError:
             return None  # its queries are other ones, or somebody has changed the file
 
-    return remembered(f"{RUNS}.read", (str(file), name, corpus.digest, queries.digest), read)
+    return get_or_compute(f"{RUNS_KEY}.read", (str(run_file), run_name, corpus.digest, queries.digest), read_or_none)
 
 
-def _add(loaded: Loaded, queries: Queries, file: object | None) -> None:
-    """Keep a run; for a callback."""
-    path = str(st.session_state.get(PATH) or "").strip()
+def _add_run(loaded: Loaded, queries: Queries, upload: object | None) -> None:
+    """Add a run; for a callback."""
+    typed_path = str(st.session_state.get(RUN_PATH_KEY) or "").strip()
     try:
-        if file is None and not path:
-            st.session_state[SAID] = "Choose a file, or type a path."
+        if upload is None and not typed_path:
+            st.session_state[RUN_ERROR_KEY] = "Choose a file, or type a path."
             return
-        chosen = uploads.keep([file]) if file is not None else roots.check(path)
-        run = read_run(chosen, loaded.space.corpus.ids, queries.ids)
+        run_path = uploads.save_uploads([upload]) if upload is not None else roots.check_path(typed_path)
+        run = read_run(run_path, loaded.space.corpus.ids, queries.ids)
     except FrontierError as error:
-        st.session_state[SAID] = str(error)
+        st.session_state[RUN_ERROR_KEY] = str(error)
         return
-    files(loaded)[run.name] = str(chosen)
-    st.session_state[SAID] = st.session_state[PATH] = ""
+    # A run with the same name replaces the earlier one.
+    get_run_files(loaded)[run.name] = str(run_path)
+    st.session_state[RUN_ERROR_KEY] = st.session_state[RUN_PATH_KEY] = ""

@@ -1,39 +1,49 @@
-"""The scorers of a decoder: one for relevance, and one that reranks the pool."""
+"""Scorers of a decoder: one for relevance, and one that reranks the pool."""
 
 import streamlit as st
 
-from dashboard.session.decoders import POOL_KEY, RERANK, RETRIEVE, agree, first_scorer, offered, role_key, unagreed
-from dashboard.session.parameters import stage_of
-from dashboard.widgets.parameters import counting, parameters
+from dashboard.session.decoders import (
+    POOL_KEY,
+    RERANK,
+    RETRIEVE,
+    agree,
+    find_due,
+    first_scorer,
+    list_scorers,
+    role_key,
+)
+from dashboard.session.parameters import read_stage
+from dashboard.widgets.parameters import count_changed, draw_stage
 from engine.errors import FrontierError
 from engine.params import UNSET
 from engine.space import Space
 from engine.stages import ScorerSpec, SelectorSpec
 
-LABELS = {RETRIEVE: "Relevance by", RERANK: "Rerank the pool by"}
-HELP = {
+ROLE_LABELS = {RETRIEVE: "Relevance by", RERANK: "Rerank the pool by"}
+ROLE_HELP = {
     RETRIEVE: "What scores the corpus, and makes the pool. How alike two documents are always comes from the dense "
     "vectors. Scores of another kind than cosines weigh differently against similarity: λ means something else then.",
     RERANK: "Scores the pool again, and that is the relevance that counts. It needs a pool: set one beside k.",
 }
 
 
-def picker(spec: SelectorSpec, space: Space) -> None:
-    """The two choices, and the parameters of what is chosen."""
-    for role, label in LABELS.items():
-        known, key = offered(role), role_key(spec.name, role)
-        names = [*([UNSET] if role == RERANK else []), *known]
-        picked = st.selectbox(
+def draw_scorers(spec: SelectorSpec, space: Space) -> None:
+    """Draw the two choices, and the parameters of the chosen scorers."""
+    for role, label in ROLE_LABELS.items():
+        scorers, key = list_scorers(role), role_key(spec.name, role)
+        # A retriever is required; a reranker is optional.
+        names = [*([UNSET] if role == RERANK else []), *scorers]
+        picked_name = st.selectbox(
             label,
             names,
             key=key,
             persist_state="session",
-            format_func={UNSET: UNSET, **{name: scorer.title for name, scorer in known.items()}}.__getitem__,
-            help="\n\n".join([HELP[role], *(f"**{s.title}** {s.summary}" for s in known.values())]),
+            format_func={UNSET: UNSET, **{name: scorer.title for name, scorer in scorers.items()}}.__getitem__,
+            help="\n\n".join([ROLE_HELP[role], *(f"**{s.title}** {s.summary}" for s in scorers.values())]),
         )
-        if picked in known:
-            parameters(known[picked], key)
-            _ask(known[picked], key, space)
+        if picked_name in scorers:
+            draw_stage(scorers[picked_name], key)
+            _draw_consent(scorers[picked_name], key, space)
             if role == RERANK and st.session_state.get(POOL_KEY) is None:
                 st.caption("There is no pool yet: set one beside k.")
     if spec.cls.first_by_scores:
@@ -42,24 +52,24 @@ def picker(spec: SelectorSpec, space: Space) -> None:
         st.caption("This decoder works on the dense vectors alone: the scorer only makes its pool.")
 
 
-def _ask(spec: ScorerSpec, key: str, space: Space) -> None:
-    """Ask before what is long, or comes from elsewhere."""
+def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
+    """Ask for consent to long work or a download."""
     try:
-        due = unagreed(stage_of(spec, key), space)
+        consent = find_due(read_stage(spec, key), space)
     except FrontierError as error:
         st.text(str(error))
         return
-    if due is not None:
-        st.text(f"This needs {due}, once.")
-        st.button("Go ahead", key=f"{key}.agree", icon=":material/check:", on_click=agree, args=(due,))
+    if consent is not None:
+        st.text(f"This needs {consent}, once.")
+        st.button("Go ahead", key=f"{key}.agree", icon=":material/check:", on_click=agree, args=(consent,))
 
 
-def changed(spec: SelectorSpec) -> int:
-    """The number of settings that differ from the baseline's."""
-    first, count = first_scorer().spec.name, 0
-    for role in LABELS:
-        known, key = offered(role), role_key(spec.name, role)
-        picked = st.session_state.get(key)
-        if picked in known:
-            count += (role == RERANK or picked != first) + counting(known[picked], key)
-    return count
+def count_changed_scorers(spec: SelectorSpec) -> int:
+    """Count the scorer settings that differ from the baseline's."""
+    first_name, n_changed = first_scorer().spec.name, 0
+    for role in ROLE_LABELS:
+        scorers, key = list_scorers(role), role_key(spec.name, role)
+        picked_name = st.session_state.get(key)
+        if picked_name in scorers:
+            n_changed += (role == RERANK or picked_name != first_name) + count_changed(scorers[picked_name], key)
+    return n_changed

@@ -1,4 +1,4 @@
-"""Tables: drawn with rows of one height, side by side, the clicks on their rows, and a retrieved set as one."""
+"""Tables: rows of one height, tables side by side, clicks on rows, and a retrieved set as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,91 +8,91 @@ import streamlit as st
 
 from engine.views.sets import DROPPED_MARK, Merged, Row
 
-NARROW = 1200
-"""Pixels of a screen on which three tables with names are too narrow to be read."""
-ROW_HEIGHT, BORDER = 32, 2
-"""Of a table, in pixels."""
+NARROW_PX = 1200
+"""Width of a screen in pixels, below which three tables side by side are illegible."""
+ROW_PX, TABLE_BORDER = 32, 2
+"""In pixels."""
 CLICKABLE = {"on_select": "rerun", "selection_mode": "single-cell"}
-"""Options of a table whose rows are clicked: see `clicked`."""
-MOST_ROWS, CHANGE_WIDTH = 24, 78
-RELEVANCE = "Inner product with the query"
+"""Options of a table whose rows are clicked: see `find_clicked_row`."""
+MAX_TABLE_ROWS, CHANGE_WIDTH = 24, 78
+RELEVANCE_HELP = "Inner product with the query"
 
 
 def number_column(format: str | None = None, width: Any = None, help: str | None = None) -> Any:
-    """A column of numbers; format: as printf has it, or one of Streamlit's; width: in pixels."""
+    """Return the configuration of a column of numbers; format: printf's or Streamlit's; width: in pixels."""
     return st.column_config.NumberColumn(format=format, width=width, help=help)
 
 
 def text_column(width: Any = None, help: str | None = None) -> Any:
-    """A column of texts; width: in pixels."""
+    """Return the configuration of a column of texts; width: in pixels."""
     return st.column_config.TextColumn(width=width, help=help)
 
 
 def draw_table(
-    columns: Any, config: Mapping[str, Any] | None = None, *, most: int | None = None, **options: Any
+    columns: Any, config: Mapping[str, Any] | None = None, *, max_rows: int | None = None, **options: Any
 ) -> Any:
-    """Draw a table without its index; returns Streamlit's event.
+    """Draw a table without its index; return Streamlit's event.
 
-    columns: name → values, or a data frame; config: name → how the column is shown; most: at most this many rows at
-    once, each ROW_HEIGHT high, None for heights of Streamlit's own; options: of `st.dataframe`.
+    columns: name → values, or a data frame; config: name → column configuration; max_rows: visible rows, each
+    ROW_HEIGHT high, None for Streamlit's own heights; options: of `st.dataframe`.
     """
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
-    if most is not None:
-        height = ROW_HEIGHT * (min(len(frame), most) + 1) + BORDER
-        options = {"row_height": ROW_HEIGHT, "height": height, **options}
+    # Heights are multiples of rows, so that no row is cut.
+    if max_rows is not None:
+        height = ROW_PX * (min(len(frame), max_rows) + 1) + TABLE_BORDER
+        options = {"row_height": ROW_PX, "height": height, **options}
     return st.dataframe(frame, hide_index=True, column_config=config, **options)
 
 
 def draw_columns(columns: Mapping[str, tuple[Any, Any]], **options: Any) -> Any:
-    """As `draw_table`, of columns that are given as their values and how these are shown, None for Streamlit's way."""
-    shown = {name: look for name, (_, look) in columns.items() if look is not None}
-    return draw_table({name: values for name, (values, _) in columns.items()}, shown, **options)
+    """Draw a table of columns given as (values, configuration), None for Streamlit's default."""
+    configs = {name: config for name, (_, config) in columns.items() if config is not None}
+    return draw_table({name: values for name, (values, _) in columns.items()}, configs, **options)
 
 
-def columns(count: int, key: str) -> list[Any]:
-    """Columns for tables; on a narrow screen two of them beside each other, the third below."""
-    return _columns(count, key, "calc(50% - 1rem)", "small")
+def make_grid(n_columns: int, key: str) -> list[Any]:
+    """Return columns for tables; on a narrow screen two side by side, the third below."""
+    return _make_columns(n_columns, key, "calc(50% - 1rem)", "small")
 
 
 def pair(key: str) -> list[Any]:
-    """Two columns, one below the other on a narrow screen; key: of the container, for its style."""
-    return _columns(2, key, "calc(100% - 1rem)", "medium")
+    """Return two columns, one below the other on a narrow screen; key: of the container."""
+    return _make_columns(2, key, "calc(100% - 1rem)", "medium")
 
 
-def _columns(count: int, key: str, narrow: str, gap: Any) -> list[Any]:
-    st.html(f"<style>@media (max-width: {NARROW}px) {{.st-key-{key} .stColumn {{min-width: {narrow}}}}}</style>")
+def _make_columns(n_columns: int, key: str, width: str, gap: Any) -> list[Any]:
+    st.html(f"<style>@media (max-width: {NARROW_PX}px) {{.st-key-{key} .stColumn {{min-width: {width}}}}}</style>")
     with st.container(key=key):
-        return list(st.columns(count, gap=gap))
+        return list(st.columns(n_columns, gap=gap))
 
 
-def clicked(key: str, event: Any, count: int) -> int | None:
-    """The row clicked just now, None for none, of a table of `count` rows that was CLICKABLE and returned `event`."""
-    # The grid remembers a place, not a document: only a change of place is a click.
+def find_click(key: str, event: Any, n_rows: int) -> int | None:
+    """Return the row clicked just now of a CLICK_OPTIONS table of `n_rows` rows, None for none."""
+    # The grid remembers a position, not a document: only a change of position is a click.
     cells = event.selection.cells
-    place = cells[0][0] if cells and cells[0][0] < count else None
-    places = st.session_state.setdefault("places", {})
-    before = places.get(key)
-    if place == before:
+    row = cells[0][0] if cells and cells[0][0] < n_rows else None
+    marked_rows = st.session_state.setdefault("places", {})
+    previous = marked_rows.get(key)
+    if row == previous:
         return None
-    places[key] = place
+    marked_rows[key] = row
     last, st.session_state["places.last"] = st.session_state.get("places.last"), key
-    # A cell that was still marked when another table was clicked: the click that unmarks it means it.
-    return before if place is None and last != key and before is not None and before < count else place
+    # A cell stays marked when another table is clicked: the click that unmarks it opens its row.
+    return previous if row is None and last != key and previous is not None and previous < n_rows else row
 
 
-def set_table(
+def draw_set(
     key: str,
     retrieved: Sequence[Row],
     dropped: Sequence[Row] | None,
     width: int,
-    by: str,
-    instead: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
+    relevance_help: str,
+    nearest: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
-    """Draw a set as a table; returns Streamlit's event, None for no table.
+    """Draw a set as a table; return Streamlit's event, None for an empty set.
 
-    dropped: the baseline's documents that the set lacks, drawn below it; None for a set that is not compared; width: of
-    the documents' column beside changes; by: what made the relevance; instead: columns in place
-    of the closest document's cosine, and how they are shown.
+    dropped: the baseline's documents that the set lacks, drawn below it; None without a comparison; width: of the
+    documents' column; relevance_help: of its column; nearest_columns: values and configurations in place of "Nearest".
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:
@@ -100,12 +100,12 @@ def set_table(
         return None
     lost = len(rows) - len(retrieved)
     table = {
-        "#": [*(r.rank for r in retrieved), *[None] * lost],
-        **({"Change": [*(r.mark for r in retrieved), *[DROPPED_MARK] * lost]} if compared else {}),
-        **judged_column(rows),
-        "Document": [document_name(r) for r in rows],
-        "Relevance": [r.relevance for r in rows],
-        **({"Nearest": [*(r.similarity for r in retrieved), *[None] * lost]} if instead is None else instead[0]),
+        "#": [*(row.rank for row in retrieved), *[None] * lost],
+        **({"Change": [*(row.mark for row in retrieved), *[DROPPED_MARK] * lost]} if compared else {}),
+        **make_relevance_column(rows),
+        "Document": [format_document(row) for row in rows],
+        "Relevance": [row.relevance for row in rows],
+        **({"Nearest": [*(row.similarity for row in retrieved), *[None] * lost]} if nearest is None else nearest[0]),
     }
     return draw_table(
         table,
@@ -114,23 +114,23 @@ def set_table(
             "Change": text_column(CHANGE_WIDTH, "Places gained or lost; NEW and DROPPED documents"),
             "✓": text_column(28, "Judged relevant"),
             "Document": text_column(width if compared else width + CHANGE_WIDTH),
-            "Relevance": number_column("%.3f", 76, by),
+            "Relevance": number_column("%.3f", 76, relevance_help),
             "Nearest": number_column("%.3f", 68, "Similarity to the most similar document ranked above it"),
-            **(instead[1] if instead else {}),
+            **(nearest[1] if nearest else {}),
         },
         key=key,
-        most=MOST_ROWS,
+        max_rows=MAX_TABLE_ROWS,
         **CLICKABLE,
         placeholder="",
     )
 
 
-def document_name(row: Row | Merged) -> str:
+def format_document(row: Row | Merged) -> str:
     return row.title or row.text[:200] or row.id
 
 
-def judged_column(rows: Sequence[Row | Merged]) -> dict[str, list[str]]:
-    """The column of ticks, where there are judgements."""
-    if all(r.relevant is None for r in rows):
+def make_relevance_column(rows: Sequence[Row | Merged]) -> dict[str, list[str]]:
+    """Return the column of ticks; {} without judgements."""
+    if all(row.relevant is None for row in rows):
         return {}
-    return {"✓": ["✓" if r.relevant else "" for r in rows]}
+    return {"✓": ["✓" if row.relevant else "" for row in rows]}

@@ -1,4 +1,4 @@
-"""Vote buttons: thumbs and the correct answer, for the open document."""
+"""Vote buttons of the open document: thumbs and the correct answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.services import feedback
 from dashboard.services.source import Loaded
-from dashboard.session.answers import Answer, query_of
+from dashboard.session.answers import Answer, as_embeddings
 from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from engine import feedback as orag
@@ -17,8 +17,12 @@ from engine.feedback.policy import VoteKind, find_votes
 UP: VoteKind = "up"
 DOWN: VoteKind = "down"
 RIGHT: VoteKind = "right"
-LABELS = {
-    UP: ("More like this", ":material/thumb_up:", "Moves the document towards this query, so that it ranks higher."),
+VOTE_LABELS = {
+    UP: (
+        "More like this",
+        ":material/thumb_up:",
+        "Moves the document towards this query, so that it ranks higher.",
+    ),
     DOWN: (
         "Less like this",
         ":material/thumb_down:",
@@ -30,53 +34,54 @@ LABELS = {
         "Moves the document towards this query, and the others of its list away from it.",
     ),
 }
-OUT = "No list shown here has it. You can still vote it up or down."
+NO_LIST_HELP = "No list shown here has it. You can still vote it up or down."
 
 
-def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], source: str) -> None:
-    """The three buttons of the document that is read; one that was pressed takes its vote back.
+def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], source: str) -> None:
+    """Draw the three vote buttons of the open document; a pressed one takes its vote back.
 
-    source: from which decoder's set it was opened, "" for none.
+    source: the decoder from whose set it was opened, "" for none.
     """
-    feedback.prepare(loaded)
-    shown = list_of(row, lists_of(answers), source)
-    mine = given_by_me(loaded, question)
+    feedback.prepare_session(loaded)
+    listed = find_list(row, list_rankings(answers), source)
+    own_votes = find_own_votes(loaded, question)
     with st.container(horizontal=True, gap="xsmall", horizontal_alignment="left", key="votes"):
-        for kind, (label, icon, help_) in LABELS.items():
-            lacking = kind == RIGHT and not shown
+        for kind, (label, icon, help_) in VOTE_LABELS.items():
+            has_no_list = kind == RIGHT and not listed
             st.button(
                 label,
                 icon=icon,
                 key=f"vote.{kind}",
-                type="primary" if (row, kind) in mine else "secondary",
-                disabled=lacking,
-                help=OUT if lacking else f"{help_} Click again to take it back.",
-                on_click=confirm.act,
-                args=(toggle(loaded, question, row, kind, shown),),
+                type="primary" if (row, kind) in own_votes else "secondary",
+                disabled=has_no_list,
+                help=NO_LIST_HELP if has_no_list else f"{help_} Click again to take it back.",
+                on_click=confirm.take_step,
+                args=(vote_step(loaded, question, row, kind, listed),),
             )
 
 
-def toggle(loaded: Loaded, question: Question, row: int, kind: VoteKind, shown: Sequence[int]) -> Callable[[], None]:
-    """Return the step that gives a vote or takes it back; shown: the list in which the document was seen, or ()."""
-    return partial(feedback.toggle_vote, loaded, query_of(loaded, question), row, kind, shown)
+def vote_step(loaded: Loaded, question: Question, row: int, kind: VoteKind, rows: Sequence[int]) -> Callable[[], None]:
+    """Return the step that gives a vote or takes it back; listed: the document's list, or ()."""
+    return partial(feedback.toggle_vote, loaded, as_embeddings(loaded, question), row, kind, rows)
 
 
-def given_by_me(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind], str]:
-    """This person's votes on a question, none where the log cannot be read: (row, kind) → the event's id."""
+def find_own_votes(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind], str]:
+    """Return this person's votes on a question, (row, kind) → event id; {} if the log is unreadable."""
     try:
         # With live feedback on, the page has looked at the file already.
-        counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).effective_events
-        return find_votes(counting, orag.Query(question.vector.numpy(), question.text), feedback.person())
+        events = feedback.list_events(loaded) if feedback.is_live() else feedback.session(loaded).effective_events
+        return find_votes(events, orag.Query(question.vector.numpy(), question.text), feedback.get_person())
     except FrontierError:
         return {}  # the header says why, and a vote would
 
 
-def lists_of(answers: Mapping[str, Answer]) -> dict[str, tuple[int, ...]]:
-    """The rows of each decoder's list."""
+def list_rankings(answers: Mapping[str, Answer]) -> dict[str, tuple[int, ...]]:
+    """Return the row indices of each decoder's list."""
     return {name: tuple(answer.ranking.rows()) for name, answer in answers.items()}
 
 
-def list_of(row: int, lists: Mapping[str, tuple[int, ...]], source: str) -> tuple[int, ...]:
-    """The list in which a document stands, that of `source` first, () for none."""
+def find_list(row_index: int, lists: Mapping[str, tuple[int, ...]], source: str) -> tuple[int, ...]:
+    """Return the list that contains a document, `source`'s first; () for none."""
+    # False sorts first: the list that was clicked, then the others in their order.
     order = sorted(lists, key=lambda name: name != source)
-    return next((lists[name] for name in order if row in lists[name]), ())
+    return next((lists[name] for name in order if row_index in lists[name]), ())

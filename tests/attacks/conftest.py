@@ -53,7 +53,7 @@ def started(assailant, engines):
 @pytest.fixture(scope="module", autouse=True)
 def open_roots(tmp_path_factory):
     """Typed paths may lie where the tests' files do."""
-    before = roots.rules()
+    before = roots.get_rules()
     roots.set_rules(roots.Rules(roots=(tmp_path_factory.getbasetemp(),)))
     yield
     roots.set_rules(before)

@@ -163,8 +163,8 @@ def test_saved_views_of_any_date_are_listed(home, clock):
     for off in JUMPS:
         clock.off = off
         fields = dict.fromkeys(("corpus", "digest", "vectors", "encoder", "query"), "x")
-        snapshots.save(snapshots.new("mine", state={}, answers={}, **fields))
-    listed, broken = snapshots.read_all()
+        snapshots.save(snapshots.make_snapshot("mine", state={}, answers={}, **fields))
+    listed, broken = snapshots.read_snapshots()
     assert broken == [] and len(listed) == len(JUMPS) == len({view.name for view in listed})
     assert [view.made for view in listed] == sorted((view.made for view in listed), reverse=True)
     assert len({view.when[:4] for view in listed}) == 3

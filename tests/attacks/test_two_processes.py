@@ -72,7 +72,7 @@ def test_a_page_whose_cache_is_deleted_goes_on_answering():
     assert answer_of(moved(app, 0.3, 3)) == there
     never = answer_of(moved(app, 0.55, 4))
     assert len(never[0]) == 2 and never != before
-    corpora.forget(DEMO, corpora.loading(DEMO))
+    corpora.drop_load(DEMO, corpora.get_loading_job(DEMO))
     load()
     assert answer_of(moved(app, 0.8, 5)) == before
 
@@ -86,11 +86,11 @@ def test_a_corpus_given_up_while_it_is_looked_at_is_loaded_again(tmp_path, monke
     looked_at = Source(str(beir(tmp_path / "looked-at", PETS, [("q", "a pet")], test=[("q", "1")])))
     app = screen("explore", looked_at)
     before = answer_of(app)
-    for number in range(corpora.MOST_LOADED):
+    for number in range(corpora.MAX_LOADED_CORPORA):
         load(csv_source(tmp_path / f"{number}.csv", PETS))
-    assert looked_at not in corpora.sources(), "it was given up"
+    assert looked_at not in corpora.list_sources(), "it was given up"
     run(app)
-    loading = corpora.known(looked_at)
+    loading = corpora.find_loading_job(looked_at)
     assert loading is not None, "the page asked for it again"
     if loading.running:
         assert "oad" in texts(app) or not sets(app)

@@ -71,16 +71,16 @@ def alone(path: str, home: Path, votes: int) -> tuple[list[float], list[float]]:
     from dashboard.services.source import Source
     from engine import orag
 
-    job = corpora.loading(Source(path))
+    job = corpora.get_loading_job(Source(path))
     job.join()
     loaded = job.result
-    query, log = loaded.space.vectors[0].numpy(), feedback.log_of(loaded)
+    query, log = loaded.space.vectors[0].numpy(), feedback.open_or_create_log(loaded)
     log.feed(orag.thumb(log.session, query, 1, person="first"))
     feedback_ms, corpus_ms = [], []
     for turn in range(votes):
         vote = orag.thumb(log.session, query, 2, bool(turn % 2), person="me")
         feedback_ms.append(1000 * timed(log.feed, vote)[0])
-        corpus_ms.append(1000 * timed(feedback.adapted, loaded)[0])
+        corpus_ms.append(1000 * timed(feedback.adapt_corpus, loaded)[0])
     return feedback_ms, corpus_ms
 
 

@@ -51,8 +51,8 @@ PATIENCE = 120
 COUNT = """
 import json
 from dashboard.services import corpora, feedback
-job = corpora.loading(); job.join()
-print(json.dumps([len(job.result.space), feedback.count(job.result)]))
+job = corpora.get_loading_job(); job.join()
+print(json.dumps([len(job.result.space), feedback.count_events(job.result)]))
 """
 """The documents of the corpus, and the votes in its log, as a process that comes later finds them."""
 
@@ -76,7 +76,7 @@ class Visitor:
 
     async def visit(self, ready: asyncio.Barrier, until: asyncio.Future[float], pause: float) -> str:
         """Open the page, act until the clock says so; returns the cookie of the proxy."""
-        origin = f"http://{workers.HOST}:{PROXY_PORT}"
+        origin = f"http://{workers.WORKER_HOST}:{PROXY_PORT}"
         cookie = await asyncio.to_thread(_cookie, f"{origin}{BASE}/")
         async with connect(
             f"{origin.replace('http', 'ws', 1)}{BASE}/_stcore/stream",
@@ -172,7 +172,7 @@ def _cookie(url: str) -> str:
     """What the proxy has a new visitor keep."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as page:
         cookies = page.headers.get_all("Set-Cookie") or []
-    return next(cookie.partition(";")[0] for cookie in cookies if cookie.startswith(workers.COOKIE))
+    return next(cookie.partition(";")[0] for cookie in cookies if cookie.startswith(workers.WORKER_COOKIE))
 
 
 async def crowd(visitors: list[Visitor], seconds: float, pause: float, begin: Callable[[], None]) -> list[str]:
@@ -191,7 +191,7 @@ async def crowd(visitors: list[Visitor], seconds: float, pause: float, begin: Ca
 
 def healthy(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://{workers.HOST}:{port}{BASE}/healthz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{workers.WORKER_HOST}:{port}{BASE}/healthz", timeout=5) as answer:
             return json.load(answer)["status"] == "ok"
     except OSError:
         return False
@@ -216,7 +216,7 @@ def served(home: Path, count: int) -> Iterator[tuple[list[int], str]]:
         file = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         pids = [int(pid) for pid in file.read_text().split()] if count > 1 else [process.pid]
         found = re.search(r"^# nginx, .*?^}$(?=\n\n# Caddy)", log.read_text(), re.DOTALL | re.MULTILINE)
-        yield pids, found[0] if found else workers.nginx_lines(ports, BASE)
+        yield pids, found[0] if found else workers.format_nginx(ports, BASE)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
@@ -229,7 +229,7 @@ def proxied(folder: Path, lines: str) -> Iterator[None]:
     """An nginx of its own with these lines, of which only the port to listen at is another one."""
     if lines.count("listen 80;") != 1:
         raise RuntimeError(lines)
-    lines = lines.replace("listen 80;", f"listen {workers.HOST}:{PROXY_PORT};")
+    lines = lines.replace("listen 80;", f"listen {workers.WORKER_HOST}:{PROXY_PORT};")
     folder.mkdir()
     paths = "".join(
         f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -243,7 +243,7 @@ def proxied(folder: Path, lines: str) -> Iterator[None]:
     try:
         while True:
             try:
-                urllib.request.urlopen(f"http://{workers.HOST}:{PROXY_PORT}/", timeout=5)
+                urllib.request.urlopen(f"http://{workers.WORKER_HOST}:{PROXY_PORT}/", timeout=5)
             except urllib.error.HTTPError:
                 break  # it is there, and has nothing at this address
             except OSError:

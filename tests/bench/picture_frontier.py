@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from harness import ROOT, draw, one_thread, points_of
 
 import engine
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 
 WEIGHTS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5)
 K = 10
@@ -31,7 +31,7 @@ def figure(points: dict[str, list], dark: bool) -> go.Figure:
     ink, grid = ("#E6E6E6", "#333333") if dark else ("#222222", "#E3E3E3")
     chart = go.Figure()
     for name, settings in points.items():
-        style, many = style_of(name), len(settings) > 1
+        style, many = method_style(name), len(settings) > 1
         told = {0, len(settings) // 2, len(settings) - 1} if many else ()
         chart.add_scatter(
             x=[p.mean["ilad"] for p in settings],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle, until, view
 
 pytestmark = MARKS
@@ -83,7 +83,7 @@ def test_another_components_sets_are_drawn_at_once_where_their_documents_are(pag
     assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == fresh
     page.evaluate(SEND, {"query": "another", "sets": [{"name": "mmr", "rows": []}]})
     assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == fresh, "sets of another query"
-    colour = style_of("mmr").colour(page.scheme == "dark")
+    colour = method_style("mmr").colour(page.scheme == "dark")
     rings = page.locator(f"{OVERLAY} [data-row='{min(inside)}'] circle").nth(1)
     assert rings.get_attribute("stroke") == colour
     took = page.evaluate(REDRAWS)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dashboard.explore.page import VIEWS
-from dashboard.server import HEALTH
+from dashboard.server import HEALTH_PATH
 from dashboard.sharing.dialogs import EXPORT, LINK
 from dashboard.sharing.dialogs import VIEWS as SAVED
 from dashboard.theory.page import GROUPS
@@ -80,14 +80,14 @@ def served(warm, tmp_path_factory):
 
 def _is_loaded(url):
     with suppress(OSError):
-        return urllib.request.urlopen(f"{url}{HEALTH}", timeout=5).status == 200
+        return urllib.request.urlopen(f"{url}{HEALTH_PATH}", timeout=5).status == 200
 
 
 @pytest.fixture
 def still(page):
     """Fails on dialogs, and gives what asserts that nothing acts on the page as it is now."""
     dialogs = []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss_help()))
 
     def check(where):
         assert dialogs == [] and page.evaluate(ACTING) == [], where

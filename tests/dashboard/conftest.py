@@ -11,9 +11,9 @@ from support.pages import fresh_corpora
 @pytest.fixture(scope="session", autouse=True)
 def light_settle():
     """No look at everything alive after every load, which takes a second; gives what the product does."""
-    real = corpora.settle
+    real = corpora.freeze_heap
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "settle", lambda: (gc.collect(), gc.freeze()))
+        patch.setattr(corpora, "freeze_heap", lambda: (gc.collect(), gc.freeze()))
         yield real
 
 

@@ -24,26 +24,26 @@ def place(address="127.0.0.1", hosts=(), roots=(), allow_uploads=False, base="")
      (place(hosts=("papers.example",)), True)],
 )  # fmt: skip
 def test_what_others_can_reach_takes_nothing_unless_allowed(found, shared, tmp_path, capsys):
-    rules = found.rules(("numpy-api",))
+    rules = found.build_rules(("numpy-api",))
     assert found.is_shared is rules.shared is shared and rules.uploads is not shared
     found.warn()
     said = capsys.readouterr().err
     assert ("asks for no password" in said) is shared and said.count("\n") == shared
-    allowed = Listening(found.base, found.address, found.hosts, (str(tmp_path),), True).rules(())
+    allowed = Listening(found.base, found.address, found.hosts, (str(tmp_path),), True).build_rules(())
     assert allowed.uploads and allowed.roots == (tmp_path,)
 
 
 def test_a_server_is_known_by_the_address_that_it_listens_on():
     assert place("192.168.1.5", hosts=("papers",)).names == ("papers", "192.168.1.5")
-    assert place("0.0.0.0").names == () and place("0.0.0.0").own_address == "127.0.0.1"
-    assert place("192.168.1.5").own_address == "192.168.1.5"
+    assert place("0.0.0.0").names == () and place("0.0.0.0").local_address == "127.0.0.1"
+    assert place("192.168.1.5").local_address == "192.168.1.5"
 
 
 def test_workers_get_every_flag(monkeypatch, tmp_path):
     from dashboard import workers
 
     started = []
-    monkeypatch.setattr(workers, "taken", lambda ports, host: [])
+    monkeypatch.setattr(workers, "list_taken_ports", lambda ports, host: [])
     monkeypatch.setattr(workers, "supervise", lambda ports, flags, say: started.extend(flags))
     printed = run("serve", "--workers", "2", "--address", "192.168.1.5", "--root", str(tmp_path),
                   "--allow-uploads", "--allow-host", "papers", "--base-path", "x")  # fmt: skip

@@ -27,7 +27,7 @@ NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 def free_ports(count):
     """The first of so many ports that follow each other and are free."""
     for start in range(21_000 + os.getpid() % 9_000, 60_000, count):
-        if not workers.taken(range(start, start + count)):
+        if not workers.list_taken_ports(range(start, start + count)):
             return start
     raise AssertionError("no ports are free")
 
@@ -107,14 +107,14 @@ def test_workers_load_start_again_and_end_together(home, table, sent):
         parent.send_signal(sent)
         assert parent.wait(patient(60)) == 0
         assert not [pid for pid in pids if alive(pid)]
-        assert not workers.taken((port, port + 1))
+        assert not workers.list_taken_ports((port, port + 1))
     finally:
         parent.kill()
         printed = parent.stdout.read()
         for pid in filter(alive, pids):
             os.kill(pid, signal.SIGKILL)
-    assert workers.nginx_lines((port, port + 1), "/frontier") in printed
-    assert workers.caddy_lines((port, port + 1), "/frontier") in printed
+    assert workers.format_nginx((port, port + 1), "/frontier") in printed
+    assert workers.format_caddy((port, port + 1), "/frontier") in printed
     assert re.search(rf"worker \d \(port \d+, process {pids[0]}\) ended with -9: it is started again", printed)
     assert "2 workers ended" in printed and "Traceback" not in printed, printed
 
@@ -138,7 +138,7 @@ def test_ports_that_are_taken_are_refused_by_name(home):
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the tests before may have had it
         other.bind(("127.0.0.1", port + 1))
         other.listen()
-        assert workers.taken(range(port, port + 3)) == [port + 1]
+        assert workers.list_taken_ports(range(port, port + 3)) == [port + 1]
         refused = served(home, port, "--workers", "3")
         said = " ".join(refused.communicate(timeout=patient(60))[0].split())
     assert refused.returncode == 2
@@ -154,15 +154,15 @@ def test_workers_beyond_the_last_port_are_refused(home):
 def test_a_worker_that_dies_at_once_waits_longer_each_time():
     said = []
     worker = workers.Worker(1, 1, ["--nosuch-flag"], {})
-    worker.look(said.append)
+    worker.poll(said.append)
     for _ in range(2):
         before = len(said)
         worker.process.wait(patient(60))
-        worker.look(said.append)
+        worker.poll(said.append)
         assert len(said) == before + 1 and worker.process is None
-        until(lambda: worker.look(said.append) or worker.process, "its pause is over")
-    worker.ask_to_end()
-    worker.end(time.monotonic() + patient(60))
+        until(lambda: worker.poll(said.append) or worker.process, "its pause is over")
+    worker.close_input()
+    worker.wait_or_kill(time.monotonic() + patient(60))
     assert [line[line.index("ended") :] for line in said] == [
         "ended with 2: it is started again in 1 s", "ended with 2: it is started again in 2 s"
     ]  # fmt: skip
@@ -171,29 +171,33 @@ def test_a_worker_that_dies_at_once_waits_longer_each_time():
 def test_what_workers_share_is_a_secret_and_the_cores(monkeypatch):
     monkeypatch.delenv("FRONTIER_THREADS", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
-    first, second = workers._variables(4), workers._variables(4)
+    first, second = workers._worker_variables(4), workers._worker_variables(4)
     assert first["FRONTIER_THREADS"] == "2"
     assert first["STREAMLIT_SERVER_COOKIE_SECRET"] != second["STREAMLIT_SERVER_COOKIE_SECRET"]
     monkeypatch.setenv("FRONTIER_THREADS", "5")
-    assert workers._variables(4)["FRONTIER_THREADS"] == "5"
+    assert workers._worker_variables(4)["FRONTIER_THREADS"] == "5"
 
 
 @pytest.mark.parametrize(
     ("base", "place", "path"), [("", "location / {", ""), ("/a/b", "location /a/b/ {", "reverse_proxy /a/b* ")]
 )
 def test_proxy_lines_name_every_port_the_cookie_and_the_path(base, place, path):
-    nginx, caddy = workers.nginx_lines((8501, 8502), base), workers.caddy_lines((8501, 8502), base)
+    nginx, caddy = workers.format_nginx((8501, 8502), base), workers.format_caddy((8501, 8502), base)
     assert re.findall(r"server 127\.0\.0\.1:(\d+);", nginx) == ["8501", "8502"]
     assert place in nginx and f"Path={base}/;" in nginx and "client_max_body_size 2048m;" in nginx
     assert "proxy_set_header Host $http_host;" in nginx and "proxy_set_header Upgrade $http_upgrade;" in nginx
-    assert "127.0.0.1:8501 127.0.0.1:8502" in caddy and f"lb_policy cookie {workers.COOKIE}" in caddy and path in caddy
+    assert (
+        "127.0.0.1:8501 127.0.0.1:8502" in caddy
+        and f"lb_policy cookie {workers.WORKER_COOKIE}" in caddy
+        and path in caddy
+    )
 
 
 @pytest.mark.skipif(NGINX is None, reason="needs an nginx")
 @pytest.mark.parametrize("base", ["", "/frontier"])
 def test_nginx_takes_its_lines_as_they_are_printed(base, tmp_path):
     config = tmp_path / "nginx.conf"
-    lines = workers.nginx_lines((8501, 8502), base)
+    lines = workers.format_nginx((8501, 8502), base)
     config.write_text(f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{lines}\n}}\n")
     tried = subprocess.run(
         [NGINX, "-t", "-p", str(tmp_path), "-e", "stderr", "-c", str(config)], capture_output=True, text=True
@@ -202,7 +206,7 @@ def test_nginx_takes_its_lines_as_they_are_printed(base, tmp_path):
 
 
 def test_serve_passes_stores_on_to_its_workers():
-    from dashboard.server import _flag_of
+    from dashboard.server import _format_corpus_flag
 
-    assert _flag_of("store://pg/papers") == ("--store", "pg/papers")
-    assert _flag_of("corpora/a.csv") == ("--corpus", "corpora/a.csv")
+    assert _format_corpus_flag("store://pg/papers") == ("--store", "pg/papers")
+    assert _format_corpus_flag("corpora/a.csv") == ("--corpus", "corpora/a.csv")

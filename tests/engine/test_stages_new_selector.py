@@ -105,7 +105,7 @@ def test_the_page_has_its_pill_and_its_slider(tree):
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from dashboard.services import corpora\n"
-        "job = corpora.loading(); job.join(); assert job.result, job.error\n"
+        "job = corpora.get_loading_job(); job.join(); assert job.result, job.error\n"
         "from streamlit.testing.v1 import AppTest\n"
         "at = AppTest.from_file('dashboard/screens/explore.py', default_timeout=120)\n"
         "at.session_state['decoders'], at.session_state['explore.settings'] = ['top_k', 'toy'], True\n"

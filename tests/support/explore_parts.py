@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import engine
-from dashboard.charts.palette import style_of
+from dashboard.charts.palette import method_style
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.services.source import Loaded, Source
 from dashboard.session.answers import Answer
@@ -22,9 +22,9 @@ def part():
     from dashboard.explore import page
 
     view, loaded, asked, answers, baseline = st.session_state["given"]
-    page.show_tiles(loaded, asked, answers, answers[baseline], {}, False)
-    page.VIEWS[view].options(answers, baseline)
-    page.VIEWS[view].show(loaded, asked, answers, baseline)
+    page.draw_tiles(loaded, asked, answers, answers[baseline], {}, False)
+    page.VIEWS[view].draw_options(answers, baseline)
+    page.VIEWS[view].draw(loaded, asked, answers, baseline)
 
 
 def corpus(n=30, d=5, negative=False):
@@ -70,7 +70,7 @@ def drawn(view, loaded, asked, answers, **session):
 
 def reasons(app):
     """What the reading drawer says of each decoder, a line each; none while it is closed."""
-    signs = tuple(f"{style_of(name).sign} " for name in NAMES)
+    signs = tuple(f"{method_style(name).sign} " for name in NAMES)
     return [t.value.splitlines()[0] for t in app.text if t.value.startswith(signs) and ". " in t.value]
 
 

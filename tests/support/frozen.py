@@ -13,7 +13,7 @@ from engine import orag
 # --- All that these tests take from within: whatever moves is changed here and nowhere else. ---
 from dashboard.serve import main as frontier  # isort: skip
 from dashboard.services.source import Source  # isort: skip
-from dashboard.session.restore import read as read_link  # noqa: F401  # isort: skip
+from dashboard.session.restore import parse_link as read_link  # noqa: F401  # isort: skip
 from dashboard.sharing import snapshots  # isort: skip
 from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS  # isort: skip
 from support.paths import ROOT  # isort: skip
@@ -42,7 +42,7 @@ def live(world):
     log.undo(log.session.history[1].id)
     answer = snapshots.SavedAnswer("MMR", "mmr", ((dataset.corpus.ids[0], ""),), {"ILAD@1": None}, "MMR")
     known = {"corpus": "c", "digest": "d", "vectors": "v", "encoder": "bundled", "query": "q"}
-    snapshots.save(snapshots.new("a view", state={"v": "1", "k": "3"}, answers={"mmr": answer}, **known))
+    snapshots.save(snapshots.make_snapshot("a view", state={"v": "1", "k": "3"}, answers={"mmr": answer}, **known))
     small = {f"train.dense.{name}": value for name, value in {"hidden": 2, "epochs": 1, "batch": 8}.items()}
     pages.ended(pages.press(page("tune", **{"tune.page": "Train", "train.method": "dense"}, **small), "train.start"))
 

@@ -41,7 +41,7 @@ def thumb(row=3, up=False, person="ana", query=7):
 
 def add(loaded, make):
     """The session after one more event on the corpus; make: the event, of the session as it is by then."""
-    return feedback.log_of(loaded).write(lambda now: orag.feed(now, replace(make(now), time=time.time())))
+    return feedback.open_or_create_log(loaded).write(lambda now: orag.feed(now, replace(make(now), time=time.time())))
 
 
 def read(app, loaded, row):

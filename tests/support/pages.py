@@ -40,7 +40,7 @@ def run(app):
 
 def load(source=DEMO):
     """A corpus, loaded."""
-    job = corpora.loading(source)
+    job = corpora.get_loading_job(source)
     job.join(PATIENCE)
     assert not job.running and job.error is None, job.error
     return job.result
@@ -60,7 +60,7 @@ def drawn(script, params=(), **session):
 def screen(name, source=None, **session):
     """A screen as a session sees it whose corpus is loaded, or failed to."""
     chosen = source or DEMO
-    job = corpora.loading(chosen)
+    job = corpora.get_loading_job(chosen)
     job.join(PATIENCE)
     assert not job.running, f"{chosen.path} is still loading"
     return drawn(SCREENS / f"{name}.py", source=chosen, **session)
@@ -148,13 +148,13 @@ def pick(app, label, value):
 
 def fresh_corpora(patch):
     """A memory of loaded corpora of one's own, while `patch`, a MonkeyPatch, holds."""
-    patch.setattr(corpora, "_JOBS", jobs.SharedJobs(corpora.MOST_LOADED))
+    patch.setattr(corpora, "_LOADING_JOBS", jobs.SharedJobs(corpora.MAX_LOADED_CORPORA))
 
 
 def forget_corpora():
     """Drop all loaded corpora, so that the next look at one reads it anew."""
-    for source, job in corpora.loads():
-        corpora.forget(source, job)
+    for source, job in corpora.list_loads():
+        corpora.drop_load(source, job)
 
 
 def held_after(work, count):

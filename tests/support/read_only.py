@@ -86,7 +86,7 @@ def _steps(corpus: Path):
     splits = {name: Qrels({query: grades[query]}) for name, query in zip(("dev", "test"), queries.ids, strict=True)}
     yield "tune", lambda: engine.tune("mmr", space, vectors, splits, k=3, points=3).decoder.label
     yield "codes", lambda: _codes(corpus)
-    yield "upload", lambda: uploads._keep([("pets.csv", b"id,text\n1,a cat\n")]).read_text()
+    yield "upload", lambda: uploads._save_files([("pets.csv", b"id,text\n1,a cat\n")]).read_text()
     planted = training.planted(n=30, train=20, dev=10)
     checkpoint = cache.entry_path("trained", "run.safetensors")
     yield "train", lambda: engine.train("dense", *planted, checkpoint=checkpoint, **training.QUICK).digest
@@ -113,7 +113,7 @@ def _vote(path, space, vectors):
 def _snapshot():
     answer = SavedAnswer("MMR", "mmr(…)", (("a", "A"),), {"ILAD@3": 0.25})
     state = {"state": {"v": "1"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled"}
-    return snapshots.new("one", **state, query="q", answers={"mmr": answer})
+    return snapshots.make_snapshot("one", **state, query="q", answers={"mmr": answer})
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dashboard.charts.differences import FEW, strata_figure, wins_figure
-from dashboard.charts.palette import GREY, style_of
+from dashboard.charts.differences import MIN_GROUP_QUERIES, plot_strata, plot_wins
+from dashboard.charts.palette import GREY, method_style
 from engine.evaluation.paired import QueryDifference
 from engine.evaluation.stratification import Stratum
 
@@ -15,26 +15,28 @@ def stratum(group, queries, label, mean):
 
 def test_a_bar_a_query_in_order_with_its_card():
     rows = [QueryDifference(f"q{i}", 0.5 + d, 0.5, d) for i, d in enumerate((0.5, 0.1, 0.0, -0.3))]
-    (bars,) = wins_figure(rows, {"q0": "first"}, "mmr", "Recall@5", "Top-k", False).data
+    (bars,) = plot_wins(rows, {"q0": "first"}, "mmr", "Recall@5", "Top-k", False).data
     assert list(bars.y) == [0.5, 0.1, 0.0, -0.3] and list(bars.customdata) == ["q0", "q1", "q2", "q3"]
     assert list(bars.hovertext) == ["first", "q1", "q2", "q3"]
-    colour = style_of("mmr").colour(False)
+    colour = method_style("mmr").colour(False)
     assert [c == colour for c in bars.marker.color] == [True, True, False, False]
 
 
 def test_the_axis_is_from_minus_one_to_one_and_wider_where_it_must():
     def edge(most):
-        return wins_figure([QueryDifference("q", most, 0, most)], {}, "mmr", "m", "b", True).layout.yaxis.range[1]
+        return plot_wins([QueryDifference("q", most, 0, most)], {}, "mmr", "m", "b", True).layout.yaxis.range[1]
 
     assert edge(0.2) == pytest.approx(1.05) and edge(3.0) == pytest.approx(3.15)
 
 
 def test_a_row_a_decoder_and_a_panel_a_group_small_ones_grey():
-    rows = [stratum(g, n, label, 0.1) for g, n in (("1", 50), ("2–9", FEW - 1)) for label in ("mmr", "vrsd")]
-    figure = strata_figure(rows, {"mmr": "mmr", "vrsd": "vrsd"}, "relevant documents", "Recall@5", "Top-k", False)
+    rows = [
+        stratum(g, n, label, 0.1) for g, n in (("1", 50), ("2–9", MIN_GROUP_QUERIES - 1)) for label in ("mmr", "vrsd")
+    ]
+    figure = plot_strata(rows, {"mmr": "mmr", "vrsd": "vrsd"}, "relevant documents", "Recall@5", "Top-k", False)
     assert len(figure.data) == 4 and {t.xaxis for t in figure.data} == {"x", "x2"}
     assert list(figure.layout.yaxis.ticktext) == ["● MMR", "★ VRSD"]
     grey = {t.marker.color == GREY[0] for t in figure.data if t.xaxis == "x2"}
     assert grey == {True} and all(t.marker.color != GREY[0] for t in figure.data if t.xaxis == "x")
-    assert [a.text for a in figure.layout.annotations] == ["1<br>50 queries", f"2–9<br>{FEW - 1} queries"]
+    assert [a.text for a in figure.layout.annotations] == ["1<br>50 queries", f"2–9<br>{MIN_GROUP_QUERIES - 1} queries"]
     assert figure.data[0].error_x.array[0] == pytest.approx(0.1)

@@ -2,8 +2,8 @@
 
 import math
 
-from dashboard.charts.evidence import curve_figures
-from dashboard.charts.palette import PALETTE, style_of
+from dashboard.charts.evidence import plot_curves
+from dashboard.charts.palette import PALETTE, method_style
 from engine.evidence.rules import EffectCurve, curve_of
 
 
@@ -13,7 +13,7 @@ def times(name, axes, log=False) -> EffectCurve:
 
 def test_curves_of_the_same_axes_share_a_figure_and_of_the_same_name_a_colour():
     curves = [times(name, axes) for axes in (("k", "seconds"), ("k", "times")) for name in ("fast", "slow & <b>bold")]
-    figures = curve_figures([*curves, times("fast", ("documents", "seconds"), log=True)], dark=True)
+    figures = plot_curves([*curves, times("fast", ("documents", "seconds"), log=True)], dark=True)
     assert [len(figure.data) for figure in figures] == [2, 2, 1]
     assert [figure.layout.title.text for figure in figures] == ["seconds", "times", "seconds"]
     traces = [trace for figure in figures for trace in figure.data]
@@ -25,30 +25,30 @@ def test_curves_of_the_same_axes_share_a_figure_and_of_the_same_name_a_colour():
 
 def test_methods_have_their_own_look_and_others_none_of_theirs():
     curves = [times(name, ("k", "seconds")) for name in ("MMR", *"abcdefgh")]
-    (figure,) = curve_figures(curves, dark=False)
+    (figure,) = plot_curves(curves, dark=False)
     first, *others = figure.data
-    style = style_of("mmr")
+    style = method_style("mmr")
     assert (first.name, first.line.color, first.marker.symbol) == ("MMR", style.colour(False), style.symbol)
     assert len({(trace.line.color, trace.line.dash) for trace in figure.data}) == len(curves)
     assert not {trace.line.color for trace in others} & {style.light for style in PALETTE}
 
 
 def test_axes_of_factors_have_ticks_in_plain_numbers():
-    straight, growing = curve_figures([times("a", ("k", "s")), times("a", ("n", "s"), log=True)], dark=False)
+    straight, growing = plot_curves([times("a", ("k", "s")), times("a", ("n", "s"), log=True)], dark=False)
     assert straight.layout.xaxis.type == "linear" and growing.layout.xaxis.type == "log"
     assert list(growing.layout.xaxis.ticktext[:4]) == ["10", "20", "50", "100"]
     assert list(growing.layout.yaxis.ticktext[:4]) == ["1", "2", "5", "10"]
-    (flat,) = curve_figures([curve_of("a", ("n", "µs"), (10, 100), (12.4, 13.4), log=True)], dark=False)
+    (flat,) = plot_curves([curve_of("a", ("n", "µs"), (10, 100), (12.4, 13.4), log=True)], dark=False)
     low, high = flat.layout.yaxis.range
     assert low < 1 < math.log10(20) < high, "what hardly grows is not drawn as steep"
-    (single,) = curve_figures([curve_of("a", ("n", "s"), [10], [1e-5], log=True)], dark=False)
+    (single,) = plot_curves([curve_of("a", ("n", "s"), [10], [1e-5], log=True)], dark=False)
     for axis, power in ((single.layout.xaxis, 1), (single.layout.yaxis, -5)):
         assert axis.range[0] < power < axis.range[1], "a value on a tick has room on both sides"
     for power in range(-9, 9):
-        curve_figures(
+        plot_curves(
             [curve_of("a", ("n", "s"), [10**8, 10**9], [float(f"1e{power}"), float(f"5e{power}")], log=True)], False
         )
     wide = curve_of("a", ("n", "s"), (1, 1e6), (1e-3, 1), log=True)
-    (figure,) = curve_figures([wide], dark=False)
+    (figure,) = plot_curves([wide], dark=False)
     assert list(figure.layout.xaxis.ticktext) == ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]
     assert list(figure.layout.yaxis.ticktext)[:3] == ["0.001", "0.01", "0.1"]

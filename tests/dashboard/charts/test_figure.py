@@ -2,8 +2,8 @@
 
 import pytest
 
-from dashboard.charts.drift_time import sparklines_figure
-from dashboard.charts.figure import dodge, error_bars, escape, group_axis, outline, strokes
+from dashboard.charts.drift_time import plot_sparklines
+from dashboard.charts.figure import band_outline, dodge_offset, error_bars, escape, group_axis, join_segments
 from dashboard.charts.palette import PALETTE, SERIES, series_style, translucent
 from engine.drift.measures import MEASURES
 from engine.views.drift import Sparkline
@@ -15,16 +15,16 @@ def test_error_bars_are_distances_and_zero_without_an_interval():
 
 
 def test_outline_goes_forth_on_the_upper_and_back_on_the_lower_curve():
-    band = outline([1, 2, 3], [0, 1, 2], [4, 5, 6])
+    band = band_outline([1, 2, 3], [0, 1, 2], [4, 5, 6])
     assert (band["x"], band["y"]) == ([1, 2, 3, 3, 2, 1], [4, 5, 6, 2, 1, 0])
 
 
 def test_strokes_are_separated_by_gaps():
-    assert strokes([0, 1], [2, 3]) == [0, 2, None, 1, 3, None]
+    assert join_segments([0, 1], [2, 3]) == [0, 2, None, 1, 3, None]
 
 
 def test_series_of_a_group_are_spread_evenly_around_its_middle():
-    offsets = [dodge(position, 4, spread=0.8) for position in range(4)]
+    offsets = [dodge_offset(position, 4, spread=0.8) for position in range(4)]
     assert offsets == pytest.approx([-0.3, -0.1, 0.1, 0.3])
     assert group_axis(["a", "b"]) == {"tickvals": [0, 1], "ticktext": ["a", "b"], "range": [-0.5, 1.5]}
 
@@ -45,7 +45,7 @@ def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():
     hubs = Sparkline(measure=MEASURES["hubs"], values=(0.743, 0.745, 0.78), low=0.68, high=0.8, alarm=0.773)
     churn = Sparkline(measure=MEASURES["churn"], values=(None, 0.0, 0.3), low=0.0, high=1.0, alarm=None)
     for place, change, grey in ((1, "+0.002", True), (2, "+0.037", False)):
-        figure = sparklines_figure([hubs, churn], [0, 5, 10], place, "round", dark=False)
+        figure = plot_sparklines([hubs, churn], [0, 5, 10], place, "round", dark=False)
         assert figure.layout.yaxis.range == pytest.approx((0.6764, 0.8036))
         assert figure.layout.yaxis2.range == pytest.approx((-0.03, 1.03))
         said = figure.layout.annotations[0].text

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from dashboard.charts.map import MARGIN, ROOM, WEBGL_FROM, around, map_backdrop, map_figure, whole
-from dashboard.charts.palette import MUTED, PALETTE
+from dashboard.charts.map import (
+    MAP_PADDING,
+    MIN_WEBGL_POINTS,
+    SETS_PADDING,
+    build_map,
+    extent_around,
+    full_extent,
+    plot_backdrop,
+)
+from dashboard.charts.palette import GROUP_COLOURS, PALETTE
 from engine.maps.density import estimate_density
 from engine.views.colouring import ABSENT_GROUP, colouring
 
@@ -15,7 +23,7 @@ def backdrop(count, values=None, dark=False, names=None):
     """(traces of documents, trace of contours)."""
     xy = DRAW.normal(size=(count, 2)).astype(np.float32)
     colours = None if values is None else colouring(values)
-    figure = map_backdrop(xy, range(count), names or ["x"] * count, dark, estimate_density(xy), colours)
+    figure = plot_backdrop(xy, range(count), names or ["x"] * count, dark, estimate_density(xy), colours)
     *documents, contours = figure.data
     assert contours.type == "contour" and np.asarray(contours.z).shape == (len(contours.y), len(contours.x))
     assert sorted(row for trace in documents for row in trace.customdata) == list(range(count))
@@ -25,7 +33,7 @@ def backdrop(count, values=None, dark=False, names=None):
 
 
 def test_backdrop_is_drawn_by_webgl_from_many_points_on():
-    for count, kind in ((WEBGL_FROM - 1, "scatter"), (WEBGL_FROM, "scattergl")):
+    for count, kind in ((MIN_WEBGL_POINTS - 1, "scatter"), (MIN_WEBGL_POINTS, "scattergl")):
         (trace,), _ = backdrop(count)
         assert trace.type == kind and not trace.showlegend
 
@@ -35,7 +43,7 @@ def test_groups_have_muted_colours_and_names_and_what_has_none_is_grey(dark):
     documents, _ = backdrop(9, ["<b>", "b", "<b>", "", "b", "<b>", "c", "c", "<b>"], dark)
     named = {trace.name: (trace.marker.color, trace.customdata.tolist()) for trace in documents}
     assert list(named) == [ABSENT_GROUP, "&lt;b&gt;", "b", "c"] and named[ABSENT_GROUP][1] == [3]
-    assert [named[name][0] for name in list(named)[1:]] == [pair[dark] for pair in MUTED[:3]]
+    assert [named[name][0] for name in list(named)[1:]] == [pair[dark] for pair in GROUP_COLOURS[:3]]
     assert named["&lt;b&gt;"][1] == [0, 2, 5, 8] and all(trace.showlegend for trace in documents)
 
 
@@ -49,7 +57,9 @@ def test_numbers_have_a_scale_and_gaps_are_grey():
 
 def test_muted_colours_are_no_methods():
     used = {colour for style in PALETTE for colour in (style.light, style.dark)}
-    assert len(set(MUTED)) == len(MUTED) and not used & {colour for pair in MUTED for colour in pair}
+    assert len(set(GROUP_COLOURS)) == len(GROUP_COLOURS) and not used & {
+        colour for pair in GROUP_COLOURS for colour in pair
+    }
 
 
 def test_names_of_documents_are_no_markup():
@@ -59,11 +69,16 @@ def test_names_of_documents_are_no_markup():
 
 def test_what_is_shown_holds_the_sets_and_no_less_than_a_readable_part():
     xy = np.array([[0, 0], [100, 50]])
-    low, high = around(xy, np.array([[10, 10], [60, 30]]))
-    np.testing.assert_allclose([low, high], [[10 - 50 * ROOM, 10 - 20 * ROOM], [60 + 50 * ROOM, 30 + 20 * ROOM]])
-    low, high = around(xy, np.array([[10, 10]]))
+    low, high = extent_around(xy, np.array([[10, 10], [60, 30]]))
+    np.testing.assert_allclose(
+        [low, high],
+        [[10 - 50 * SETS_PADDING, 10 - 20 * SETS_PADDING], [60 + 50 * SETS_PADDING, 30 + 20 * SETS_PADDING]],
+    )
+    low, high = extent_around(xy, np.array([[10, 10]]))
     assert (low < 10).all() and (high > 10).all() and ((high - low) >= 0.08 * np.ptp(xy, axis=0)).all()
-    np.testing.assert_allclose(whole(xy), [[-100 * MARGIN, -50 * MARGIN], [100 + 100 * MARGIN, 50 + 50 * MARGIN]])
-    assert (np.ptp(whole(xy[:1]), axis=0) > 0).all(), "one document has room around it"
-    layout = map_figure(None, whole(xy), True, False)["layout"]
+    np.testing.assert_allclose(
+        full_extent(xy), [[-100 * MAP_PADDING, -50 * MAP_PADDING], [100 + 100 * MAP_PADDING, 50 + 50 * MAP_PADDING]]
+    )
+    assert (np.ptp(full_extent(xy[:1]), axis=0) > 0).all(), "one document has room around it"
+    layout = build_map(None, full_extent(xy), True, False)["layout"]
     assert layout["showlegend"] and layout["margin"]["b"] > 0 and layout["yaxis"]["scaleanchor"] == "x"

@@ -6,8 +6,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dashboard.charts.palette import style_of
-from dashboard.charts.verdict_card import BOTTOM, CODE_COLUMNS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, verdict_svg
+from dashboard.charts.palette import method_style
+from dashboard.charts.verdict_card import (
+    BOTTOM,
+    CARD_HEIGHT,
+    CARD_WIDTH,
+    CODE_COLUMNS,
+    LEFT,
+    RIGHT,
+    TOP,
+    build_verdict_svg,
+)
 from engine.views.verdict_card import CardCurve, VerdictCard
 
 CARD = VerdictCard(
@@ -30,7 +39,7 @@ CARD = VerdictCard(
 
 def read(card):
     """The card's elements without their namespace: (tag, element)."""
-    return [(one.tag.rpartition("}")[2], one) for one in ElementTree.fromstring(verdict_svg(card)).iter()]
+    return [(one.tag.rpartition("}")[2], one) for one in ElementTree.fromstring(build_verdict_svg(card)).iter()]
 
 
 def texts(card):
@@ -56,7 +65,7 @@ def test_points_lie_where_the_axes_have_them():
     share = (mmr[1][0] - mmr[0][0]) / (mmr[2][0] - mmr[0][0])
     assert share == pytest.approx((0.47 - 0.41) / (0.6 - 0.41), abs=1e-3)
     colours = {one.get("stroke") for tag, one in elements if tag == "polyline"}
-    assert style_of("mmr").light in colours
+    assert method_style("mmr").light in colours
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,7 @@ def test_any_text_is_shown_as_it_is_and_stays_inside(text):
         wide = any(ord(letter) > 0x2E80 for letter in line.text or "")
         narrow = 0.61
         across = len(line.text or "") * float(line.get("font-size")) * (1 if wide else narrow)
-        assert across < WIDTH and 0 <= float(line.get("y")) < HEIGHT
+        assert across < CARD_WIDTH and 0 <= float(line.get("y")) < CARD_HEIGHT
     assert sum(line.get("font-size") == "32" for line in lines) <= 3
 
 

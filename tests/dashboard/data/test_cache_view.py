@@ -10,7 +10,7 @@ from support.pages import load, screen, texts
 @pytest.mark.threat("a home that cannot be written", "the page of the cache says so")
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_cache_that_keeps_nothing_says_so(shared, monkeypatch):
-    monkeypatch.setattr(roots, "_RULES", [roots.Rules(shared=shared)])
+    monkeypatch.setattr(roots, "_SERVER_RULES", [roots.Rules(shared=shared)])
     load()  # which keeps what it embeds
     note_storage_result("No space left on device")
     try:

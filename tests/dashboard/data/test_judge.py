@@ -43,13 +43,13 @@ def judging(source, **session):
 def asked(source, **session):
     """The same with searches, which are typed."""
     app = judging(source, **session)
-    app.text_area(key=judge.TYPED).set_value("\n".join([*SEARCHES, "", SEARCHES[0]]))
+    app.text_area(key=judge.TYPED_KEY).set_value("\n".join([*SEARCHES, "", SEARCHES[0]]))
     return pages.ended(pages.press(app, "judge.add"))
 
 
 def log_of(source):
     corpus = pages.load(source).space.corpus
-    (file,) = (engine.paths.home() / judge.FOLDER).glob("*.sqlite")
+    (file,) = (engine.paths.home() / judge.JUDGEMENTS_FOLDER).glob("*.sqlite")
     assert file.name == f"{corpus.digest[:16]}.sqlite"
     return JudgingLog(file)
 
@@ -90,7 +90,7 @@ def test_another_session_goes_on_where_the_first_left_off(animals):
     app = graded(asked(animals), animals, 3)
     here = pair(app, animals)
     assert pair(judging(animals), animals) == here, "who gives no name may be the same person after a reload"
-    other = judging(animals, **{judge.PERSON: "ben"})
+    other = judging(animals, **{judge.NAME_KEY: "ben"})
     first = pair(other, animals)
     assert first != here, "the first pairs go to everybody with a name, so that agreement can be seen"
     other = pages.press(other, "judge.grade.1")
@@ -105,7 +105,7 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
     assert "with a relevant document" in pages.texts(app)
     judged = log_of(animals).read()
     app = pages.press(app, "judge.use")
-    (source,) = {source for source, _ in corpora.loads() if source.qrels != "qrels"}
+    (source,) = {source for source, _ in corpora.list_loads() if source.qrels != "qrels"}
     assert source == replace(animals, qrels=source.qrels)
     dataset = pages.load(source).dataset
     app = pages.run(app)
@@ -116,7 +116,7 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
     grades = {split: qrels.grades for split, qrels in dataset.qrels.items()}
     assert {**grades.get("dev", {}), **grades.get("test", {})} == dict(merge_grades(judged).grades)
     assert set(dataset.queries.texts) <= set(SEARCHES)
-    with zipfile.ZipFile(io.BytesIO(judge._zipped(pages.load(animals), judged))) as held:
+    with zipfile.ZipFile(io.BytesIO(judge._zip_export(pages.load(animals), judged))) as held:
         assert {"queries.jsonl"} < set(held.namelist())
 
 
@@ -129,7 +129,7 @@ def test_everything_judged_says_so(animals):
 def test_votes_are_listed_and_taken_over_only_when_asked(animals):
     app = asked(animals)
     loaded = pages.load(animals)
-    log = orag.log(judge.feedback.path(loaded), loaded.space)
+    log = orag.log(judge.feedback.get_log_path(loaded), loaded.space)
     log.feed(orag.thumb(log.session, SEARCHES[0], "cat-sleeps", True, person="ana"))
     app = pages.run(app)
     assert "Votes given on Explore" in pages.texts(app) and not log_of(animals).read().grades
@@ -144,7 +144,7 @@ def test_a_run_from_elsewhere_is_one_more_system(animals, tmp_path):
     lines = [f"{query} Q0 whale-{verb} {rank} {9 - rank} other\n" for query, verb, rank in ranked]
     file = tmp_path / "other.run"
     file.write_text("".join(lines))
-    app.text_input(key=runs.PATH).set_value(str(file))
+    app.text_input(key=runs.RUN_PATH_KEY).set_value(str(file))
     pages.press(app, "runs.add")
     app = graded(pages.ended(pages.run(app)), animals, 4)
     assert list(pages.first_table(app, "Recall@5")["Decoder"])[-1] == "other"

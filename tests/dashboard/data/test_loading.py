@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.data.loading import LOADING
+from dashboard.data.loading import LOADING_KEY
 from dashboard.services import corpora, jobs, roots, uploads
 from dashboard.services.source import Source
 from engine.data import cache
@@ -30,7 +30,7 @@ def apart(tmp_path, monkeypatch):
 @pytest.fixture
 def slow(tmp_path, monkeypatch):
     """A corpus whose loading goes on until it is let, or stopped."""
-    go_on, real = threading.Event(), corpora._load
+    go_on, real = threading.Event(), corpora._load_corpus
     source = replace(pages.csv_source(tmp_path / f"{SECRET}.csv", pages.PETS), dtype="float32")
 
     def held(chosen, job):
@@ -39,7 +39,7 @@ def slow(tmp_path, monkeypatch):
                 raise Cancelled
         return real(chosen, job)
 
-    monkeypatch.setattr(corpora, "_load", held)
+    monkeypatch.setattr(corpora, "_load_corpus", held)
     yield source, go_on
     go_on.set()
 
@@ -52,13 +52,15 @@ def page(name, source=None, **session):
 def test_cancelling_lets_go_of_ones_own_part(slow):
     source, go_on = slow
     first, second = page("explore", source), page("explore", source)
-    job = corpora.known(source)
+    job = corpora.find_loading_job(source)
     assert "corpus.cancel" in pages.keys(first) and "corpus.cancel" in pages.keys(second)
     pages.press(first, "corpus.cancel")
-    assert job.going and "Stopped. Progress is saved." in pages.texts(first), pages.texts(first)
+    assert job.is_active and "Stopped. Progress is saved." in pages.texts(first), pages.texts(first)
     assert "corpus.cancel" in pages.keys(pages.run(second)) and "corpus.cancel" not in pages.keys(pages.run(first))
     next(b for b in first.button if b.label == "Resume").click()
-    assert corpora.known(source) is job and "corpus.cancel" in pages.keys(pages.run(first)), "it is joined again"
+    assert corpora.find_loading_job(source) is job and "corpus.cancel" in pages.keys(pages.run(first)), (
+        "it is joined again"
+    )
     pages.press(first, "corpus.cancel")
     pages.press(second, "corpus.cancel")
     job.join(patient(60))
@@ -66,17 +68,17 @@ def test_cancelling_lets_go_of_ones_own_part(slow):
     go_on.set()
     next(b for b in pages.run(second).button if b.label == "Resume").click()
     pages.run(second)
-    assert corpora.known(source) is not job
+    assert corpora.find_loading_job(source) is not job
 
 
 @pytest.mark.threat("another visitor's path, file name or encoder on a page", "shown to nobody who did not name it")
 def test_loads_of_others_are_not_shown(slow, tmp_path):
     source, go_on = slow
-    page("data", source, **{LOADING: source})
+    page("data", source, **{LOADING_KEY: source})
     mine = replace(pages.csv_source(tmp_path / "mine.csv", pages.PETS), dtype="bfloat16")
     pages.load(mine)
     other = page("data", mine)
-    assert corpora.known(source).running and SECRET not in pages.texts(other)
+    assert corpora.find_loading_job(source).running and SECRET not in pages.texts(other)
     go_on.set()
     pages.load(source)
     for name in ("Corpus", "Encoders"):
@@ -84,7 +86,7 @@ def test_loads_of_others_are_not_shown(slow, tmp_path):
         assert SECRET not in pages.texts(other) and not [
             key for key in pages.keys(other) if key.startswith("data.watch")
         ]
-    assert len(corpora.in_memory()) == 2 and "Loaded with" not in pages.texts(other), (
+    assert len(corpora.list_loaded()) == 2 and "Loaded with" not in pages.texts(other), (
         "though the documents are the same"
     )
 
@@ -132,8 +134,8 @@ def test_uploads_are_listed_and_deleted_by_those_who_sent_them(sender, tmp_path)
 
 def test_uploads_of_windows_that_are_closed_are_anybodys_to_delete(sender, monkeypatch):
     file = sender.session_state["data.uploaded"]
-    monkeypatch.setattr(jobs, "has_tab", lambda session: False)
-    corpora.forget(*next((s, job) for s, job in corpora.loads() if s.path == str(file)))
+    monkeypatch.setattr(jobs, "has_open_tab", lambda session: False)
+    corpora.drop_load(*next((s, job) for s, job in corpora.list_loads() if s.path == str(file)))
     other = page("data", Source("numpy-api"), **{"data.view": "Cache"})
     assert f"{SECRET}.csv" in rows(other)
     pages.press(other, "data.cache.delete.all")
@@ -142,7 +144,7 @@ def test_uploads_of_windows_that_are_closed_are_anybodys_to_delete(sender, monke
 
 @pytest.fixture
 def shared():
-    before = roots.rules()
+    before = roots.get_rules()
     roots.set_rules(roots.Rules(shared=True, uploads=False))
     yield
     roots.set_rules(before)
@@ -150,7 +152,7 @@ def shared():
 
 @pytest.mark.threat("the cache's list on a server that others can reach", "sizes, and what one sent oneself")
 def test_the_cache_of_a_shared_server_is_its_owners(shared, tmp_path):
-    cache.write(cache.open_section(uploads.SECTION) / "0123456789abcdef" / f"{SECRET}.csv", b"id,text\n1,a\n")
+    cache.write(cache.open_section(uploads.UPLOADS_SECTION) / "0123456789abcdef" / f"{SECRET}.csv", b"id,text\n1,a\n")
     app = page("data", Source("numpy-api"), **{"data.view": "Cache"})
     assert SECRET not in pages.texts(app) + str(app) and str(tmp_path) not in " ".join(code.value for code in app.code)
     assert not [key for key in pages.keys(app) if key.startswith("data.cache.delete")]
@@ -225,17 +227,18 @@ def test_a_file_that_changes_after_the_look_is_read_again(tmp_path):
 
 def test_what_one_session_looked_at_no_other_is_given(tmp_path, monkeypatch):
     visitors = ["first"]
-    monkeypatch.setattr(uploads, "visitor", lambda: visitors[-1])
+    monkeypatch.setattr(uploads, "get_visitor", lambda: visitors[-1])
     source = pages.csv_source(tmp_path / "papers.csv", pages.PETS)
-    seen = corpora.inspect(source)
+    seen = corpora.inspect_files(source)
     assert (
-        len(seen.dataset(source).corpus) == len(pages.PETS) and seen.take(replace(source, dtype="float32")) is not None
+        len(seen.read_dataset(source).corpus) == len(pages.PETS)
+        and seen.take_dataset(replace(source, dtype="float32")) is not None
     )
-    assert corpora.inspect(source) is seen and seen.take(replace(source, repeated="first")) is None
+    assert corpora.inspect_files(source) is seen and seen.take_dataset(replace(source, repeated="first")) is None
     visitors.append("second")
-    assert corpora.inspect(source) is not seen
+    assert corpora.inspect_files(source) is not seen
     visitors.pop()
     gone = weakref.ref(seen)
     del seen
-    corpora.inspect(pages.csv_source(tmp_path / "others.csv", pages.PETS))
+    corpora.inspect_files(pages.csv_source(tmp_path / "others.csv", pages.PETS))
     assert gone() is None, "what another look replaces is given up"

@@ -26,7 +26,7 @@ def apart(tmp_path, monkeypatch):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     pages.fresh_corpora(monkeypatch)
     yield
-    for job in jobs.running():
+    for job in jobs.list_running_jobs():
         job.cancel()
         job.join(pages.PATIENCE)
         assert not job.running
@@ -63,7 +63,7 @@ def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_pat
     assert app.session_state["source"] == first, "the one in use stays in use"
     page_text = pages.texts(app)
     assert "Loaded with 2 encoders" in page_text and "other, float32" in page_text and "bundled, float32" in page_text
-    app.button(key=f"data.use.{corpora.encoder_key(other)}").click().run()
+    app.button(key=f"data.use.{corpora.compute_encoder_key(other)}").click().run()
     assert not app.exception and app.session_state["source"] == second
     assert app.query_params["encoder"] == str(small)
     assert other.dataset.corpus is pages.load(first).dataset.corpus, "the texts are in memory once"
@@ -90,7 +90,7 @@ def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name
     app = view("Encoders", first)
     app.text_input(key="data.again.encoder").set_value(name)
     next(b for b in app.button if b.label == "Add encoder").click().run()
-    corpora.loading(Source(str(judged), encoder=name)).join(patient(60))
+    corpora.get_loading_job(Source(str(judged), encoder=name)).join(patient(60))
     app.run()
     page_text = pages.texts(app)
     assert "This encoder cannot be loaded" in page_text and name in page_text
@@ -98,13 +98,13 @@ def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name
     assert "On this machine: bundled" in page_text
     pages.press(app, "data.close")
     assert "cannot be loaded" not in pages.texts(app) and app.session_state["source"] == first
-    assert not corpora.known(Source(str(judged), encoder=name))
+    assert not corpora.find_loading_job(Source(str(judged), encoder=name))
 
 
 def test_the_encoder_in_use_again_is_no_second_one(judged):
     first = pages.load(Source(str(judged), dtype="float32"))
     pages.load(Source(str(judged), encoder="bundled", dtype="float32", own=False))
-    assert len(corpora.variants(first)) == 1
+    assert len(corpora.list_variants(first)) == 1
 
 
 def compared(source, **session):
@@ -118,7 +118,7 @@ def test_encoders_are_compared_on_judged_queries_whose_texts_stand_in_tables_onl
         pages.load(Source(str(judged), encoder=str(other_encoder(tmp_path)), dtype="float32")),
     )
     app = compared(first, decoders=["top_k", "mmr"])
-    both = app.session_state[encoders.FOUND].comparison
+    both = app.session_state[encoders.RESULT_KEY].comparison
     assert both.encoders == ("bundled, float32", "other, float32") and len(both.decoders) == 2
     means = pages.first_table(app, "p (Holm)")["Mean"]
     assert len(means) == 4 and means.notna().all()
@@ -143,9 +143,9 @@ def test_without_queries_documents_ask(tmp_path):
     first, other = (replace(source, dtype=dtype) for dtype in ("float32", "bfloat16"))
     pages.load(first), pages.load(other)
     app = compared(first)
-    result = app.session_state[encoders.FOUND]
+    result = app.session_state[encoders.RESULT_KEY]
     assert not app.exception and result.comparison.metrics == ("ilad", "redundancy")
-    assert result.on == encoders.DOCUMENTS and len(result.texts) == 30
+    assert result.on == encoders.DOCUMENT_QUERIES and len(result.texts) == 30
     assert result.comparison.agreement(result.comparison.decoders[0], "bundled, bfloat16") > 0.8
 
 
@@ -161,7 +161,7 @@ def test_what_was_measured_with_other_settings_is_marked_and_another_job_said(ju
     app.slider(key="data.encoders.k").set_value(3).run()
     assert not app.exception and "other settings" in badges() and len(app.dataframe) >= 1
     other = jobs.Job("Tuning", lambda job: job.stop.wait(patient(60)))
-    monkeypatch.setattr(jobs, "busy", lambda purpose=None: other)
+    monkeypatch.setattr(jobs, "find_blocker", lambda purpose=None: other)
     pages.run(app)
     other.cancel()
     assert app.button(key="data.encoders.start").label == "Queue" and "Tuning is running" in pages.texts(app)
@@ -215,18 +215,18 @@ def test_a_section_is_cleared_after_a_question(judged):
 
 
 def test_an_upload_in_use_and_a_store_at_work_are_kept(judged):
-    folder = cache.open_section(uploads.SECTION) / "0123456789abcdef"
+    folder = cache.open_section(uploads.UPLOADS_SECTION) / "0123456789abcdef"
     for file in judged.rglob("*"):
         if file.is_file():
             cache.write(folder / file.relative_to(judged), file.read_bytes())
-    cache.write(cache.open_section(uploads.SECTION) / "fedcba9876543210" / "old.csv", b"id,text\n1,a\n")
+    cache.write(cache.open_section(uploads.UPLOADS_SECTION) / "fedcba9876543210" / "old.csv", b"id,text\n1,a\n")
     cache.write(cache.home() / "sweeps.db", b"SQLite format 3\0" + b"\0" * 84)
     app = view("Cache", Source(str(folder), dtype="float32"))
     page_text = pages.texts(app)
     assert "Not deleted, in use: " in page_text and "corpus.jsonl" in page_text and "sweeps.db" in page_text
     app.button(key="data.cache.delete.all").click().run()
     assert (folder / "corpus.jsonl").exists() and (cache.home() / "sweeps.db").exists()
-    assert not (cache.open_section(uploads.SECTION) / "fedcba9876543210").exists()
+    assert not (cache.open_section(uploads.UPLOADS_SECTION) / "fedcba9876543210").exists()
     pages.forget_corpora()
     os.utime(cache.home() / "sweeps.db", (time.time() - 3600,) * 2)
     app = view("Cache", replace(pages.csv_source(judged.parent / "pets.csv", pages.PETS), dtype="float32"))

@@ -10,8 +10,8 @@ import pytest
 import engine
 from dashboard.drift import feedback_log, history, simulation
 from dashboard.drift import map as drift_map
-from dashboard.drift.form import PREFIX
-from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
+from dashboard.drift.form import FORM_PREFIX
+from dashboard.drift.page import EXAMPLE_RUN, OWN_FEEDBACK, SIMULATION
 from dashboard.services import feedback as live
 from dashboard.services.source import Source
 from dashboard.widgets.map import _MAPS
@@ -22,7 +22,7 @@ from support import pages
 from support.live_feedback import add
 from support.patience import patient
 
-SMALL = {f"{PREFIX}.rounds": 40, f"{PREFIX}.checkpoints": 2, f"{PREFIX}.measured": 20}
+SMALL = {f"{FORM_PREFIX}.rounds": 40, f"{FORM_PREFIX}.checkpoints": 2, f"{FORM_PREFIX}.measured": 20}
 VIEWS = ("Map", "Then and now", "Movers", "Decoders", "Votes")
 
 
@@ -34,10 +34,10 @@ def apart(tmp_path, monkeypatch):
     for name, job in simulation._EXAMPLES.items():
         job.cancel()
         job.join(patient(60))
-        simulation._EXAMPLES.forget(name, job)
+        simulation._EXAMPLES.drop_job(name, job)
 
 
-def drift(source=None, looking=SIMULATED, feedback=False, **session):
+def drift(source=None, looking=SIMULATION, feedback=False, **session):
     return pages.screen("drift", source, **{f"drift.source.{feedback}": looking, **session})
 
 
@@ -80,7 +80,7 @@ def voted(votes=3):
     """The page of people's feedback after some of it."""
     loaded = pages.load()
     rows = [vote(loaded, place) for place in range(votes)]
-    app = pages.ended(drift(looking=YOURS, feedback=True), "drift.history")
+    app = pages.ended(drift(looking=OWN_FEEDBACK, feedback=True), "drift.history")
     return app, loaded, rows
 
 
@@ -110,15 +110,15 @@ def test_a_simulation_is_what_the_engine_finds(shown):
 
 
 def test_a_reranker_and_documents_that_come_later():
-    later = {f"{PREFIX}.reranker": "judgements", f"{PREFIX}.candidates": 5, f"{PREFIX}.arriving": 0.3}
-    app = simulated(**later, **{f"{PREFIX}.round": 20, f"{PREFIX}.newcomers": "printed"})
+    later = {f"{FORM_PREFIX}.reranker": "judgements", f"{FORM_PREFIX}.candidates": 5, f"{FORM_PREFIX}.arriving": 0.3}
+    app = simulated(**later, **{f"{FORM_PREFIX}.round": 20, f"{FORM_PREFIX}.newcomers": "printed"})
     (result,) = app.session_state["drift.outcomes"].values()
     request, found = result.request, result.simulated
     assert (request.reranker, request.candidates, request.newcomers) == ("judgements", 5, "printed")
     assert request.arrivals == ((0.3, 20),) and found.inventory.waves[0][0] == 20
     assert any("the reranker's pick of the best" in line.value for line in app.caption)
     away = {pages.load().space.corpus.ids[row] for row in found.inventory.list_arrivals(20)}
-    then = history.of_simulation(result).start_at(0)
+    then = history.from_simulation(result).start_at(0)
     assert away and not away & set(then.corpus.ids)
     for view in ("Then and now", "Votes"):
         assert not looking_at(app, view).exception, "its rounds are no votes that can be replayed"
@@ -126,9 +126,9 @@ def test_a_reranker_and_documents_that_come_later():
 
 def test_the_timeline_has_success_without_exploring(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
-    found = history.of_simulation(result)
+    found = history.from_simulation(result)
     assert len(found.unexplored["success"]) == len(found.drifts)
-    assert any(line.value == " ".join(found.price) for line in shown.caption)
+    assert any(line.value == " ".join(found.exploration_cost) for line in shown.caption)
     assert any("dotted: without exploring" in line.value for line in shown.caption)
 
 
@@ -145,12 +145,12 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
     questions = [(f"q{i}", f"task {i}") for i in range(10)]
     where = tmp_path / "planned"
     pages.beir(where, documents, questions, dev=[(f"q{i}", f"d{i}") for i in range(10)])
-    assert f"{PREFIX}.hops" not in pages.keys(drift(Source(str(where))))
+    assert f"{FORM_PREFIX}.hops" not in pages.keys(drift(Source(str(where))))
     lines = [json.loads(line) for line in (where / "queries.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines):
         line["metadata"] = {"plan": [{"step": f"step {n}", "tool": f"d{number + n}"} for n in range(2)]}
     (where / "queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    app = simulated(Source(str(where)), **{f"{PREFIX}.hops": True})
+    app = simulated(Source(str(where)), **{f"{FORM_PREFIX}.hops": True})
     (result,) = app.session_state["drift.outcomes"].values()
     assert result.request.by_hops and result.forecast.rounds == len(result.simulated.trail) == 16
     assert any("Questions with every hop are right" in line.value for line in app.caption)
@@ -158,14 +158,14 @@ def test_hops_are_offered_where_questions_have_plans(tmp_path):
 
 def test_two_encoders_on_one_map(shown, monkeypatch):
     (result,) = shown.session_state["drift.outcomes"].values()
-    assert drift_map.others(history.of_simulation(result)) == {}
+    assert drift_map.list_variants(history.from_simulation(result)) == {}
     loaded = pages.load()
     vectors = loaded.space.embeddings.vectors[:, :48]
     ref = replace(loaded.space.embeddings.encoder, name="shorter", digest="cd" * 32)
     short = engine.Embeddings(loaded.space.corpus.ids, vectors / vectors.norm(dim=1, keepdim=True), ref)
     other = replace(loaded, space=engine.Space(loaded.space.corpus, short, "cpu"), queries=loaded.queries[:, :48])
-    monkeypatch.setattr(drift_map.corpora, "variants", lambda _: [loaded, other])
-    assert list(drift_map.others(history.of_simulation(result)).values()) == [other]
+    monkeypatch.setattr(drift_map.corpora, "list_variants", lambda _: [loaded, other])
+    assert list(drift_map.list_variants(history.from_simulation(result)).values()) == [other]
     app = looking_at(pages.run(shown), "Two encoders")
     app = looking_at(pages.worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
     assert any("agree to 0." in line.value and "nDCG of shorter" in line.value for line in app.text)
@@ -230,23 +230,23 @@ def test_movers_are_what_moved_and_queries_what_changed():
 def test_the_form_follows_the_preset_and_says_what_a_start_would_do():
     app = drift()
     assert "126 votes on 126 queries, 31 held out; 2 decoders measured 11 times" in pages.texts(app)
-    app.selectbox(key=f"{PREFIX}.preset").set_value("paper").run()
+    app.selectbox(key=f"{FORM_PREFIX}.preset").set_value("paper").run()
     assert "expect no visible change in one pass" in pages.texts(app)
-    assert app.selectbox(key=f"{PREFIX}.optimizer").value == "adamw"
-    assert app.select_slider(key=f"{PREFIX}.rate").value == 1e-5
-    assert f"{PREFIX}.cap" not in {n.key for n in app.number_input}, "a cap does not count with AdamW"
-    app.selectbox(key=f"{PREFIX}.preset").set_value("careful").run()
-    assert app.number_input(key=f"{PREFIX}.cap").value == 0.05
-    app.number_input(key=f"{PREFIX}.trust").set_value(None).run()
+    assert app.selectbox(key=f"{FORM_PREFIX}.optimizer").value == "adamw"
+    assert app.select_slider(key=f"{FORM_PREFIX}.rate").value == 1e-5
+    assert f"{FORM_PREFIX}.cap" not in {n.key for n in app.number_input}, "a cap does not count with AdamW"
+    app.selectbox(key=f"{FORM_PREFIX}.preset").set_value("careful").run()
+    assert app.number_input(key=f"{FORM_PREFIX}.cap").value == 0.05
+    app.number_input(key=f"{FORM_PREFIX}.trust").set_value(None).run()
     assert "Changed from the preset “careful”." in pages.texts(app) and not app.exception
-    app.selectbox(key=f"{PREFIX}.learn.{pages.load().space.corpus.digest[:12]}").set_value("test").run()
+    app.selectbox(key=f"{FORM_PREFIX}.learn.{pages.load().space.corpus.digest[:12]}").set_value("test").run()
     assert "126 queries, 32 held out" in pages.texts(app)
 
 
 def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
     work = "dashboard.drift.request.simulate"
     monkeypatch.setattr(work, pages.held_after(simulate, 2))
-    app = drift(**{**SMALL, f"{PREFIX}.checkpoints": 5})
+    app = drift(**{**SMALL, f"{FORM_PREFIX}.checkpoints": 5})
     job = pages.begun(app, "drift.simulate.start", "drift.simulation", 2)
     assert app.get("plotly_chart")
     assert "Stopped. Progress is saved." in pages.texts(pages.cancelled(app, "drift.simulation"))
@@ -258,13 +258,13 @@ def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
 
 
 def test_the_example_teaches_where_nobody_has_said_anything():
-    app = drift(looking=EXAMPLE)
-    job = simulation.example_job(pages.load())
+    app = drift(looking=EXAMPLE_RUN)
+    job = simulation.find_example_job(pages.load())
     assert job.key.learn == "dev" and job.running
     assert "Simulated feedback: dev queries arrive one by one" in pages.texts(app)
     job.join(patient(120))
     assert sum("Simulated" in e.value for e in pages.run(app).markdown) == 1
-    app = drift(looking=YOURS)
+    app = drift(looking=OWN_FEEDBACK)
     assert "No feedback yet" in pages.texts(app) and not app.dataframe and "drift.explore" in pages.keys(app)
 
 
@@ -273,8 +273,8 @@ def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
     source = pages.csv_source(
         tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)]
     )
-    app = drift(source, looking=EXAMPLE)
-    job = simulation.example_job(pages.load(source))
+    app = drift(source, looking=EXAMPLE_RUN)
+    job = simulation.find_example_job(pages.load(source))
     assert "documents as queries arrive one by one" in pages.texts(app)
     job.join(patient(120))
     assert pages.run(app) and job.error is None and job.key.learn == ""
@@ -289,8 +289,8 @@ def test_hostile_documents_stay_text(table):
     text = loaded.space.corpus.texts[0]
     for row in range(3):
         add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
-    app = simulated(source, **{"drift.source.True": SIMULATED})
-    for page in (app, pages.ended(drift(source, looking=YOURS, feedback=True), "drift.history")):
+    app = simulated(source, **{"drift.source.True": SIMULATION})
+    for page in (app, pages.ended(drift(source, looking=OWN_FEEDBACK, feedback=True), "drift.history")):
         for view in VIEWS:
             pages.assert_plain(looking_at(page, view), "<img", "192.0.2.1", ":red[")
             assert not [chart for chart in page.get("plotly_chart") if "<img" in chart.proto.spec]
@@ -330,7 +330,7 @@ def test_moments_are_named_compared_and_gone_back_to():
 
 
 def test_what_takes_long_is_a_job_s(monkeypatch):
-    monkeypatch.setattr(history, "DIRECT", -1)
+    monkeypatch.setattr(history, "MAX_PAGE_NUMBERS", -1)
     app, _, rows = voted(2)
     pages.ended(looking_at(app, "Map"), "drift.arrows")
     assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
@@ -355,18 +355,18 @@ def test_files_go_out_and_in():
     for place in range(2):
         vote(loaded, place)
     now = live.session(loaded)
-    log = feedback_log._written(now, "feedback.jsonl")
-    assert np.array_equal(np.load(io.BytesIO(feedback_log._written(now, "adapted.npy"))), now.vectors)
-    assert feedback_log._written(now, "adapted.parquet")[:4] == b"PAR1"
+    log = feedback_log._write_file(now, "feedback.jsonl")
+    assert np.array_equal(np.load(io.BytesIO(feedback_log._write_file(now, "adapted.npy"))), now.vectors)
+    assert feedback_log._write_file(now, "adapted.parquet")[:4] == b"PAR1"
     assert json.loads(log.splitlines()[0])
-    session, notices = feedback_log._read(log, loaded)
+    session, notices = feedback_log._read_log(log, loaded)
     assert notices == () and np.array_equal(session.exact, now.exact)
     vote(loaded, 4)
-    aside = feedback_log.put(loaded, session)
+    aside = feedback_log.replace_feedback(loaded, session)
     assert np.array_equal(live.session(loaded).exact, now.exact) and live.session(loaded).position == 2
     assert len(orag.load(aside, loaded.space)[0].history) == 3, "the log before is kept"
     with pytest.raises(engine.DataError):
-        feedback_log._read(b"{}\n", loaded)
+        feedback_log._read_log(b"{}\n", loaded)
 
 
 def test_a_simulation_becomes_the_corpus_s_feedback(shown):
@@ -374,13 +374,13 @@ def test_a_simulation_becomes_the_corpus_s_feedback(shown):
     pages.press(pages.press(looking_at(shown, "Votes"), "drift.use"), "drift.use.yes")
     now = live.session(pages.load())
     assert now.round == 40 and np.array_equal(now.vectors, result.simulated.embeddings().vectors.numpy())
-    assert shown.session_state["drift.source.True"] == YOURS
+    assert shown.session_state["drift.source.True"] == OWN_FEEDBACK
     pages.ended(shown, "drift.history")
     assert f"After record {now.position}." in status(shown) and len(moments(now.position)) == 21
 
 
 def test_full_information_cannot_become_feedback():
-    app = simulated(**{f"{PREFIX}.mode": "full"})
+    app = simulated(**{f"{FORM_PREFIX}.mode": "full"})
     looking_at(app, "Votes")
     assert "drift.use" not in pages.keys(app)
     assert "it has no votes to list" in pages.texts(app)
@@ -390,7 +390,7 @@ def test_documents_can_be_cut_to_few_words(tmp_path):
     documents = [(f"d{row}", f"text number {row} about {row * 7} of {row % 5} things") for row in range(30)]
     queries = [(f"q{row}", f"what of {row * 7}") for row in range(20)]
     folder = pages.beir(tmp_path, documents, queries, dev=[(f"q{row}", f"d{row}") for row in range(20)])
-    app = simulated(Source(str(folder), dtype="float32"), **{f"{PREFIX}.words": 3})
+    app = simulated(Source(str(folder), dtype="float32"), **{f"{FORM_PREFIX}.words": 3})
     (result,) = app.session_state["drift.outcomes"].values()
     assert all(len(text.split()) <= 3 for text in result.loaded.space.corpus.passages)
     for view in VIEWS:
@@ -400,8 +400,8 @@ def test_documents_can_be_cut_to_few_words(tmp_path):
 def test_a_damaged_log_says_so():
     loaded = pages.load()
     vote(loaded)
-    path = live.path(loaded)
+    path = live.get_log_path(loaded)
     other = path.with_name("other")
     other.write_bytes(b"no log\n" + path.read_bytes())
     other.replace(path)
-    assert "cannot be read" in pages.texts(drift(looking=YOURS, feedback=True))
+    assert "cannot be read" in pages.texts(drift(looking=OWN_FEEDBACK, feedback=True))

@@ -15,9 +15,9 @@ def page():
     from dashboard import frame
     from dashboard.explore import checkup
 
-    loaded, question = frame.begin()
+    loaded, question = frame.draw_header()
     if loaded is not None and question is not None:
-        checkup.show(loaded, question)
+        checkup.draw_check_up(loaded, question)
 
 
 def shown(**session):
@@ -73,4 +73,4 @@ def test_a_corpus_without_queries_asks_its_documents(tmp_path):
 @pytest.mark.parametrize("k", [1, 400])
 def test_any_k_has_a_check_up(k):
     assert len(pages.load().space) > 400
-    assert data_of(shown(source=pages.DEMO, k=k))["size"] == {1: 2, 400: checkup.LARGEST_K}[k]
+    assert data_of(shown(source=pages.DEMO, k=k))["size"] == {1: 2, 400: checkup.MAX_CHECKED_K}[k]

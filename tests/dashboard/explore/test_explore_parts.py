@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.charts.palette import style_of
-from dashboard.charts.redundancy import EVERY_RANK, redundancy_figure
+from dashboard.charts.palette import method_style
+from dashboard.charts.redundancy import MAX_TICKED_RANKS, plot_redundancy
 from dashboard.components.live_plot import Picked
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.session.view_names import REDUNDANCY, RESULTS, TABLE
@@ -95,7 +95,7 @@ def test_drawer_shows_the_open_document_and_the_reasons_until_it_is_closed(loade
         for line, (name, answer) in zip(reasons(app), answers.items(), strict=True):
             expected = decision.explain_document(loaded.space, asked.vector, answer.ranking, row, answer.stage)
             rank = "" if expected.rank is None else f" #{expected.rank}"
-            assert line == f"{style_of(name).sign} {answer.title}{rank}. {decision.describe_reasons(expected)}"
+            assert line == f"{method_style(name).sign} {answer.title}{rank}. {decision.describe_reasons(expected)}"
             if expected.rank is not None:
                 assert any(f"score when picked {decimal(expected.score)}" in t.value for t in app.text)
         assert any(c.value.startswith("Relevance 0.") and f" of {len(loaded.space)}" in c.value for c in app.caption)
@@ -129,10 +129,10 @@ def test_reason_names_the_pool(loaded):
 def click():
     import streamlit as st
 
-    from dashboard.widgets.tables import clicked
+    from dashboard.widgets.tables import find_click
 
     key, event, count = st.session_state["event"]
-    st.session_state["row"] = clicked(key, event, count)
+    st.session_state["row"] = find_click(key, event, count)
 
 
 def test_click_is_a_change_of_place():
@@ -192,7 +192,7 @@ def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
     asked = question_of(loaded, k=8)
     similar = redundancy_views.redundancy(loaded.space, answers_of(loaded, asked, ["max_sum"])["max_sum"].ranking)
     assert similar.similarity.min() < -0.1
-    figure = redundancy_figure([("max_sum", "<b>$x$", similar)] * 2, dark)
+    figure = plot_redundancy([("max_sum", "<b>$x$", similar)] * 2, dark)
     cells, points, *_ = figure.data
     assert [cells.z[i][i] for i in range(8)] == [None] * 8
     assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 1)
@@ -212,5 +212,5 @@ def test_heat_map_of_many_names_every_fifth_rank():
     similar = redundancy_views.redundancy(
         loaded.space, answers_of(loaded, question_of(loaded, k=50), ["top_k"])["top_k"].ranking
     )
-    figure = redundancy_figure([("top_k", "Top-k", similar)], False)
-    assert list(figure.layout.xaxis.tickvals) == [1, *range(5, 51, 5)] and len(similar.rows) > EVERY_RANK
+    figure = plot_redundancy([("top_k", "Top-k", similar)], False)
+    assert list(figure.layout.xaxis.tickvals) == [1, *range(5, 51, 5)] and len(similar.rows) > MAX_TICKED_RANKS

@@ -11,7 +11,7 @@ from dashboard.explore import map_view
 from dashboard.services.jobs import SharedJobs
 from dashboard.session.view_names import MAP
 from dashboard.widgets import map as shared_map
-from dashboard.widgets.map import CLUSTER, PLAIN
+from dashboard.widgets.map import CLUSTER_COLOUR, NO_COLOUR
 from support.explore_parts import answers_of, corpus, drawn, question_of
 
 TOPICS = tuple(["pets", "tools", ""][i % 3] for i in range(30))
@@ -22,7 +22,7 @@ YEARS = tuple(str(1990 + i) for i in range(30))
 def apart(monkeypatch):
     """Maps of this test's own."""
     monkeypatch.setattr(shared_map, "_MAPS", SharedJobs(4))
-    monkeypatch.setattr(shared_map, "PATIENCE", 60)
+    monkeypatch.setattr(shared_map, "WAIT_SECONDS", 60)
 
 
 @pytest.fixture
@@ -58,19 +58,19 @@ def traces(given):
 def test_the_map_says_what_it_keeps_and_offers_the_columns_as_colours(shown):
     app, given = shown()
     assert any("The map keeps" in c.value and "Distances between clusters are not" in c.value for c in app.caption)
-    assert app.selectbox(key="map.colour").options == [PLAIN, CLUSTER, "topic", "year"]
+    assert app.selectbox(key="map.colour").options == [NO_COLOUR, CLUSTER_COLOUR, "topic", "year"]
     assert len(traces(given)) == 2 and not given["figure"]["layout"]["showlegend"]
 
 
 @pytest.mark.parametrize(
-    "colour,names", [("topic", {"no value", "pets", "tools"}), ("year", {""}), (CLUSTER, {"document, title"})]
+    "colour,names", [("topic", {"no value", "pets", "tools"}), ("year", {""}), (CLUSTER_COLOUR, {"document, title"})]
 )
 def test_documents_are_coloured_by_a_column(shown, colour, names):
     plain = shown()[1]["backdrop"]
     _, given = shown(**{"map.colour": colour})
     assert given["backdrop"] != plain, "colours are part of a backdrop's name"
     *documents, _ = traces(given)
-    if colour == CLUSTER:
+    if colour == CLUSTER_COLOUR:
         assert sum(len(trace.x) for trace in documents) == 30
     else:
         assert {trace.name or "" for trace in documents} == names

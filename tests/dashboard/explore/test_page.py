@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from dashboard.components import vendor
-from dashboard.explore.page import KEY
+from dashboard.explore.page import TILES_KEY
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
@@ -28,7 +28,7 @@ def path(told):
 
 def released(app, values, serial=1):
     """The page after sliders were let go."""
-    return tell(app, KEY, "committed", {"serial": serial, "values": values}, once=False)
+    return tell(app, TILES_KEY, "committed", {"serial": serial, "values": values}, once=False)
 
 
 def test_every_decoder_has_the_sliders_of_its_parameters():
@@ -85,26 +85,26 @@ def test_what_no_slider_would_report_changes_nothing():
     before = sets(app)
     bad = {"mmr": {"relevance_weight": 7, "window": "x", "nosuch": 1}, "nosuch": {"l1": 1}, "top_k": {}}
     app = released(app, bad)
-    assert sets(app) == before and component(app, KEY)["serial"] == 1 and app.slider(key=WEIGHT).value == 0.8
+    assert sets(app) == before and component(app, TILES_KEY)["serial"] == 1 and app.slider(key=WEIGHT).value == 0.8
 
 
 def test_answers_say_which_settings_they_are_of():
     app = screen("explore", decoders=["top_k", "mmr"])
-    assert component(app, KEY)["serial"] == 0
+    assert component(app, TILES_KEY)["serial"] == 0
     app = released(app, {"mmr": {"relevance_weight": 0.4}}, serial=3)
-    assert component(app, KEY)["serial"] == 3
+    assert component(app, TILES_KEY)["serial"] == 3
     app = released(app, {"mmr": {"relevance_weight": 0.5}}, serial=2)
-    assert component(app, KEY)["serial"] == 3, "a report that was overtaken does not set the count back"
+    assert component(app, TILES_KEY)["serial"] == 3, "a report that was overtaken does not set the count back"
 
 
 def test_j_and_k_go_to_the_next_query_and_back():
     app = screen("explore")
-    first, asked = component(app, KEY)["query"], next(b for b in app.selectbox if str(b.key).startswith("query."))
+    first, asked = component(app, TILES_KEY)["query"], next(b for b in app.selectbox if str(b.key).startswith("query."))
     count = len(asked.options)
     for way, index in ((1, 1), (-1, 0), (-1, count - 1), (1, 0)):
-        app = tell(app, KEY, "stepped", way)
+        app = tell(app, TILES_KEY, "stepped", way)
         assert next(b for b in app.selectbox if b.key == asked.key).index == index
-        assert (component(app, KEY)["query"] == first) == (index == 0)
+        assert (component(app, TILES_KEY)["query"] == first) == (index == 0)
 
 
 def test_a_row_is_opened_and_closed_from_its_list():

@@ -5,7 +5,7 @@ import pytest
 
 from dashboard.components import vendor
 from dashboard.services import corpora
-from dashboard.services.source import STORE, Source
+from dashboard.services.source import STORE_PREFIX, Source
 from engine.data.stores import arrays
 from engine.errors import DataError
 from support.instances import problem
@@ -26,7 +26,7 @@ def source(own_home, tmp_path_factory):
     np.save(path, rows)
     home = Path(os.environ["FRONTIER_HOME"])
     (home / "stores.toml").write_text(f'[here]\nkind = "vectors"\n\n[here.rows]\npath = "{path}"\n')
-    return Source(f"{STORE}here/rows")
+    return Source(f"{STORE_PREFIX}here/rows")
 
 
 def captions(app):
@@ -59,7 +59,7 @@ def test_answers_by_an_index_are_proved_at_a_click(source, monkeypatch):
         return [h.first(size) for h, size in zip(odd, sizes, strict=True)], "index", False
 
     monkeypatch.setattr(arrays.ArrayStore, "_search", lossy)
-    corpora.forget(source, corpora.known(source))
+    corpora.drop_load(source, corpora.find_loading_job(source))
     load(source)
     app = screen("explore", source, decoders=["top_k", "mmr"])
     before = tiles(app)["top_k"]["set"].rows()

@@ -189,7 +189,7 @@ def test_data_previews_and_maps_a_table(table):
     assert list(app.dataframe[0].value["id"]) == ["007", "NA", " 1e5"]
     assert app.selectbox(key=f"data.columns.{table}.text").value == "text"
     app.button(key="data.load").click().run()
-    corpora.loading(Source(str(table), columns=("id", "text", None))).join(patient(60))
+    corpora.get_loading_job(Source(str(table), columns=("id", "text", None))).join(patient(60))
     app.run()
     assert app.session_state["source"].path == str(table)
 
@@ -201,14 +201,14 @@ def test_data_keeps_the_columns_that_are_chosen(tmp_path):
     app.multiselect(key=f"data.columns.{file}.metadata").set_value(["year"]).run()
     app.button(key="data.load").click().run()
     source = Source(str(file), columns=("id", "text", None), metadata=("year",))
-    corpora.loading(source).join(patient(60))
+    corpora.get_loading_job(source).join(patient(60))
     app.run()
     assert app.session_state["source"] == source
-    assert corpora.known(source).result.space.corpus.metadata == {"year": ("1999", "2001")}
+    assert corpora.find_loading_job(source).result.space.corpus.metadata == {"year": ("1999", "2001")}
     # The same documents are in memory without it, and their texts are shared.
     plain = replace(source, metadata=())
-    corpora.loading(plain).join(patient(60))
-    first, second = (corpora.known(s).result.space.corpus for s in (source, plain))
+    corpora.get_loading_job(plain).join(patient(60))
+    first, second = (corpora.find_loading_job(s).result.space.corpus for s in (source, plain))
     assert first.texts is second.texts and not second.metadata
 
 
@@ -244,7 +244,7 @@ def test_data_counts_copies_and_asks_what_becomes_of_repeated_ids(tmp_path):
     assert "3 documents" in shown and "1 rows were left out" in shown and "1 documents have neither" in shown
     source = Source(str(file), columns=("Doc ID", "text", None), metadata=("department",), repeated="first")
     pages.press(app, "data.load")
-    corpora.loading(source).join(patient(60))
+    corpora.get_loading_job(source).join(patient(60))
     pages.run(app)
     assert app.session_state["source"] == source
     assert pages.load(source).dataset.corpus.metadata == {"department": ("pets", "toys", "toys")}

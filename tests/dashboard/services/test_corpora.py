@@ -36,12 +36,12 @@ def loads(monkeypatch):
         return chosen.path
 
     fresh_corpora(monkeypatch)
-    monkeypatch.setattr(corpora, "_load", load)
+    monkeypatch.setattr(corpora, "_load_corpus", load)
     return seen, held
 
 
 def done(path):
-    job = corpora.loading(Source(path))
+    job = corpora.get_loading_job(Source(path))
     job.join(patient(10))
     return job
 
@@ -55,30 +55,32 @@ def test_the_one_not_used_for_longest_goes_first(loads):
         done(path)
     done("a")
     done("d")
-    assert [s.path for s, _ in corpora.loads()] == ["c", "a", "d"] and len(corpora.loads()) == corpora.MOST_LOADED
+    assert [s.path for s, _ in corpora.list_loads()] == ["c", "a", "d"] and len(
+        corpora.list_loads()
+    ) == corpora.MAX_LOADED_CORPORA
     done("b")
     assert loads[0] == ["a", "b", "c", "d", "b"]
 
 
 def test_what_is_still_loading_is_never_given_up(loads):
     loads[1]["slow"] = threading.Event()
-    slow = corpora.loading(Source("slow"))
+    slow = corpora.get_loading_job(Source("slow"))
     for path in ("a", "b", "c", "d"):
         done(path)
-    assert corpora.known(Source("slow")) is slow and slow.running
-    assert [s.path for s, _ in corpora.also_loading(None)] == ["slow"]
+    assert corpora.find_loading_job(Source("slow")) is slow and slow.running
+    assert [s.path for s, _ in corpora.list_other_loads(None)] == ["slow"]
     loads[1]["slow"].set()
     slow.join(patient(10))
-    assert corpora.also_loading(None) == [] and slow.result == "slow"
+    assert corpora.list_other_loads(None) == [] and slow.result == "slow"
 
 
 def test_forgetting_a_failure_spares_a_new_try(loads):
     failed = done("broken")
     assert failed.error == "ValueError: broken"
-    corpora.forget(Source("broken"), failed)
-    again = corpora.loading(Source("broken"))
-    corpora.forget(Source("broken"), failed)
-    assert corpora.known(Source("broken")) is again
+    corpora.drop_load(Source("broken"), failed)
+    again = corpora.get_loading_job(Source("broken"))
+    corpora.drop_load(Source("broken"), failed)
+    assert corpora.find_loading_job(Source("broken")) is again
     again.join(patient(10))
 
 
@@ -91,7 +93,7 @@ class Thing:
 
 def test_what_is_dropped_dies(monkeypatch, light_settle):
     """Although everything alive is frozen out of the collector's sight after every load."""
-    monkeypatch.setattr(corpora, "settle", light_settle)
+    monkeypatch.setattr(corpora, "freeze_heap", light_settle)
     fresh_corpora(monkeypatch)
     alive = []
 
@@ -100,19 +102,19 @@ def test_what_is_dropped_dies(monkeypatch, light_settle):
         alive.append(weakref.ref(thing))
         return thing
 
-    monkeypatch.setattr(corpora, "_load", load)
+    monkeypatch.setattr(corpora, "_load_corpus", load)
     for turn in range(6):
         done(f"corpus {turn}")
     done("corpus 5")
-    assert len(alive) == 6 and sum(ref() is not None for ref in alive) <= corpora.MOST_LOADED + 1
-    corpora.settle()
+    assert len(alive) == 6 and sum(ref() is not None for ref in alive) <= corpora.MAX_LOADED_CORPORA + 1
+    corpora.freeze_heap()
     assert [ref() is not None for ref in alive] == [False] * 3 + [True] * 3
 
 
 def test_what_failed_goes_before_what_is_of_use(loads):
     for path in ("a", "b", "broken", "c"):
         done(path)
-    assert [s.path for s, _ in corpora.loads()] == ["a", "b", "c"]
+    assert [s.path for s, _ in corpora.list_loads()] == ["a", "b", "c"]
 
 
 def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
@@ -127,9 +129,9 @@ def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
 
     monkeypatch.setattr(jobs, "Job", Fast)
     for path in ("d", "broken"):
-        corpora.loading(Source(path))
-        assert corpora.known(Source(path)) is not None
-    assert len(corpora.loads()) == corpora.MOST_LOADED
+        corpora.get_loading_job(Source(path))
+        assert corpora.find_loading_job(Source(path)) is not None
+    assert len(corpora.list_loads()) == corpora.MAX_LOADED_CORPORA
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -143,25 +145,25 @@ def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch, compil
     monkeypatch.setattr(
         "engine.stages.methods", lambda _: {name: kind(name) for name in ("top_k", "mmr", "ssd", "nnn")}
     )
-    monkeypatch.setattr(corpora, "HEAD_START", 0)
-    monkeypatch.setattr(corpora, "_warm_path", lambda kind: made.append("path"))
-    monkeypatch.setattr(corpora, "settle", lambda: made.append("settled"))
+    monkeypatch.setattr(corpora, "FIRST_PAGE_SECONDS", 0)
+    monkeypatch.setattr(corpora, "_compile_lambda_path", lambda kind: made.append("path"))
+    monkeypatch.setattr(corpora, "freeze_heap", lambda: made.append("settled"))
     loaded = SimpleNamespace(space=SimpleNamespace(encoder=None))
     loads[1]["slow"] = threading.Event()
-    monkeypatch.setattr(corpora, "_load", lambda chosen, job: loads[1]["slow"].wait(patient(10)) and loaded)
+    monkeypatch.setattr(corpora, "_load_corpus", lambda chosen, job: loads[1]["slow"].wait(patient(10)) and loaded)
     corpora.warm_encoder(Source("slow"))
-    until(lambda: corpora.known(Source("slow")) is not None, 10)
+    until(lambda: corpora.find_loading_job(Source("slow")) is not None, 10)
     first = ["top_k", "mmr"] if compiled else []
     until(lambda: made == first, 10)
-    assert corpora.known(Source("slow")).running, "while the corpus is read"
+    assert corpora.find_loading_job(Source("slow")).running, "while the corpus is read"
     loads[1]["slow"].set()
     until(lambda: made.count("settled") == 2, 10)
     assert made == [*first, "settled", "path", "path", "top_k", "mmr", "ssd", "nnn", "settled"], "the load settles too"
 
 
 def test_the_first_selectors_have_their_paths_compiled():
-    for spec in list(engine.methods("selector").values())[: corpora.FIRST]:
-        corpora._warm_path(spec.cls)
+    for spec in list(engine.methods("selector").values())[: corpora.N_WARM_SELECTORS]:
+        corpora._compile_lambda_path(spec.cls)
     assert isinstance(follow_pieces, numba.core.dispatcher.Dispatcher) and follow_pieces.signatures
 
 
@@ -176,12 +178,12 @@ def started(monkeypatch):
             raise ValueError("broken")
         return SimpleNamespace(source=chosen)
 
-    monkeypatch.setattr(corpora, "_load", load)
-    monkeypatch.setattr(corpora, "_STARTS", [])
-    monkeypatch.setattr(corpora, "_ONCE", set())
+    monkeypatch.setattr(corpora, "_load_corpus", load)
+    monkeypatch.setattr(corpora, "_START_SOURCES", [])
+    monkeypatch.setattr(corpora, "_LOADED_ONCE", set())
 
     def start(*paths):
-        corpora.start_with(*paths)
+        corpora.set_start_sources(*paths)
         return refused
 
     return start
@@ -189,45 +191,45 @@ def started(monkeypatch):
 
 def test_health_is_loading_until_each_corpus_has_been_loaded_and_says_no_path(started):
     started("numpy-api", "/secret/place/things.csv")
-    assert corpora.health() == {"status": "loading", "loaded": []}
-    corpora.loading().join(patient(10))
-    assert corpora.health() == {"status": "loading", "loaded": ["numpy-api"]}
-    corpora.load_all()
-    assert corpora.health() == {"status": "ok", "loaded": ["numpy-api", "things.csv"]}
+    assert corpora.report_health() == {"status": "loading", "loaded": []}
+    corpora.get_loading_job().join(patient(10))
+    assert corpora.report_health() == {"status": "loading", "loaded": ["numpy-api"]}
+    corpora.load_start_corpora()
+    assert corpora.report_health() == {"status": "ok", "loaded": ["numpy-api", "things.csv"]}
 
 
 def test_health_names_a_corpus_that_failed_until_it_is_loaded_after_all(started):
     refused = started("a.csv", "broken.csv")
-    corpora.load_all()
-    assert corpora.health() == {"status": "failed", "loaded": ["a.csv"], "failed": ["broken.csv"]}
+    corpora.load_start_corpora()
+    assert corpora.report_health() == {"status": "failed", "loaded": ["a.csv"], "failed": ["broken.csv"]}
     refused.clear()
     broken = Source("broken.csv")
-    corpora.forget(broken, corpora.known(broken))
+    corpora.drop_load(broken, corpora.find_loading_job(broken))
     done("broken.csv")
-    assert corpora.health() == {"status": "ok", "loaded": ["a.csv", "broken.csv"]}
+    assert corpora.report_health() == {"status": "ok", "loaded": ["a.csv", "broken.csv"]}
 
 
 @pytest.mark.threat("names of other visitors' corpora at /healthz", "those of the command line only")
 def test_health_stays_ok_when_corpora_of_visitors_take_the_place_of_one(started):
     started("a", "b")
-    corpora.load_all()
+    corpora.load_start_corpora()
     for path in "cde":
         done(path)
-    assert corpora.health() == {"status": "ok", "loaded": []}
+    assert corpora.report_health() == {"status": "ok", "loaded": []}
 
 
 def test_as_many_stay_in_memory_as_the_server_is_for(started):
     started(*"abcdea")
-    corpora.load_all()
-    assert corpora.health()["loaded"] == list("abcde") and corpora.source_at_start() == Source("a")
+    corpora.load_start_corpora()
+    assert corpora.report_health()["loaded"] == list("abcde") and corpora.get_start_source() == Source("a")
 
 
 def test_an_address_opens_any_corpus_that_the_server_is_for_before_it_is_loaded(started):
     started("a.csv", "b.csv")
-    assert address.available(Source("b.csv")) == Source("b.csv")
-    assert address.available(Source("b.csv", trained="t")) == Source("b.csv", trained="t")
-    assert address.available(Source("b.csv", encoder="other")) == Source("b.csv")
-    assert address.available(Source("c.csv")) is None
+    assert address.find_source(Source("b.csv")) == Source("b.csv")
+    assert address.find_source(Source("b.csv", trained="t")) == Source("b.csv", trained="t")
+    assert address.find_source(Source("b.csv", encoder="other")) == Source("b.csv")
+    assert address.find_source(Source("c.csv")) is None
 
 
 def handles():

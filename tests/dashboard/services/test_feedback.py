@@ -24,31 +24,33 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def digest(loaded):
-    return feedback.adapted(loaded).space.embeddings.digest
+    return feedback.adapt_corpus(loaded).space.embeddings.digest
 
 
 def test_looking_writes_nothing(home):
     loaded = corpus()
-    assert feedback.session(loaded).round == feedback.count(loaded) == 0 and feedback.adapted(loaded) is loaded
+    assert (
+        feedback.session(loaded).round == feedback.count_events(loaded) == 0 and feedback.adapt_corpus(loaded) is loaded
+    )
     assert not home.exists()
 
 
 def test_feedback_makes_a_corpus_of_its_own_and_undo_gives_the_first_one_back():
     loaded = corpus()
     now = add(loaded, thumb())
-    adapted = feedback.adapted(loaded)
+    adapted = feedback.adapt_corpus(loaded)
     moved = (adapted.space.vectors != loaded.space.vectors).any(1).nonzero().flatten().tolist()
     assert moved == [3] and adapted.origin is loaded is adapted.origin
     assert adapted.space.embeddings.digest != loaded.space.embeddings.digest
-    assert adapted.space.corpus is loaded.space.corpus and feedback.adapted(adapted) is adapted
+    assert adapted.space.corpus is loaded.space.corpus and feedback.adapt_corpus(adapted) is adapted
     expected = loaded.space.vectors[3].double() - now.preset.rate * torch.from_numpy(vectors()[7]).double()
     assert adapted.space.vectors[3].numpy() == pytest.approx(expected.numpy(), abs=1e-7)
-    feedback.log_of(adapted).undo(now.events[0].id)
-    assert feedback.adapted(loaded) is loaded
-    feedback.log_of(loaded).redo(now.events[0].id)
+    feedback.open_or_create_log(adapted).undo(now.events[0].id)
+    assert feedback.adapt_corpus(loaded) is loaded
+    feedback.open_or_create_log(loaded).redo(now.events[0].id)
     assert digest(loaded) == adapted.space.embeddings.digest
-    feedback.log_of(loaded).reset()
-    assert feedback.adapted(loaded) is loaded and feedback.count(loaded) == 0
+    feedback.open_or_create_log(loaded).reset()
+    assert feedback.adapt_corpus(loaded) is loaded and feedback.count_events(loaded) == 0
 
 
 def test_a_vote_replaces_the_earlier_one_and_undo_brings_that_back():
@@ -56,20 +58,20 @@ def test_a_vote_replaces_the_earlier_one_and_undo_brings_that_back():
     add(loaded, thumb(up=False))
     down = digest(loaded)
     now = add(loaded, thumb(up=True))
-    assert feedback.count(loaded) == 1 and len(now.events) == 2
+    assert feedback.count_events(loaded) == 1 and len(now.events) == 2
     up = digest(loaded)
     add(loaded, thumb(up=True, person="bob"))
-    assert feedback.count(loaded) == 2 and digest(loaded) not in (up, down)
-    feedback.log_of(loaded).undo(feedback.session(loaded).events[-1].id)
+    assert feedback.count_events(loaded) == 2 and digest(loaded) not in (up, down)
+    feedback.open_or_create_log(loaded).undo(feedback.session(loaded).events[-1].id)
     assert digest(loaded) == up
-    feedback.log_of(loaded).undo(now.events[-1].id)
+    feedback.open_or_create_log(loaded).undo(now.events[-1].id)
     assert digest(loaded) == down
 
 
 def test_what_another_process_adds_is_seen_and_nothing_is_lost():
     loaded = corpus()
     add(loaded, thumb(person="here"))
-    other = orag.log(feedback.path(loaded), corpus().space)
+    other = orag.log(feedback.get_log_path(loaded), corpus().space)
     assert other.session.round == 1
 
     def mine(person):
@@ -97,51 +99,55 @@ def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
     with pytest.raises(engine.DataError, match=r"another state of this corpus: 1 with another text"):
         feedback.session(changed)
     message = " ".join(map(str, feedback.carry(changed)))
-    assert "1 pieces of feedback" in message and feedback.count(changed) == 1
-    assert len(list(feedback.path(changed).parent.glob("*.jsonl"))) == 1, "the old log stays"
+    assert "1 pieces of feedback" in message and feedback.count_events(changed) == 1
+    assert len(list(feedback.get_log_path(changed).parent.glob("*.jsonl"))) == 1, "the old log stays"
 
 
 def test_two_corpora_of_one_name_have_their_own_logs():
     one, other = corpus(), corpus(n=N - 10)
     add(one, thumb(row=3))
-    other_path = feedback.path(other)
+    other_path = feedback.get_log_path(other)
     # Without an encoder vectors say which corpus it is.
-    assert other_path != feedback.path(one) and feedback.count(other) == 0
+    assert other_path != feedback.get_log_path(one) and feedback.count_events(other) == 0
     add(other, thumb(row=4))
     add(one, thumb(row=9))
-    assert (feedback.count(one), feedback.count(other)) == (2, 1)
+    assert (feedback.count_events(one), feedback.count_events(other)) == (2, 1)
 
 
 def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
     loaded = corpus()
     for row in range(4):
         add(loaded, thumb(row=row))
-    file = feedback.path(loaded)
+    file = feedback.get_log_path(loaded)
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         db.execute("UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number = 3")
-    monkeypatch.setattr(feedback, "_LOGS", feedback.Memo(3))  # as after a restart
+    monkeypatch.setattr(feedback, "_OPEN_LOGS", feedback.Memo(3))  # as after a restart
     with pytest.raises(engine.DataError, match="event 3 is not as it was written"):
         feedback.session(loaded)
-    assert feedback.begin_anew(loaded) == file and file.is_file()
-    assert feedback.count(loaded) == 0 and feedback.path(loaded) != file
+    assert feedback.begin_new_log(loaded) == file and file.is_file()
+    assert feedback.count_events(loaded) == 0 and feedback.get_log_path(loaded) != file
     add(loaded, thumb())
-    assert feedback.count(loaded) == 1
+    assert feedback.count_events(loaded) == 1
 
 
 def test_a_log_begun_anew_twice_moves_the_first_of_them_aside():
     loaded = corpus()
     add(loaded, thumb(row=4))
-    first = feedback.path(loaded)
-    assert feedback.begin_anew(loaded) == first and feedback.count(loaded) == 0 and feedback.notices(loaded) == ()
-    old = feedback.begin_anew(loaded)
-    assert ".aside" in old.name and orag.load(old, loaded.space)[0].round == 0 and feedback.count(loaded) == 0
+    first = feedback.get_log_path(loaded)
+    assert (
+        feedback.begin_new_log(loaded) == first
+        and feedback.count_events(loaded) == 0
+        and feedback.list_notices(loaded) == ()
+    )
+    old = feedback.begin_new_log(loaded)
+    assert ".aside" in old.name and orag.load(old, loaded.space)[0].round == 0 and feedback.count_events(loaded) == 0
 
 
 def test_a_log_that_is_deleted_is_forgotten():
     loaded = corpus()
     add(loaded, thumb())
-    feedback.path(loaded).unlink()
-    assert feedback.count(loaded) == 0 and feedback.adapted(loaded) is loaded
+    feedback.get_log_path(loaded).unlink()
+    assert feedback.count_events(loaded) == 0 and feedback.adapt_corpus(loaded) is loaded
 
 
 def shown(app):
@@ -157,26 +163,26 @@ def answered(app, loaded):
 def test_a_thumb_moves_the_document_and_every_session_sees_it(folder):
     app, loaded = explore(folder)
     before = shown(app)
-    assert not app.toggle(key=feedback.ON).value and "learned" not in texts(app)
+    assert not app.toggle(key=feedback.LIVE_KEY).value and "learned" not in texts(app)
     assert component(app, "explore.lists")["votes"] is None, "no thumbs until feedback is on"
     press(app, "vote.down")
     assert component(app, "explore.lists")["votes"] == {"5": "down"}
-    assert app.toggle(key=feedback.ON).value and "learned from 1 piece of feedback" in texts(app)
-    assert "Your last: thumb down" in texts(app) and feedback.count(loaded) == 1
+    assert app.toggle(key=feedback.LIVE_KEY).value and "learned from 1 piece of feedback" in texts(app)
+    assert "Your last: thumb down" in texts(app) and feedback.count_events(loaded) == 1
     (event,) = feedback.session(loaded).events
     assert (event.item, event.good, event.propensity, event.kind) == (5, False, None, "thumb")
     other, _ = explore(folder, row=6)
     assert shown(other)[0] == before[0], "off until somebody wants it"
-    other.toggle(key=feedback.ON).set_value(True).run()
+    other.toggle(key=feedback.LIVE_KEY).set_value(True).run()
     assert "learned from 1 piece" in texts(other)
     press(other, "vote.up")
-    assert feedback.count(loaded) == 2 and len({e.person for e in feedback.session(loaded).events}) == 2
+    assert feedback.count_events(loaded) == 2 and len({e.person for e in feedback.session(loaded).events}) == 2
     app.run()
     assert "learned from 2 pieces" in texts(app)
     press(app, "feedback.undo")
     assert [e.item for e in feedback.session(loaded).events] == [6], "Undo takes back one's own"
     press(other, "feedback.undo")
-    assert feedback.adapted(loaded) is loaded and shown(other)[0] == before[0]
+    assert feedback.adapt_corpus(loaded) is loaded and shown(other)[0] == before[0]
 
 
 def test_the_same_button_takes_a_vote_back_and_the_other_replaces_it(folder):
@@ -184,9 +190,9 @@ def test_the_same_button_takes_a_vote_back_and_the_other_replaces_it(folder):
     press(app, "vote.down")
     down = digest(loaded)
     press(app, "vote.up")
-    assert feedback.count(loaded) == 1 and digest(loaded) != down
+    assert feedback.count_events(loaded) == 1 and digest(loaded) != down
     press(app, "vote.up")
-    assert feedback.adapted(loaded) is loaded and feedback.count(loaded) == 0, (
+    assert feedback.adapt_corpus(loaded) is loaded and feedback.count_events(loaded) == 0, (
         "the thumb that it had replaced stays out"
     )
     press(app, "vote.down")
@@ -221,9 +227,9 @@ def test_the_switch_gives_the_corpus_as_it_was_embedded(folder):
     before = shown(app)
     press(app, "vote.down")
     on = shown(app)
-    app.toggle(key=feedback.ON).set_value(False).run()
+    app.toggle(key=feedback.LIVE_KEY).set_value(False).run()
     assert shown(app) == before != on and "learned" not in texts(app)
-    app.toggle(key=feedback.ON).set_value(True).run()
+    app.toggle(key=feedback.LIVE_KEY).set_value(True).run()
     assert shown(app) == on
 
 
@@ -231,7 +237,7 @@ def test_a_link_names_the_corpus_as_it_was_embedded(folder):
     app, loaded = explore(folder)
     press(app, "vote.down")
     app.slider(key="k").set_value(7).run()
-    assert feedback.adapted(loaded) is not loaded
+    assert feedback.adapt_corpus(loaded) is not loaded
     assert app.query_params["vectors"] == loaded.space.embeddings.digest[:12]
 
 
@@ -239,7 +245,7 @@ def test_other_screens_work_on_the_corpus_that_feedback_made(folder):
     _, loaded = explore(folder)
     add(loaded, thumb(row=5))
     for name in ("tradeoff", "tune", "theory"):
-        app = screen(name, Source(str(folder)), **{feedback.ON: True})
+        app = screen(name, Source(str(folder)), **{feedback.LIVE_KEY: True})
         assert "learned from 1 piece of feedback" in texts(app)
 
 
@@ -256,8 +262,8 @@ def test_text_of_documents_is_no_markup(folder):
 def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
     app, loaded = explore(folder)
     press(app, "vote.down")
-    feedback.path(loaded).unlink()
-    feedback.path(loaded).write_text("nothing of the kind\n", encoding="utf-8")
+    feedback.get_log_path(loaded).unlink()
+    feedback.get_log_path(loaded).write_text("nothing of the kind\n", encoding="utf-8")
     app.run()
     assert not app.exception and "cannot be used" in texts(app) and "is no log of feedback" in texts(app)
     press(app, "vote.up")
@@ -267,7 +273,7 @@ def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
     press(app, "live.anew")
     assert "A new log has begun" in texts(app) and "cannot be used" not in texts(app)
     press(app, "vote.up")
-    assert feedback.count(loaded) == 1 and "learned from 1 piece" in texts(app)
+    assert feedback.count_events(loaded) == 1 and "learned from 1 piece" in texts(app)
 
 
 def test_before_and_after_name_what_changed_and_nothing_else():
@@ -277,10 +283,10 @@ def test_before_and_after_name_what_changed_and_nothing_else():
     first = engine.decode(top, loaded.space, asked, k=10)
     second, third = first.index[0, 1].item(), first.index[0, 2].item()
     lead = float(first.gain[0, 1] - first.gain[0, 2])
-    steps = int(lead / orag.PRESETS[feedback.PRESET].rate) + 1
+    steps = int(lead / orag.PRESETS[feedback.NEW_LOG_PRESET].rate) + 1
     for i in range(steps):
         add(loaded, thumb(row=second, person=f"p{i}"))
-    now = feedback.adapted(loaded)
+    now = feedback.adapt_corpus(loaded)
     ranking = engine.decode(top, now.space, asked, k=10)
     result = before_after(loaded.space, now.space, query, {"top_k": (first, ranking)})
     assert result[0].row == second and result[0].ranks["top_k"][0] == 2 and result[0].ranks["top_k"][1] != 2
@@ -298,7 +304,7 @@ def test_a_thumb_is_taken_back_with_those_it_had_replaced(folder):
     other = add(loaded, thumb(row=5, person="somebody else")).events[0]
     for key in ("vote.up", "vote.down", "vote.up", "vote.down"):
         press(app, key)
-    assert feedback.count(loaded) == 2 and len(feedback.session(loaded).events) == 5
+    assert feedback.count_events(loaded) == 2 and len(feedback.session(loaded).events) == 5
     press(app, "vote.down")
     now = feedback.session(loaded)
     assert [event.id for event in now.events if now.status(event.id) == "counts"] == [other.id]
@@ -310,10 +316,10 @@ def test_ones_own_last_comes_before_anothers():
     add(loaded, thumb(row=2, person="ana"))
     now = add(loaded, thumb(row=3, person="bob"))
     entries = drift.feedback(now)
-    assert feedback_log.last_of(entries, "ana").row == 2 and feedback_log.last_of(entries, "eve").row == 3
-    now = feedback.log_of(loaded).undo(feedback_log.last_of(entries, "ana").id)
-    assert feedback_log.last_of(drift.feedback(now), "ana").row == 1
-    assert feedback_log.last_of(drift.feedback(feedback.log_of(loaded).reset()), "ana") is None
+    assert feedback_log.find_last(entries, "ana").row == 2 and feedback_log.find_last(entries, "eve").row == 3
+    now = feedback.open_or_create_log(loaded).undo(feedback_log.find_last(entries, "ana").id)
+    assert feedback_log.find_last(drift.feedback(now), "ana").row == 1
+    assert feedback_log.find_last(drift.feedback(feedback.open_or_create_log(loaded).reset()), "ana") is None
 
 
 @contextmanager
@@ -349,15 +355,15 @@ def test_replaying_a_long_log_and_making_the_adapted_corpus_hold_nobody_up(monke
     add(loaded, thumb(row=1))
     add(other, thumb(row=2))
     again, result = replace(loaded, space=corpus().space), []
-    work = (lambda: feedback.session(again)) if module is orag else (lambda: feedback.adapted(loaded))
+    work = (lambda: feedback.session(again)) if module is orag else (lambda: feedback.adapt_corpus(loaded))
     with held(monkeypatch, module, name) as arrived:
         workers = [threading.Thread(target=lambda: result.append(work())) for _ in range(2)]
         for worker in workers:
             worker.start()
-        assert arrived.wait(patient(30)) and beside(lambda: feedback.count(other)) == 1
+        assert arrived.wait(patient(30)) and beside(lambda: feedback.count_events(other)) == 1
     for worker in workers:
         worker.join(patient(30))
     if module is orag:
         assert feedback.session(again).round == 1
     else:
-        assert result[0] is result[1] is feedback.adapted(loaded) is not loaded
+        assert result[0] is result[1] is feedback.adapt_corpus(loaded) is not loaded

@@ -70,11 +70,11 @@ def test_stop_all_waits_for_every_job():
 
     started = [Job(f"job {i}", work) for i in range(3)]
     try:
-        jobs.stop_all()
+        jobs.stop_all_jobs()
         late = Job("late", work)
         late.join(patient(10))
     finally:
-        jobs._CLOSED.clear()
+        jobs._SHUTTING_DOWN.clear()
     assert ended.pop() == "late", "who comes after the end is stopped at once"
     assert sorted(ended) == ["job 0", "job 1", "job 2"] and not any(job.running for job in started)
 
@@ -100,18 +100,18 @@ class Held:
 @pytest.fixture
 def session(monkeypatch):
     """A session of the test's own on a server that does one thing at a time; calling it gives the next one's jobs."""
-    monkeypatch.setattr(jobs, "_HEAVY", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(jobs, "_JOB_SLOTS", threading.BoundedSemaphore(1))
     sessions = []
 
     def another(name=None):
-        sessions.append(jobs.Mine(name))
+        sessions.append(jobs.SessionJobs(name))
         return sessions[-1]
 
-    monkeypatch.setattr(jobs, "mine", lambda: sessions[-1])
+    monkeypatch.setattr(jobs, "get_session_jobs", lambda: sessions[-1])
     another()
     yield another
     for own in sessions:
-        for job in own.line:
+        for job in own.queue:
             job.cancel()
             job.join(patient(10))
 
@@ -126,30 +126,36 @@ def says(job, label):
 
 def test_a_job_starts_by_itself_when_the_one_before_has_ended(session):
     first, second, third = Held(), Held(), Held()
-    one, two, three = (jobs.start(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
+    one, two, three = (jobs.start_job(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
     begun(first)
     says(two, "Queued behind “work 0”")
-    assert two.queued and two.going and not one.queued and jobs.busy("1") is one and jobs.busy("0") is two
+    assert (
+        two.queued
+        and two.is_active
+        and not one.queued
+        and jobs.find_blocker("1") is one
+        and jobs.find_blocker("0") is two
+    )
     first.go.set()
     begun(second)
     says(three, "Queued behind “work 1”")
-    assert one.result == "done" and not third.begun.is_set() and jobs.busy() is two
+    assert one.result == "done" and not third.begun.is_set() and jobs.find_blocker() is two
     second.go.set()
     third.go.set()
     three.join(patient(10))
-    assert (two.result, three.result, jobs.busy()) == ("done", "done", None)
+    assert (two.result, three.result, jobs.find_blocker()) == ("done", "done", None)
 
 
 def test_who_is_queued_can_leave(session):
     first, second, third = Held(), Held(), Held()
-    one, two, three = (jobs.start(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
+    one, two, three = (jobs.start_job(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
     begun(first)
     two.cancel()
     two.join(patient(10))
-    assert two.cancelled and not second.begun.is_set() and one.going
+    assert two.cancelled and not second.begun.is_set() and one.is_active
     first.go.set()
     begun(third)
-    assert three.going
+    assert three.is_active
 
 
 def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(session):
@@ -160,12 +166,12 @@ def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(sessio
         assert written.wait(patient(10))
         raise Cancelled
 
-    one = jobs.start("0", "work 0", slow)
+    one = jobs.start_job("0", "work 0", slow)
     until(lambda: not one.queued, 10)
     next_one = Held()
-    two = jobs.start("0", "work 0, changed", next_one)
+    two = jobs.start_job("0", "work 0, changed", next_one)
     says(two, "Waiting for another job to stop")
-    assert not one.going and not next_one.begun.is_set()
+    assert not one.is_active and not next_one.begun.is_set()
     written.set()
     begun(next_one)
     assert one.cancelled
@@ -175,15 +181,15 @@ def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(sessio
 def test_another_sessions_job_that_this_one_joined_goes_on_and_is_waited_for(session, purpose):
     session("one")
     first, second = Held(), Held()
-    one = jobs.start("0", "work 0", first)
+    one = jobs.start_job("0", "work 0", first)
     begun(first)
     session("two")
-    jobs.share("0", one)
-    two = jobs.start(purpose, "work of its own", second)
+    jobs.attach_job("0", one)
+    two = jobs.start_job(purpose, "work of its own", second)
     if purpose == "1":
         says(two, "Queued behind “work 0”")
-        assert len(one.holders) == 2
-    assert one.going and jobs.mine()[purpose] is two
+        assert len(one.subscribers) == 2
+    assert one.is_active and jobs.get_session_jobs()[purpose] is two
     first.go.set()
     begun(second)
     second.go.set()
@@ -191,12 +197,12 @@ def test_another_sessions_job_that_this_one_joined_goes_on_and_is_waited_for(ses
 
 def test_other_sessions_wait_for_the_server(session):
     first, second = Held(), Held()
-    jobs.start("0", "work 0", first)
+    jobs.start_job("0", "work 0", first)
     begun(first)
     session()
-    two = jobs.start("0", "work of another", second)
+    two = jobs.start_job("0", "work of another", second)
     says(two, "Queued behind another job on this server")
-    assert jobs.busy() is two
+    assert jobs.find_blocker() is two
     first.go.set()
     begun(second)
 
@@ -206,18 +212,18 @@ def test_a_closed_tab_makes_room_for_others(session, monkeypatch):
     open_tabs = {"one", "two"}
     server = SimpleNamespace(is_active_session=open_tabs.__contains__)
     monkeypatch.setattr(jobs, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server))
-    monkeypatch.setattr(jobs, "GRACE", 0.5)
+    monkeypatch.setattr(jobs, "DISCONNECT_GRACE_SECONDS", 0.5)
     session("one")
     first, second = Held(), Held()
-    one = jobs.start("0", "work 0", first)
+    one = jobs.start_job("0", "work 0", first)
     begun(first)
     session("two")
-    two = jobs.start("0", "work 0", second)
-    assert not second.begun.wait(1) and one.going, "its tab is open"
+    two = jobs.start_job("0", "work 0", second)
+    assert not second.begun.wait(1) and one.is_active, "its tab is open"
     open_tabs.remove("one")
-    assert not second.begun.wait(0.2) and one.going, "it may be back"
+    assert not second.begun.wait(0.2) and one.is_active, "it may be back"
     begun(second)
-    assert one.cancelled and two.going
+    assert one.cancelled and two.is_active
 
 
 @pytest.mark.threat("cancelling the work of another visitor", "it goes on while anybody with an open tab wants it")
@@ -229,39 +235,41 @@ def test_leaving_a_job_stops_it_once_nobody_is_left_to_want_it(session, monkeypa
     works = [Held() for _ in range(3)]
     # One that a session began and another joined; one of all sessions; and one whose other window is closed.
     one = session("one")
-    own, third = jobs.start("0", "work 0", works[0]), Job("third", works[2])
-    common = jobs.SharedJobs(2).begin("key", "work 1", works[1])
+    own, third = jobs.start_job("0", "work 0", works[0]), Job("third", works[2])
+    common = jobs.SharedJobs(2).get_or_start("key", "work 1", works[1])
     for job in (common, third):
-        jobs.join(job)
-        jobs.join(job)
+        jobs.subscribe(job)
+        jobs.subscribe(job)
     session("two")
-    jobs.share("0", own)
+    jobs.attach_job("0", own)
     for job in (common, third):
-        jobs.join(job)
-        assert jobs.is_mine(job) and job.holders == (None, "one", "two")
+        jobs.subscribe(job)
+        assert jobs.is_subscribed(job) and job.subscribers == (None, "one", "two")
     for job in (own, common):
-        jobs.leave(job)
-        jobs.join(job)
-        assert job.going and jobs.is_left(job) and not jobs.is_mine(job), "it is not joined again by looking at it"
-    assert jobs.busy() is None
+        jobs.unsubscribe(job)
+        jobs.subscribe(job)
+        assert job.is_active and jobs.is_unsubscribed(job) and not jobs.is_subscribed(job), (
+            "it is not joined again by looking at it"
+        )
+    assert jobs.find_blocker() is None
     open_tabs.remove("one")
-    jobs.leave(third)
-    assert not third.going and not jobs.is_left(third)
-    jobs.join(common, again=True)
-    assert jobs.is_mine(common) and not jobs.is_left(common)
+    jobs.unsubscribe(third)
+    assert not third.is_active and not jobs.is_unsubscribed(third)
+    jobs.subscribe(common, resubscribe=True)
+    assert jobs.is_subscribed(common) and not jobs.is_unsubscribed(common)
     open_tabs.add("one")
-    jobs.leave(common)
-    monkeypatch.setattr(jobs, "mine", lambda: one)
+    jobs.unsubscribe(common)
+    monkeypatch.setattr(jobs, "get_session_jobs", lambda: one)
     for job in (own, common):
-        jobs.leave(job)
+        jobs.unsubscribe(job)
         job.join(patient(10))
         assert job.cancelled
 
 
 def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):
-    work, own = Held(), [jobs.Mine()]
-    monkeypatch.setattr(jobs, "mine", lambda: own[0])
-    one = jobs.start("0", "work 0", work)
+    work, own = Held(), [jobs.SessionJobs()]
+    monkeypatch.setattr(jobs, "get_session_jobs", lambda: own[0])
+    one = jobs.start_job("0", "work 0", work)
     begun(work)
     own.clear()
     gc.collect()

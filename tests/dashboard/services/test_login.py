@@ -20,7 +20,7 @@ def secrets(tmp_path, monkeypatch):
     # A reader of its own, for each look: Streamlit's remembers.
     monkeypatch.setattr(login.st, "secrets", SimpleNamespace(to_dict=lambda: Secrets().to_dict()))
     yield file.write_text
-    login._REQUIRED.clear()
+    login._LOGIN_REQUIRED.clear()
 
 
 GOOD = '[auth]\nredirect_uri = "http://localhost/oauth2callback"\ncookie_secret = "long"\nclient_id = "a"\n'
@@ -35,19 +35,19 @@ GOOD = '[auth]\nredirect_uri = "http://localhost/oauth2callback"\ncookie_secret 
 def test_doors_stay_shut_where_secrets_are_damaged(secrets, content, message):
     secrets(content)
     with pytest.raises(FrontierError, match=message):
-        login.require()
+        login.check_login_setup()
 
 
 def test_people_sign_in_where_a_provider_is_named_and_the_rest_is_open(secrets, monkeypatch, capsys):
-    assert login.require() is login.is_required() is False and login.is_signed_in()
+    assert login.check_login_setup() is login.is_login_required() is False and login.is_signed_in()
     secrets("other = 1")
-    assert login.require() is False
+    assert login.check_login_setup() is False
     secrets(GOOD)
-    assert login.require() is login.is_required() is True and login.providers() == [None]
-    Listening("", "0.0.0.0", (), (), False).warn()
+    assert login.check_login_setup() is login.is_login_required() is True and login.list_providers() == [None]
+    Listening("", "0.0.0.0", (), (), False).warn_if_open()
     assert "password" not in capsys.readouterr().err
     secrets(GOOD.replace('client_id = "a"', '[auth.one]\nclient_id = "a"\n[auth.two]\nclient_id = "b"'))
-    assert login.require() and login.providers() == ["one", "two"]
+    assert login.check_login_setup() and login.list_providers() == ["one", "two"]
     monkeypatch.setattr(login, "find_spec", lambda name: None)
     with pytest.raises(FrontierError, match=re.escape("frontier-retrieval[auth]")):
-        login.require()
+        login.check_login_setup()

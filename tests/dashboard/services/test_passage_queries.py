@@ -33,9 +33,9 @@ def source(tmp_path):
 @pytest.fixture(autouse=True)
 def forgotten():
     """As in a server that has just started."""
-    passage_queries._MADE.clear()
+    passage_queries._PASSAGE_TASKS.clear()
     sweeps._CELLS.clear()
-    query_vectors._VECTORS.clear()
+    query_vectors._QUERY_VECTORS.clear()
 
 
 def tradeoff(source, **session):
@@ -48,8 +48,8 @@ def way(app):
 
 def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     app = tradeoff(source)
-    assert way(app).options == ["This query", passage_queries.NAME] and "make labelled queries" in texts(app)
-    way(app).set_value(passage_queries.NAME).run()
+    assert way(app).options == ["This query", passage_queries.PASSAGES_TITLE] and "make labelled queries" in texts(app)
+    way(app).set_value(passage_queries.PASSAGES_TITLE).run()
     page_text = texts(app)
     assert not app.exception and "no judgements" not in page_text
     for said in ("60 passages of 5 to 25 words", "People's questions are harder", "Recall is the share of these"):
@@ -76,7 +76,7 @@ def test_tune_takes_passages_and_says_so(source):
     assert "Tuning needs judgements" in texts(app)
     app.toggle(key="tune.passages").set_value(True).run()
     assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
-    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.SPLIT]]
+    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.PASSAGES_SPLIT]]
     app = ended(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks
@@ -86,7 +86,7 @@ def test_tune_takes_passages_and_says_so(source):
 
 
 def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
-    monkeypatch.setattr(passage_queries, "AT_ONCE", 0)
+    monkeypatch.setattr(passage_queries, "MAX_PAGE_CHARACTERS", 0)
     whole, go = engine.containing_passages, threading.Event()
 
     def held(*args, **options):
@@ -95,24 +95,24 @@ def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
 
     monkeypatch.setattr(engine, "containing_passages", held)
     app = tradeoff(source)
-    way(app).set_value(passage_queries.NAME).run()
-    assert not app.exception and job_of(app, passages.PURPOSE) and not app.get("plotly_chart")
+    way(app).set_value(passage_queries.PASSAGES_TITLE).run()
+    assert not app.exception and job_of(app, passages.PASSAGES_PURPOSE) and not app.get("plotly_chart")
     press(app, "passages.cancel")
     go.set()
     app = ended(app)
-    assert job_of(app, passages.PURPOSE).cancelled and "60 passages" not in texts(app)
+    assert job_of(app, passages.PASSAGES_PURPOSE).cancelled and "60 passages" not in texts(app)
     assert "60 passages" in texts(ended(press(app, "passages.start")))
 
 
 def test_texts_too_short_for_a_passage_are_said(tmp_path):
     app = tradeoff(csv_source(tmp_path / "short.csv", [(1, "an apple"), (2, "a pear")]))
-    way(app).set_value(passage_queries.NAME).run()
+    way(app).set_value(passage_queries.PASSAGES_TITLE).run()
     assert not app.exception and "no document has a passage of 5 words" in texts(app)
 
 
 def test_labelled_corpora_and_own_vectors_are_not_offered_passages():
     app = screen("tradeoff", **{"tradeoff.decoders": ["top_k"]})
-    assert passage_queries.NAME not in way(app).options
+    assert passage_queries.PASSAGES_TITLE not in way(app).options
 
 
 def test_the_folder_is_the_task(source, tmp_path):

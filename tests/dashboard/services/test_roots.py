@@ -35,14 +35,14 @@ def root(tmp_path, monkeypatch):
         monkeypatch.setenv(variable, str(tmp_path / name))
     folder = tmp_path / "root"
     folder.mkdir()
-    before = roots.rules()
+    before = roots.get_rules()
     roots.set_rules(roots.Rules(roots=(folder,)))
     yield folder
     roots.set_rules(before)
 
 
 def read(path, **fields):
-    return corpora.read(Source(str(path), **fields)).corpus.texts[0]
+    return corpora.read_dataset(Source(str(path), **fields)).corpus.texts[0]
 
 
 def test_what_lies_in_a_root_is_read(root, tmp_path):
@@ -50,7 +50,7 @@ def test_what_lies_in_a_root_is_read(root, tmp_path):
         assert read(beir(folder / "set", DOCUMENTS)) == "a cat"
     (root / "link").symlink_to(root / "set")
     assert read(root / "link") == "a cat", "a link that stays inside"
-    assert roots.check("~/set") == tmp_path / "person" / "set"
+    assert roots.check_path("~/set") == tmp_path / "person" / "set"
 
 
 @pytest.mark.threat("a typed path, a link or an address outside the roots", "refused, and --root FOLDER is named")
@@ -64,7 +64,7 @@ def test_what_leads_out_is_refused(root, secret, typed):
     (root / "circle").symlink_to(root / "circle")
     typed = typed.format(root=root, secret=secret)
     with pytest.raises(FrontierError, match="--root FOLDER"):
-        corpora.read(Source(typed))
+        corpora.read_dataset(Source(typed))
     with pytest.raises(FrontierError, match="--root FOLDER"):
         roots.check_corpus(typed)
 
@@ -88,13 +88,13 @@ def test_a_refusal_is_the_same_whether_the_path_is_there(root, secret):
     beside = root / "set.csv"
     beside.write_text("id,text\n1,a\n")
     for name in ("secret", "none"):  # `exists` alone would say no where the first folder is not there
-        assert roots.check(f"{root.parent}/{name}/../root/set.csv").exists()
+        assert roots.check_path(f"{root.parent}/{name}/../root/set.csv").exists()
 
 
 @pytest.mark.threat("a link or a field names a path that no file can have", "a sentence, no failure of the page")
 @pytest.mark.parametrize("typed", ["x" * 300, "x/" * 3000, "x" * 300 + "/corpus.jsonl"])
 def test_names_too_long_for_a_file_system_are_refused(root, typed):
-    assert roots.refusal_of(str(root / typed)) is None, "it lies in the root"
+    assert roots.explain_refusal(str(root / typed)) is None, "it lies in the root"
     with pytest.raises(FrontierError):
         read(root / typed)
     roots.check_model(str(root / typed))
@@ -144,12 +144,12 @@ def test_models_lie_in_a_root_too(root, secret, name, demo):
         folder.mkdir()
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").symlink_to(secret / "table.csv")
-    job = corpora.loading(Source(str(beir(root / "set", DOCUMENTS)), encoder=str(folder)))
+    job = corpora.get_loading_job(Source(str(beir(root / "set", DOCUMENTS)), encoder=str(folder)))
     job.join(60)
     assert "--root FOLDER" in job.error and job.partial is None, "nothing was read"
     scorer = methods("scorer")["cross_encoder"].cls(model=str(folder))
     with pytest.raises(FrontierError, match="--root FOLDER"):
-        decoders.checked(Decoder(methods("selector")["top_k"].cls(), rerank=scorer, depth=5), demo[1])
+        decoders.check_decoder(Decoder(methods("selector")["top_k"].cls(), rerank=scorer, depth=5), demo[1])
 
 
 def test_names_on_a_hub_are_no_paths():
@@ -164,12 +164,12 @@ def test_a_shared_server_has_no_root_that_it_was_not_given(root, tmp_path):
     sent = tmp_path / "home" / "uploads" / "0123" / "table.csv"
     sent.parent.mkdir(parents=True)
     sent.write_text(table.read_text())
-    assert roots.typed_paths() and read(table) == "a cat"
+    assert roots.accepts_typed_paths() and read(table) == "a cat"
     roots.set_rules(roots.Rules(shared=True))
-    assert not roots.typed_paths()
+    assert not roots.accepts_typed_paths()
     for path in (table, Path.home(), tmp_path / "home"):
         with pytest.raises(FrontierError, match="--root FOLDER"):
             read(path)
     assert read(sent) == "a cat", "what was sent to it"
     roots.set_rules(roots.Rules(shared=True, roots=(tmp_path / "person",)))
-    assert roots.typed_paths() and read(table) == "a cat"
+    assert roots.accepts_typed_paths() and read(table) == "a cat"

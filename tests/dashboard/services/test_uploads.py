@@ -26,10 +26,10 @@ CORPUS = b'{"_id": "007", "text": "a red apple"}\n{"_id": "NA", "text": "a fast 
 
 
 def test_a_table_keeps_its_name_and_reads():
-    path = uploads.keep([sent("things.csv", b"id,text\n007,apple\n")])
+    path = uploads.save_uploads([sent("things.csv", b"id,text\n007,apple\n")])
     assert path.name == "things.csv" and engine.load_dataset(path).corpus.ids == ("007",)
-    assert uploads.keep([sent("things.csv", b"id,text\n007,apple\n")]) == path
-    assert uploads.keep([sent("things.csv", b"id,text\n008,apple\n")]) != path
+    assert uploads.save_uploads([sent("things.csv", b"id,text\n007,apple\n")]) == path
+    assert uploads.save_uploads([sent("things.csv", b"id,text\n008,apple\n")]) != path
 
 
 def test_a_handful_becomes_a_beir_folder():
@@ -38,20 +38,20 @@ def test_a_handful_becomes_a_beir_folder():
         sent("queries.jsonl", b'{"_id": "q", "text": "fruit"}\n'),
         sent("test.tsv", b"query-id\tcorpus-id\tscore\nq\t007\t1\n"),
     ]
-    dataset = engine.load_dataset(uploads.keep(files))
+    dataset = engine.load_dataset(uploads.save_uploads(files))
     assert dataset.corpus.ids == ("007", "NA") and dataset.qrels["test"].grades == {"q": {"007": 1}}
 
 
 def test_vectors_come_with_their_ids(tmp_path):
     np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
-    path = uploads.keep([sent("v.npy", (tmp_path / "v.npy").read_bytes()), sent("names.txt", b"a\nb\n")])
+    path = uploads.save_uploads([sent("v.npy", (tmp_path / "v.npy").read_bytes()), sent("names.txt", b"a\nb\n")])
     assert path.name == "v.npy" and engine.load_dataset(path).vectors.ids == ("a", "b")
 
 
 @pytest.mark.parametrize("name", ["../../evil.csv", "..\\..\\evil.csv", "/etc/evil.csv", "C:\\x\\evil.csv"])
 def test_a_name_cannot_choose_a_folder(name):
-    path = uploads.keep([sent(name, b"id,text\n1,a\n")])
-    assert path.name == "evil.csv" and path.parent.parent.name == uploads.SECTION
+    path = uploads.save_uploads([sent(name, b"id,text\n1,a\n")])
+    assert path.name == "evil.csv" and path.parent.parent.name == uploads.UPLOADS_SECTION
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_name_cannot_choose_a_folder(name):
 )
 def test_what_makes_no_corpus_is_refused(names, message):
     with pytest.raises(engine.DataError, match=message):
-        uploads.keep([sent(name, CORPUS) for name in names])
+        uploads.save_uploads([sent(name, CORPUS) for name in names])
 
 
 def test_a_rerun_writes_nothing_again(monkeypatch):
     files = [sent("things.csv", b"id,text\n1,a\n")]
-    path = uploads.keep(files)
-    monkeypatch.setattr(uploads, "_keep", lambda files: pytest.fail("kept twice"))
-    assert uploads.keep(files) == path
+    path = uploads.save_uploads(files)
+    monkeypatch.setattr(uploads, "_save_files", lambda files: pytest.fail("kept twice"))
+    assert uploads.save_uploads(files) == path

@@ -14,7 +14,7 @@ def clock(monkeypatch):
     """A session without a page, and a clock that calls move."""
     now, memory = [0.0], Memo(9)
     monkeypatch.setattr(answers.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(answers, "_memory", lambda *_: memory)
+    monkeypatch.setattr(answers, "_memo", lambda *_: memory)
     return now
 
 
@@ -26,7 +26,7 @@ def timed(clock, *took, kind="mmr"):
         clock[0] += next(calls)
         return torch.zeros(1)
 
-    _, seconds = answers._median_of(None, (kind,), compute, lambda result: result)
+    _, seconds = answers._time_calls(None, (kind,), compute, lambda result: result)
     return seconds, len(took) - len(list(calls))
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as some
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.session import address, link, parameters, query, tradeoff
-from dashboard.session.decoders import RERANK, RETRIEVE, offered
-from dashboard.session.link import LONGEST, QUESTIONS, State, to_params, url
-from dashboard.session.restore import read
+from dashboard.session.decoders import RERANK, RETRIEVE, list_scorers
+from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
+from dashboard.session.restore import parse_link
 from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError
@@ -57,8 +57,8 @@ def stages(draw, spec):
 @some.composite
 def decoders(draw, name):
     """A selector behind any scorers that it can have."""
-    retrieve = draw(some.sampled_from(list(offered(RETRIEVE))))
-    rerank = draw(some.one_of(some.none(), some.sampled_from(list(offered(RERANK)))))
+    retrieve = draw(some.sampled_from(list(list_scorers(RETRIEVE))))
+    rerank = draw(some.one_of(some.none(), some.sampled_from(list(list_scorers(RERANK)))))
     stage = draw(stages(SELECTORS[name]))
     return Decoder(stage, draw(stages(SCORERS[retrieve])), None if rerank is None else draw(stages(SCORERS[rerank])))
 
@@ -78,7 +78,7 @@ def states(draw, names):
         ),
         digest=draw(digests),
         vectors=draw(digests),
-        way=draw(some.sampled_from(list(QUESTIONS))),
+        way=draw(some.sampled_from(list(QUESTION_PARAMS))),
         split=draw(maybe),
         question=draw(WORDS),
         k=draw(some.integers(1, 1_000_000)),
@@ -95,9 +95,9 @@ def tradeoffs(draw):
     """Any settings of Trade-off that are not at their default."""
     lists = {
         key: some.sets(some.sampled_from(list(known))).map(lambda got, known=known: [n for n in known if n in got])
-        for key, known in tradeoff.several().items()
+        for key, known in tradeoff.list_choices().items()
     }
-    values = {key: legal(p).filter(lambda v, p=p: v != p.default) for key, p in tradeoff.PARAMS.items()}
+    values = {key: legal(p).filter(lambda v, p=p: v != p.default) for key, p in tradeoff.SETTINGS.items()}
     return draw(some.fixed_dictionaries({}, optional=lists | values))
 
 
@@ -119,14 +119,14 @@ def test_a_state_comes_back_from_its_address(name, data):
     others = data.draw(some.sets(some.sampled_from(list(SELECTORS))))
     shown = data.draw(states([n for n in SELECTORS if n in others | {name}]))
     try:
-        address = url("http://127.0.0.1:8501/tradeoff", to_params(shown))
+        address = build_url("http://127.0.0.1:8501/tradeoff", format_state(shown))
     except ParamError as error:  # long words of wide characters
-        assert f"{LONGEST:,}" in str(error)
+        assert f"{MAX_ADDRESS_LENGTH:,}" in str(error)
         return
-    assert address.isascii() and len(address) <= LONGEST
-    back = read(pages.fields(address))
+    assert address.isascii() and len(address) <= MAX_ADDRESS_LENGTH
+    back = parse_link(pages.fields(address))
     assert back.state == replace(shown, page="") and not back.remarks, "the page stands before the parameters"
-    assert read(to_params(shown)).state == shown
+    assert parse_link(format_state(shown)).state == shown
 
 
 @pytest.mark.parametrize("name", SELECTORS)
@@ -137,8 +137,8 @@ def test_a_stage_comes_back_from_its_widgets(name, data):
     widgets = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parameters, "st", SimpleNamespace(session_state=widgets))
-        parameters.put(stage, "here")
-        back = parameters.stage_of(stage.spec, "here")
+        parameters.set_stage(stage, "here")
+        back = parameters.read_stage(stage.spec, "here")
     assert back == counted(stage)
 
 
@@ -146,7 +146,7 @@ def test_an_address_is_readable():
     asked = {"way": query.LABELLED, "split": "test", "question": "q7"}
     decoder = Decoder(make("mmr", relevance_weight=0.7))
     shown = State(source=Source("numpy-api"), digest="ab12", vectors="cd34", **asked, decoders=(decoder,))
-    assert url("http://h/", to_params(shown)).startswith(
+    assert build_url("http://h/", format_state(shown)).startswith(
         "http://h/?v=1&corpus=numpy-api&digest=ab12&vectors=cd34&split=test&query=q7&k=10&pool=none&decoders=mmr&"
         "mmr.relevance_weight=0.7"
     )
@@ -155,8 +155,10 @@ def test_an_address_is_readable():
 def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
     shown = typed("é" * 3000)
     with pytest.raises(ParamError, match=r"18,\d+ characters.*8,000.*view"):
-        url("http://h/", to_params(shown))
-    assert read(to_params(shown)).state == shown, "the parameters themselves have no limit: a snapshot holds them"
+        build_url("http://h/", format_state(shown))
+    assert parse_link(format_state(shown)).state == shown, (
+        "the parameters themselves have no limit: a snapshot holds them"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,20 +180,22 @@ def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
     ],
 )
 def test_what_an_address_says_wrongly_is_said_and_the_rest_applied(given, message, taken):
-    result = read({"v": "1", "view": "Sets", **given})
+    result = parse_link({"v": "1", "view": "Sets", **given})
     assert any(message in remark for remark in result.remarks) and len(result.remarks) == 1, result.remarks
     assert getattr(result.state, taken[0]) == taken[1] and result.state.view == "Sets"
 
 
 def test_a_link_names_scorers_only_where_they_are_not_the_first_and_says_what_it_cannot_take():
-    first, second = list(offered(RETRIEVE))[:2]
+    first, second = list(list_scorers(RETRIEVE))[:2]
     slow = next(n for n, s in SCORERS.items() if s.cls.rerank_only)
     name = next(iter(SELECTORS))
-    plain = to_params(State(decoders=(Decoder(SELECTORS[name].cls(), make(first)),)))
+    plain = format_state(State(decoders=(Decoder(SELECTORS[name].cls(), make(first)),)))
     assert not [p for p in plain if p.startswith(f"{name}.re")]
-    both = to_params(State(decoders=(Decoder(SELECTORS[name].cls(), make(second), make(slow)),)))
+    both = format_state(State(decoders=(Decoder(SELECTORS[name].cls(), make(second), make(slow)),)))
     assert (both[f"{name}.retrieve"], both[f"{name}.rerank"]) == (second, slow)
-    result = read({"decoders": name, f"{name}.retrieve": slow, f"{name}.retrieve.model": "/etc", f"{name}.rerank": "x"})
+    result = parse_link(
+        {"decoders": name, f"{name}.retrieve": slow, f"{name}.retrieve.model": "/etc", f"{name}.rerank": "x"}
+    )
     assert len(result.remarks) == 2 and all("no scorer that can" in remark for remark in result.remarks)
     assert result.state.decoders == (Decoder(SELECTORS[name].cls(), make(first)),)
 
@@ -201,16 +205,16 @@ def test_every_bad_parameter_is_named_and_the_others_taken(name):
     spec = SELECTORS[name]
     for param in spec.params:
         for bad in (b for b in invalid_values(param) if b is not None):
-            result = read({"v": "1", "decoders": name, f"{name}.{param.name}": str(bad), "k": "3"})
+            result = parse_link({"v": "1", "decoders": name, f"{name}.{param.name}": str(bad), "k": "3"})
             if result.remarks:
                 assert len(result.remarks) == 1 and param.name in result.remarks[0] and "must be" in result.remarks[0]
                 assert getattr(result.state.decoders[0].select, param.name) == param.default
             assert result.state.k == 3
-        result = read({"v": "1", "decoders": name, f"{name}.{param.name}": "much too much"})
+        result = parse_link({"v": "1", "decoders": name, f"{name}.{param.name}": "much too much"})
         assert len(result.remarks) == 1 and param.name in result.remarks[0]
-    assert "nosuch" in read({"decoders": f"nosuch,{name}"}).remarks[0]
-    assert [d.select.spec.name for d in read({"decoders": f"nosuch,{name}"}).state.decoders] == [name]
-    assert f"{name}.nosuch" in read({"decoders": name, f"{name}.nosuch": "1"}).remarks[0]
+    assert "nosuch" in parse_link({"decoders": f"nosuch,{name}"}).remarks[0]
+    assert [d.select.spec.name for d in parse_link({"decoders": f"nosuch,{name}"}).state.decoders] == [name]
+    assert f"{name}.nosuch" in parse_link({"decoders": name, f"{name}.nosuch": "1"}).remarks[0]
 
 
 def drawn(spec, seed):
@@ -237,21 +241,21 @@ def test_an_opened_link_gives_the_same_link(seed):
         chosen = tuple(
             Decoder(
                 drawn(SELECTORS[name], f"{seed}{name}"),
-                drawn(SCORERS[list(offered(RETRIEVE))[index % len(offered(RETRIEVE))]], f"{seed}{name}"),
+                drawn(SCORERS[list(list_scorers(RETRIEVE))[index % len(list_scorers(RETRIEVE))]], f"{seed}{name}"),
             )
             for index, name in enumerate(names[first : first + 3], seed + first)
         )
         shown = typed("señor 中文 & = #", k=57, pool=90, decoders=chosen)
-        app = pages.opened(to_params(shown))
+        app = pages.opened(format_state(shown))
         assert not app.warning, pages.texts(app)
         app.run()
-        back = read(pages.link_of(app)).state
+        back = parse_link(pages.link_of(app)).state
         assert back.decoders == tuple(Decoder(counted(d.select), counted(d.retrieve)) for d in chosen)
         assert (back.question, back.way, back.k, back.pool) == (shown.question, shown.way, shown.k, shown.pool)
 
 
 def test_a_slider_moved_back_from_beyond_its_end_keeps_its_value():
-    app = pages.opened(to_params(State(source=Source("numpy-api"), k=200)))
+    app = pages.opened(format_state(State(source=Source("numpy-api"), k=200)))
     assert app.slider(key="k").value == 200 and app.slider(key="k").max == 200
     app.slider(key="k").set_value(5).run()
     app.run()
@@ -263,14 +267,14 @@ def test_a_labelled_query_and_a_document_come_back(demo):
     split = list(dataset.qrels)[-1]
     wanted = dataset.judged(split).ids[3]
     shown = State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST)
-    app = pages.opened(to_params(shown))
+    app = pages.opened(format_state(shown))
     asked = next(box for box in app.selectbox if str(box.key).startswith("query."))
     assert asked.options[asked.index] == dataset.queries.texts[dataset.queries.position[wanted]]
     assert pages.figures(app, "Recall@10")
     back = pages.link_of(app)
     assert (back["split"], back["query"]) == (split, wanted)
     document = dataset.corpus.ids[7]
-    app = pages.opened(to_params(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
+    app = pages.opened(format_state(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
     assert pages.link_of(app)["document"] == document
 
 
@@ -332,21 +336,21 @@ def test_a_link_can_be_forgotten():
 
 
 def test_an_address_never_chooses_an_encoder_nor_a_file():
-    assert address.available(Source("numpy-api", encoder="/tmp/strange-model")) in (
+    assert address.find_source(Source("numpy-api", encoder="/tmp/strange-model")) in (
         Source("numpy-api"),
-        *[s for s, _ in corpora.loads() if s.path == "numpy-api"],
+        *[s for s, _ in corpora.list_loads() if s.path == "numpy-api"],
     )
-    assert address.available(Source("/etc/passwd")) is None
+    assert address.find_source(Source("/etc/passwd")) is None
 
 
 @hypothesis_settings(max_examples=100, deadline=None)
 @given(source=states([]).map(lambda s: s.source))
 def test_an_address_names_a_corpus_exactly(source):
-    assert address.source_of(address.params_of(source)) == source
+    assert address.parse_source(address.format_source(source)) == source
 
 
 def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
-    app = pages.opened(to_params(typed("median")))
+    app = pages.opened(format_state(typed("median")))
     assert app.query_params["text"] == "median", "a reload comes back to it"
     app.slider(key="k").set_value(3).run()
     assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
@@ -362,12 +366,12 @@ def test_an_address_stays_plain_until_something_is_changed():
 
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
-    app = pages.opened(to_params(typed("é" * 3000)))
+    app = pages.opened(format_state(typed("é" * 3000)))
     assert "save the view instead" in pages.texts(pages.from_menu(app, LINK))
 
 
 def test_link_keeps_the_page_and_no_method_is_named():
-    assert link.HOME in {p.stem for p in pages.SCREENS.glob("*.py")}
+    assert link.HOME_PAGE in {p.stem for p in pages.SCREENS.glob("*.py")}
     for file in (pages.SCREENS.parent / "sharing").glob("*.py"):
         words = file.read_text(encoding="utf-8")
         assert not [n for n in SELECTORS if f'"{n}"' in words], file

@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.services.source import Source
-from dashboard.session.link import State, to_params
+from dashboard.session.link import State, format_state
 from dashboard.sharing import onboarding
 from engine.paths import home
 from support.pages import PETS, csv_source, keys, opened, press, screen
@@ -12,7 +12,7 @@ from support.pages import PETS, csv_source, keys, opened, press, screen
 @pytest.fixture
 def settings():
     """The file of settings, not there."""
-    file = home() / onboarding.FILE
+    file = home() / onboarding.SETTINGS_FILE
     file.unlink(missing_ok=True)
     yield file
     file.unlink(missing_ok=True)
@@ -26,10 +26,10 @@ def stop_of(app):
 
 def test_it_goes_on_stop_by_stop_to_the_last(settings):
     app = screen("explore")
-    assert stop_of(app) == onboarding.STOPS[0].act
-    assert stop_of(press(app, "tour.next")) == onboarding.STOPS[1].act
-    app = screen("explore", **{onboarding.STOP: 3})
-    assert stop_of(app) == onboarding.STOPS[3].act and "tour.next" not in keys(app)
+    assert stop_of(app) == onboarding.TOUR_STOPS[0].act
+    assert stop_of(press(app, "tour.next")) == onboarding.TOUR_STOPS[1].act
+    app = screen("explore", **{onboarding.STOP_KEY: 3})
+    assert stop_of(app) == onboarding.TOUR_STOPS[3].act and "tour.next" not in keys(app)
     assert stop_of(press(app, "tour.close")) is None
 
 
@@ -43,5 +43,5 @@ def test_it_closes_for_the_session_or_for_good(settings):
 
 
 def test_it_is_not_drawn_for_a_link_or_on_another_corpus(settings, tmp_path):
-    assert stop_of(opened(to_params(State(source=Source("numpy-api"), k=3)))) is None
+    assert stop_of(opened(format_state(State(source=Source("numpy-api"), k=3)))) is None
     assert stop_of(screen("explore", csv_source(tmp_path / "pets.csv", PETS))) is None

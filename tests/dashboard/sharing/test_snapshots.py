@@ -14,7 +14,13 @@ from dashboard.services.source import Loaded, Source
 from dashboard.session.query import Question
 from dashboard.sharing import snapshots
 from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS
-from dashboard.sharing.export_results import DecoderResult, figures_csv, retrieve, sets_csv, sets_json
+from dashboard.sharing.export_results import (
+    DecoderResult,
+    compute_results,
+    format_figures_csv,
+    format_sets_csv,
+    format_sets_json,
+)
 from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
 from engine.decoder import Decoder
@@ -46,24 +52,24 @@ def snapshot(name="one", documents=("a", "b", "c"), **fields):
         "state": {"v": "1", "k": "3"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled",
         "query": "q", "answers": {"mmr": answer},
     }  # fmt: skip
-    return snapshots.new(name, **defaults | fields)
+    return snapshots.make_snapshot(name, **defaults | fields)
 
 
 def test_snapshot_is_saved_read_renamed_and_deleted(empty):
     saved = snapshots.save(snapshot("été 中文"))
-    assert snapshots.read_all() == ([saved], []) and saved.name == "été 中文" and saved.frontier
+    assert snapshots.read_snapshots() == ([saved], []) and saved.name == "été 中文" and saved.frontier
     file = empty / "snapshots" / f"{saved.id}.json"
     whole = json.loads(file.read_text())
     file.write_text(json.dumps({name: value for name, value in whole.items() if name != "seal"}))
-    assert snapshots.read_all()[0] == [] and "not a saved view, or damaged" in snapshots.read_all()[1][0]
+    assert snapshots.read_snapshots()[0] == [] and "not a saved view, or damaged" in snapshots.read_snapshots()[1][0]
     file.write_text(json.dumps(whole))
-    renamed = snapshots.rename(saved.id, "winter")
-    assert snapshots.read_all()[0] == [replace(saved, name="winter")] == [renamed]
-    snapshots.delete(saved.id)
-    snapshots.delete(saved.id)
-    assert snapshots.read_all() == ([], [])
+    renamed = snapshots.rename_snapshot(saved.id, "winter")
+    assert snapshots.read_snapshots()[0] == [replace(saved, name="winter")] == [renamed]
+    snapshots.delete_snapshot(saved.id)
+    snapshots.delete_snapshot(saved.id)
+    assert snapshots.read_snapshots() == ([], [])
     with pytest.raises(DataError, match="deleted in the meantime"):
-        snapshots.rename(saved.id, "again")
+        snapshots.rename_snapshot(saved.id, "again")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def test_snapshot_names_are_required_and_made_unique(empty):
         snapshot(" \n\t\0")
     assert [snapshots.save(snapshot("a")).name for _ in range(3)] == ["a", "a (2)", "a (3)"]
     with pytest.raises(DataError, match="no snapshot"):
-        snapshots.delete("../settings")
+        snapshots.delete_snapshot("../settings")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,7 @@ def test_damaged_file_is_reported_and_hides_no_other(empty, content):
     saved = snapshots.save(snapshot())
     (empty / "snapshots" / f"{'0' * 32}.json").write_bytes(content)
     (empty / "snapshots" / "notes.json").write_text("somebody's own")
-    readable, broken = snapshots.read_all()
+    readable, broken = snapshots.read_snapshots()
     assert readable == [saved] and len(broken) == 1 and broken[0].startswith("000")
 
 
@@ -111,21 +117,21 @@ def test_file_with_a_field_of_another_type_is_refused(empty, field, value):
     del content["seal"]
     content["seal"] = digest_of([json.dumps(content, sort_keys=True)])
     file.write_text(json.dumps(content))
-    assert snapshots.read_all()[0] == [] and len(snapshots.read_all()[1]) == 1
+    assert snapshots.read_snapshots()[0] == [] and len(snapshots.read_snapshots()[1]) == 1
 
 
 def test_threads_save_rename_and_delete_at_once(empty):
     def work(who):
         for i in range(8):
             mine = snapshots.save(snapshot(f"{who}-{i}"))
-            snapshots.read_all()
-            snapshots.rename(mine.id, f"{who}-{i}-renamed")
+            snapshots.read_snapshots()
+            snapshots.rename_snapshot(mine.id, f"{who}-{i}-renamed")
             if i % 2:
-                snapshots.delete(mine.id)
+                snapshots.delete_snapshot(mine.id)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(work, "abcd"))  # raises what any of them raised
-    readable, broken = snapshots.read_all()
+    readable, broken = snapshots.read_snapshots()
     left = {f"{who}-{i}-renamed" for who in "abcd" for i in range(0, 8, 2)}
     assert not broken and len(readable) == len(left) and {s.name for s in readable} == left
 
@@ -133,33 +139,33 @@ def test_threads_save_rename_and_delete_at_once(empty):
 def test_clearing_the_cache_leaves_snapshots(empty):
     cache.put("scratch", "a", b"1")
     saved = snapshots.save(snapshot())
-    assert snapshots.SECTION not in [folder.name for folder in cache.list_sections()]
+    assert snapshots.SNAPSHOTS_FOLDER not in [folder.name for folder in cache.list_sections()]
     cache.clear("scratch")
-    assert snapshots.read_all()[0] == [saved]
+    assert snapshots.read_snapshots()[0] == [saved]
 
 
 def test_two_snapshots_differ_in_settings_metrics_sets_and_corpus():
     first = snapshot("one", state={"v": "1", "k": "3", "text": "x"})
     changed = SavedAnswer("MMR", "mmr", (("c", "C"), ("d", "D")), {"ILAD@3": 0.75, "nDCG@3": 0.5})
     second = snapshot("two", state={"v": "1", "k": "5"}, answers={"mmr": changed, "dpp": replace(changed, title="DPP")})
-    assert snapshots.setting_differences(first, second) == [("k", "3", "5"), ("text", "x", "–")]
-    assert snapshots.metric_differences(first, second) == [
+    assert snapshots.compare_settings(first, second) == [("k", "3", "5"), ("text", "x", "–")]
+    assert snapshots.compare_metrics(first, second) == [
         ("MMR", "ILAD@3", 0.25, 0.75, 0.5),
         ("MMR", "Recall@3", None, None, None),
         ("MMR", "nDCG@3", None, 0.5, None),
         ("DPP", "ILAD@3", None, 0.75, None),
         ("DPP", "nDCG@3", None, 0.5, None),
     ]
-    rows = snapshots.set_differences(first.answers["mmr"], changed)
+    rows = snapshots.compare_sets(first.answers["mmr"], changed)
     assert rows == [
         ("c", "C", 3, 1, "both"),
         ("a", "A", 1, None, "older only"),
         ("b", "B", 2, None, "older only"),
         ("d", "D", None, 2, "newer only"),
     ]
-    assert snapshots.corpus_difference(first, second) is None
-    assert "different corpora" in snapshots.corpus_difference(first, replace(second, digest="other"))
-    assert "other vectors" in snapshots.corpus_difference(first, replace(second, vectors="other"))
+    assert snapshots.describe_difference(first, second) is None
+    assert "different corpora" in snapshots.describe_difference(first, replace(second, digest="other"))
+    assert "other vectors" in snapshots.describe_difference(first, replace(second, vectors="other"))
 
 
 def page():
@@ -169,7 +175,7 @@ def page():
     from dashboard import frame
     from dashboard.sharing import dialogs
 
-    loaded, question = frame.begin()
+    loaded, question = frame.draw_header()
     getattr(dialogs, st.session_state["inside"])(loaded, question)
 
 
@@ -182,7 +188,7 @@ def save_page(app, name):
     """Save a snapshot in the dialog; returns it, None where it was refused."""
     app.text_input(key="snapshot.name").set_value(name)
     pages.press(app, "snapshot.save")
-    return next((s for s in snapshots.read_all()[0] if s.name == name), None)
+    return next((s for s in snapshots.read_snapshots()[0] if s.name == name), None)
 
 
 def opened_again(saved):
@@ -238,7 +244,7 @@ def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_p
     saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
     app = opened_again(saved)
     assert app.session_state["source"] == pets and app.slider(key="k").value == 2
-    corpora.forget(pets, corpora.known(pets))
+    corpora.drop_load(pets, corpora.find_loading_job(pets))
     app = opened_again(saved)
     assert "not loaded here" in pages.texts(app) and saved.vectors[:8] in pages.texts(app)
 
@@ -248,14 +254,14 @@ def test_dialog_renames_and_deletes_snapshots(empty):
     app = inside("manage_snapshots")
     app.text_input(key="snapshot.rename").set_value("new")
     pages.press(app, "snapshot.renamed")
-    assert [s.name for s in snapshots.read_all()[0]] == ["new"]
-    snapshots.delete(saved.id)  # by somebody else
+    assert [s.name for s in snapshots.read_snapshots()[0]] == ["new"]
+    snapshots.delete_snapshot(saved.id)  # by somebody else
     app.text_input(key="snapshot.rename").set_value("newer")
     assert "deleted in the meantime" in pages.texts(pages.press(app, "snapshot.renamed"))
     snapshots.save(snapshot("last"))
     assert (
         "Deleted: last" in pages.texts(pages.press(pages.run(app), "snapshot.deleted"))
-        and snapshots.read_all()[0] == []
+        and snapshots.read_snapshots()[0] == []
     )
 
 
@@ -264,7 +270,7 @@ def test_hostile_snapshot_is_never_markup(empty):
     odd = SavedAnswer(evil, evil, ((evil, evil),), {evil: 1.0})
     for name in ("Setting", evil):
         snapshots.save(snapshot(name, corpus=evil, query=evil, encoder=evil, vectors=name, answers={"mmr": odd}))
-    first, second = snapshots.read_all()[0]
+    first, second = snapshots.read_snapshots()[0]
     app = inside("manage_snapshots")
     app.selectbox(key="snapshot.picked").set_value(first.id).run()
     app.selectbox(key="snapshot.other").set_value(second.id)
@@ -299,15 +305,16 @@ def test_export_files_hold_sets_and_metrics(demo):
     query = dataset.judged(split).ids[0]
     loaded = Loaded(source=Source("numpy-api"), dataset=dataset, space=space, queries=None)
     question = Question(query, 'a question, "quoted"\nand long', space.embeddings.vectors[5], qrels, 4, None)
-    results = retrieve(loaded, question, {n: Decoder(make(n)) for n in ("top_k", "mmr")})
-    rows = list(csv.DictReader(io.StringIO(sets_csv(results).decode())))
+    results = compute_results(loaded, question, {n: Decoder(make(n)) for n in ("top_k", "mmr")})
+    rows = list(csv.DictReader(io.StringIO(format_sets_csv(results).decode())))
     assert [r["id"] for r in rows if r["decoder"] == "top_k"] == [r.id for r in results[0].rows] and len(rows) == 8
     assert rows[0]["id"] == dataset.corpus.ids[5] and rows[0]["similarity"] == "" and rows[0]["rank"] == "1"
     named = {
-        (r["decoder"], r["metric"]): r["value"] for r in csv.DictReader(io.StringIO(figures_csv(results).decode()))
+        (r["decoder"], r["metric"]): r["value"]
+        for r in csv.DictReader(io.StringIO(format_figures_csv(results).decode()))
     }
     assert float(named["mmr", "ILAD@4"]) == results[1].figures["ILAD@4"]
-    content = json.loads(sets_json(results, {"v": "1"}, query=question.text, k=4, corpus="numpy-api"))
+    content = json.loads(format_sets_json(results, {"v": "1"}, query=question.text, k=4, corpus="numpy-api"))
     told = {"stage": "MMR", "name": "relevance_weight", "symbol": "λ", "value": "0.8", "default": "0.8"}
     assert told in content["decoders"][1]["parameters"] and content["decoders"][1]["words"] == "MMR · λ 0.8"
     assert (content["k"], content["corpus"]) == (4, "numpy-api")
@@ -324,13 +331,13 @@ def test_no_cell_of_exported_sets_is_a_formula():
     result = DecoderResult(
         name="=name", title="x", setting="@set", words="w", parameters=parameters, rows=rows, figures={"=m": -0.25}
     )
-    for made in (sets_csv([result]), figures_csv([result])):
+    for made in (format_sets_csv([result]), format_figures_csv([result])):
         table = list(csv.reader(io.StringIO(made.decode(), newline="")))
         cells = [cell for line in table for cell in line if cell]
         assert all(not cell.lstrip(' "').startswith(tuple("=+-@\t\r＝")) or float(cell) < 0 for cell in cells), cells
-    lines = list(csv.DictReader(io.StringIO(sets_csv([result]).decode(), newline="")))
+    lines = list(csv.DictReader(io.StringIO(format_sets_csv([result]).decode(), newline="")))
     assert [unguard_formula(line["id"]) for line in lines] == evil and {line["gain"] for line in lines} == {"-1.5"}
-    told = json.loads(sets_json([result], {}))["decoders"][0]["documents"]
+    told = json.loads(format_sets_json([result], {}))["decoders"][0]["documents"]
     assert [document["text"] for document in told] == evil
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.charts.theory import recall_figure
+from dashboard.charts.theory import plot_recall
 from dashboard.services.source import Source
 from dashboard.theory import dimensions
 from dashboard.theory.page import GROUPS
@@ -89,7 +89,7 @@ def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for
 
 
 def test_the_smallest_dimension_by_length():
-    app = theory(DIMENSION, **{"theory.dimension.what": dimensions.RECALL})
+    app = theory(DIMENSION, **{"theory.dimension.what": dimensions.RECALL_VIEW})
     shown, measured = pages.column(app, "Smallest k"), pages.column(app, "k = 64")
     assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
     values = pages.first_table(app, "Smallest k")
@@ -117,14 +117,14 @@ def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
         LengthDimension(10, 19, 5, 0, {}, None),
         LengthDimension(20, 30, 5, 4, {16: 0.1, 32: 0.2}, None),
     ]
-    (drawn,) = recall_figure(rows, [16, None, None], (16, 32), 0.9, dark=False).data
+    (drawn,) = plot_recall(rows, [16, None, None], (16, 32), 0.9, dark=False).data
     assert drawn.x == (0, 2) and drawn.y == (16, 64)
     assert [symbol.endswith("open") for symbol in drawn.marker.symbol] == [False, True]
     assert "k > 32" in drawn.hovertext[1] and "10 to 19" not in "".join(drawn.hovertext)
 
 
 def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
-    monkeypatch.setattr(dimensions, "AT_ONCE", 0)
+    monkeypatch.setattr(dimensions, "MAX_PAGE_CHARACTERS", 0)
     counts, go = dimensions.count_passage_words, threading.Event()
     monkeypatch.setattr(dimensions, "count_passage_words", lambda space: go.wait(patient(60)) and counts(space))
     monkeypatch.setattr(dimensions, "has_words", lambda space: go.is_set())

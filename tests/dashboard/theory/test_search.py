@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.charts.search import approximate_figure, depth_figure
+from dashboard.charts.search import plot_approximate, plot_rerank_depth
 from dashboard.services.source import Source
-from dashboard.session.query import first_split
+from dashboard.session.query import find_first_split
 from engine.evaluation.studies.ann_indexes import INDEXES, usual_indexes
 from engine.evaluation.studies.rerank_depth import compare_depths
 from engine.views.theory import describe_segments
@@ -108,7 +108,7 @@ def test_segments_of_the_question_and_of_many_queries_of_this_corpus(demo):
     assert "holds for all of them" in said(app) and "impossible" not in said(app)
     assert "✓" in column(app, "Proved"), "the example is one for which the theorem holds"
     dataset, _ = demo
-    queries = dataset.judged(first_split(dataset)).sample(100)
+    queries = dataset.judged(find_first_split(dataset)).sample(100)
     result = engine.segments(dataset.corpus, queries)
     verdict, *details = describe_segments(result, 100, 50)
     assert f"**{verdict}**" in [m.value for m in app.markdown] and " ".join(details) in said(app)
@@ -150,19 +150,19 @@ def test_charts_show_what_they_are_given(demo, dark):
     reranked = engine.Decoder(top, rerank=engine.make("bm25"))
     points += engine.rerank_depths([reranked], space, queries, qrels, depths=(10, 100))
     result = compare_depths(points, "mrr")
-    figure = depth_figure(result, "MRR@10", dark)
+    figure = plot_rerank_depth(result, "MRR@10", dark)
     line = next(trace for trace in figure.data if trace.name == "reranked")
     assert list(line.x) == [10, 100] and list(line.y) == [row.mean for row in result.rows[1:]]
     assert any(trace.name.startswith("without reranking") for trace in figure.data if trace.name)
-    old = depth_figure(compare_depths([replace(p, provenance={}) for p in points], "mrr"), "MRR@10", dark)
+    old = plot_rerank_depth(compare_depths([replace(p, provenance={}) for p in points], "mrr"), "MRR@10", dark)
     assert "ms per query" in str(figure) and "ms per query" not in str(old), "no time that was not measured"
     one = compare_depths([p for p in points if p.decoder["rerank"]], "mrr")
-    assert not any((t.name or "").startswith("without reranking") for t in depth_figure(one, "MRR@10", dark).data)
+    assert not any((t.name or "").startswith("without reranking") for t in plot_rerank_depth(one, "MRR@10", dark).data)
     pytest.importorskip("faiss")
     rows = list(
         engine.approximate(engine.make("dense"), space, queries, qrels, indexes=usual_indexes(len(space), ["ivf"]))
     )
-    figure = approximate_figure(rows, [row.share for row in rows], "share", list(INDEXES.values()), dark)
+    figure = plot_approximate(rows, [row.share for row in rows], "share", list(INDEXES.values()), dark)
     star, curve = figure.data
     assert star.marker.symbol == "star" and list(star.x) == [rows[0].milliseconds]
     assert list(curve.y) == [row.share for row in rows[1:]] and curve.name.endswith("IVF")
@@ -170,9 +170,7 @@ def test_charts_show_what_they_are_given(demo, dark):
         *rows,
         *engine.approximate(engine.make("dense"), space, queries, indexes=usual_indexes(len(space), ["hnsw"])),
     ]
-    names = [
-        t.name for t in approximate_figure(two, [r.share for r in two], "share", list(INDEXES.values()), dark).data
-    ]
+    names = [t.name for t in plot_approximate(two, [r.share for r in two], "share", list(INDEXES.values()), dark).data]
     assert len(names) == len(set(names)) == 4 and any("links 8" in name for name in names)
 
 

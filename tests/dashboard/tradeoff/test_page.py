@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.charts.frontier import BUDGET
+from dashboard.charts.frontier import BUDGET_SHAPE
 from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
-from dashboard.services.jobs import Job, Mine
+from dashboard.services.jobs import Job, SessionJobs
 from dashboard.services.source import Source
-from dashboard.session.query import first_split
+from dashboard.session.query import find_first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import read_embedded_texts
@@ -35,7 +35,7 @@ FEW = ["top_k", "mmr", "vrsd"]
 def forgotten():
     """As in a server that has just started."""
     sweeps._CELLS.clear()
-    query_vectors._VECTORS.clear()
+    query_vectors._QUERY_VECTORS.clear()
 
 
 def set_of(app):
@@ -52,7 +52,7 @@ def tradeoff(source=None, **session):
 def measured(source=None, **session):
     """The page when its job has ended."""
     app = pages.ended(tradeoff(source, **session))
-    job = pages.job_of(app, sweeps.PURPOSE)
+    job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
     assert job is None or (job.error is None and job.result)
     return app
 
@@ -86,7 +86,7 @@ def test_explores_decoders_are_measured_without_asking_and_kept():
     assert f"on 157 of {demo_counts()['dev']} queries." in verdict_of(app)
     sweeps._CELLS.clear()
     again = tradeoff()
-    assert pages.job_of(again, sweeps.PURPOSE) is None, "the file has all of it"
+    assert pages.job_of(again, sweeps.SWEEP_PURPOSE) is None, "the file has all of it"
     assert ids(figure(again)) == ids(figure(app))
 
 
@@ -100,18 +100,18 @@ def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
     assert pills.value == list(engine.methods("selector")) and "tradeoff.all" not in pages.keys(app)
     start = app.button(key="tradeoff.start")
     assert re.fullmatch(r"Measure \d+ settings", start.label) and int(start.label.split()[1]) > 60
-    job = pages.job_of(app, sweeps.PURPOSE)
-    assert job is None or not job.going
+    job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
+    assert job is None or not job.is_active
     assert ids(figure(app)), "what is known already is drawn"
 
 
 def test_nothing_begins_beside_another_job(monkeypatch):
     other = Job("Training", lambda job: job.stop.wait(patient(60)))
-    mine = Mine()
+    mine = SessionJobs()
     mine["training"] = other
     try:
         app = tradeoff(k=6, jobs=mine)
-        assert pages.job_of(app, sweeps.PURPOSE) is None and app.button(key="tradeoff.start").label == "Queue"
+        assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None and app.button(key="tradeoff.start").label == "Queue"
     finally:
         other.cancel()
         other.join()
@@ -124,7 +124,7 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     ring = next(trace for trace in drawn["data"] if trace.get("name") == "current setting")
     assert len(ring["x"]) == 2, "MMR and VRSD as they are set in Explore"
     label = next(i for i in ids(figure(app)) if "relevance_weight=0.2" in i)
-    app.session_state[selection.OPEN] = label
+    app.session_state[selection.OPEN_POINT_KEY] = label
     app.run()
     assert any("MMR · λ 0.2" in html.value for html in app.get("html"))
     now, base = set_of(app)
@@ -143,19 +143,19 @@ def test_without_a_click_the_best_within_the_budget_is_open_and_can_be_taken_alo
 def test_the_budget_moves_the_line_and_the_choice():
     app = measured()
     drawn = figure(app)
-    assert shape(drawn, BUDGET)["y0"] == pytest.approx(95) and drawn["layout"]["meta"]["level"]["value"] == 95
+    assert shape(drawn, BUDGET_SHAPE)["y0"] == pytest.approx(95) and drawn["layout"]["meta"]["level"]["value"] == 95
     first = verdict_of(app)
     app.slider(key=selection.SHARE_KEY).set_value(1.0).run()
-    assert shape(figure(app), BUDGET)["y0"] == pytest.approx(100) and "100% of Top-k's Recall" in verdict_of(app)
+    assert shape(figure(app), BUDGET_SHAPE)["y0"] == pytest.approx(100) and "100% of Top-k's Recall" in verdict_of(app)
     assert verdict_of(app) != first
     lacking = pages.first_table(app, "Best setting")
     assert "no setting keeps 100%" in lacking.iloc[-1].tolist() and lacking.iloc[-1]["Best setting"] == "★ VRSD"
 
 
 def test_a_place_between_points_of_a_curve_is_opened():
-    app = measured(**{"tradeoff.open": "", selection.SCRUBBED: 0.55})
+    app = measured(**{"tradeoff.open": "", selection.SCRUBBED_KEY: 0.55})
     label = next(i for i in ids(figure(app)) if "relevance_weight=0.6" in i)
-    app.session_state[selection.OPEN] = label
+    app.session_state[selection.OPEN_POINT_KEY] = label
     app.run()
     assert any("MMR · λ 0.55" in html.value for html in app.get("html"))
     dot = figure(app)["layout"]["meta"]["curve"]
@@ -173,7 +173,12 @@ def test_a_place_between_points_of_a_curve_is_opened():
 def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_there():
     label = next(i for i in ids(figure(measured())) if "relevance_weight=0.6" in i)
     shown = {"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.y.judged": "ndcg", "tradeoff.values": 11}
-    shown |= {selection.SHARE_KEY: 0.9, selection.OPEN: label, selection.SCRUBBED: 0.55, "tradeoff.sample": 100}
+    shown |= {
+        selection.SHARE_KEY: 0.9,
+        selection.OPEN_POINT_KEY: label,
+        selection.SCRUBBED_KEY: 0.55,
+        "tradeoff.sample": 100,
+    }
     app = measured(**shown, **{"tradeoff.whole": True, "tradeoff.view": "All settings"})
     params = pages.link_of(app)
     assert params["tradeoff.decoders"] == "top_k,mmr" and "tradeoff.x.judged" not in params
@@ -189,7 +194,7 @@ def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_the
 
 def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path):
     loaded = pages.load()
-    split = first_split(loaded.dataset)
+    split = find_first_split(loaded.dataset)
     right = loaded.dataset.qrels[split]
     file, lacking = tmp_path / "other.run", next(iter(right.grades))
     lines = [
@@ -198,7 +203,7 @@ def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path)
     file.write_text("".join([*lines, f"{lacking} Q0 nowhere 1 1 oracle\n"]))
     app = measured(**{"tradeoff.y.judged": "ndcg", "tradeoff.x.judged": "cos_sum"})
     assert "oracle" not in pages.texts(app)
-    app.text_input(key=runs.PATH).set_value(str(file))
+    app.text_input(key=runs.RUN_PATH_KEY).set_value(str(file))
     app = pages.press(app, "runs.add")
     assert "1 documents of other.run are not in the corpus" in pages.texts(
         app
@@ -207,12 +212,12 @@ def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path)
     space, queries = loaded.space, loaded.dataset.judged(split)
     run_ = read_run(file, space.corpus.ids, queries.ids)
     cell = run_.build_cell(
-        space, query_vectors.known_vectors(loaded, queries), right, 10, ("ndcg", "cos_sum"), split=split
+        space, query_vectors.find_query_vectors(loaded, queries), right, 10, ("ndcg", "cos_sum"), split=split
     )
     both = np.isfinite(cell.values["ndcg"]) & np.isfinite(cell.values["cos_sum"])
     assert trace["x"] == pytest.approx([cell.values["cos_sum"][both].mean()]) and len(trace["x"]) == 1
     assert "✶ run oracle" in set(pages.first_table(app, "Best setting")["Best setting"])
-    app.session_state[selection.OPEN] = "run oracle"
+    app.session_state[selection.OPEN_POINT_KEY] = "run oracle"
     app.run()
     assert "run oracle vs Top-k, nDCG@10: " in pages.texts(app) and "tradeoff.use.opened" not in pages.keys(app)
     assert not pages.pick(app, "View", "All settings").exception and "run oracle" in str(
@@ -225,7 +230,7 @@ def test_curves_alone_are_measured_by_themselves_too(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(sweeps, "exact_frontier", lambda *_, **__: None)  # as by somebody who stopped it in time
         label = next(i for i in ids(figure(measured(k=11))) if "relevance_weight=0.6" in i)
-    drawn = figure(measured(k=11, **{selection.OPEN: label}))
+    drawn = figure(measured(k=11, **{selection.OPEN_POINT_KEY: label}))
     assert drawn["layout"]["meta"]["curve"]["name"] == "MMR λ"
 
 
@@ -233,21 +238,21 @@ def test_what_was_dragged_is_taken_over(monkeypatch):
     session = {}
     monkeypatch.setattr(page.st, "session_state", session)
     monkeypatch.setattr(selection.st, "session_state", session)
-    page._dragged(None, [], "level", 91.0)
+    page._take_drag(None, [], "level", 91.0)
     assert session == {selection.SHARE_KEY: 0.91}
     space, queries, qrels = toy(batch=6)
     curve = engine.exact_frontier("mmr", space, queries, qrels, 5, ("recall", "ilad"), resamples=100)
     known = engine.Decoder(engine.make("mmr", relevance_weight=0.2)).label
-    page._dragged(curve, [known], "curve", 0.55)
-    assert session[selection.SCRUBBED] == 0.55 and selection.OPEN not in session
-    page._dragged(curve, [known], "curve", 0.2)
-    assert session[selection.OPEN] == known and selection.SCRUBBED not in session
+    page._take_drag(curve, [known], "curve", 0.55)
+    assert session[selection.SCRUBBED_KEY] == 0.55 and selection.OPEN_POINT_KEY not in session
+    page._take_drag(curve, [known], "curve", 0.2)
+    assert session[selection.OPEN_POINT_KEY] == known and selection.SCRUBBED_KEY not in session
 
 
 def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
-    monkeypatch.setattr(sweeps, "BY_ITSELF", 0)
+    monkeypatch.setattr(sweeps, "MAX_UNASKED_SCORES", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
-    assert pages.job_of(app, sweeps.PURPOSE) is None and not app.get("plotly_chart")
+    assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None and not app.get("plotly_chart")
     assert f"6 of 6 settings and every λ of 1 decoder, on {demo_counts()['dev']} queries" in pages.texts(app)
     assert app.button(key="tradeoff.start").label == "Measure 6 settings"
     point = engine.sweep
@@ -259,11 +264,11 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
                 asked["stop"].wait(patient(60))
 
     monkeypatch.setattr(engine, "sweep", until_two)
-    pages.begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
+    pages.begun(app, "tradeoff.start", sweeps.SWEEP_PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
     assert app.button(key="tradeoff.cancel").label == "Cancel"
     assert "tradeoff.use" not in pages.keys(app) and "so far" not in pages.texts(app), "no verdict before the end"
-    assert pages.cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
+    assert pages.cancelled(app, sweeps.SWEEP_PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
     assert verdict_of(app).endswith(f"Of the {kept} of 6 settings measured so far.")
@@ -275,7 +280,7 @@ def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_anoth
     app = tradeoff(**{"tradeoff.scope": "This query"})
     drawn = figure(app)
     assert (
-        pages.job_of(app, sweeps.PURPOSE) is None
+        pages.job_of(app, sweeps.SWEEP_PURPOSE) is None
         and len(ids(drawn)) == 8
         and "One query: no confidence" in pages.texts(app)
     )
@@ -342,10 +347,10 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     assert "ms a query" in pages.first_table(app, "Decoder")
     app = pages.pick(app, "Queries", "This query")
     assert not app.exception and "ILAD@9" in figure(app)["layout"]["xaxis"]["title"]["text"], "no time of one query"
-    old = without_times(sweeps.store(), lambda cell: cell.method == "mmr" and cell.k == 9)
+    old = without_times(sweeps.open_store(), lambda cell: cell.method == "mmr" and cell.k == 9)
     sweeps._CELLS.clear()
     app = tradeoff(**asked)
-    assert pages.job_of(app, sweeps.PURPOSE) is None, "no cell is computed again for its time"
+    assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None, "no cell is computed again for its time"
     assert len(ids(figure(app))) == 8 - old == 2
     assert f"{old} settings have no time and were left out" in pages.texts(app)
 

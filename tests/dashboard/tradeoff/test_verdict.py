@@ -8,7 +8,7 @@ from support import pages
 def page():
     import streamlit as st
 
-    from dashboard.tradeoff.verdict import card_button
+    from dashboard.tradeoff.verdict import draw_card_button
     from engine.views.verdict_card import CardCurve, VerdictCard
 
     def make():
@@ -17,7 +17,7 @@ def page():
         words = {"sentence": "<b>No difference</b>", "titles": ("ILAD@10", "Recall@10"), "corpus": "c"}
         return VerdictCard(curves=(curve,), queries=3, fingerprint="f", **words)
 
-    card_button(make, "card")
+    draw_card_button(make, "card")
 
 
 def test_a_click_opens_the_card_and_only_that_makes_it():

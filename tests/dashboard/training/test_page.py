@@ -16,7 +16,7 @@ from dashboard.services import corpora, feedback, jobs, training_request, traini
 from dashboard.services import trained as kept
 from dashboard.services.training_request import TrainingOutcome, TrainingProgress
 from dashboard.session import address, decoders
-from dashboard.session.parameters import key_of
+from dashboard.session.parameters import param_key
 from dashboard.session.query import TYPED
 from dashboard.training.page import AT, MINE, OUTCOMES
 from engine.evaluation.export import ExportContext, export_all
@@ -47,9 +47,12 @@ def trained(source, state):
 def test_the_form_has_what_methods_declare_and_divides_one_split(source):
     app = page(source)
     assert app.selectbox(key="train.method").options == [recipe.title for recipe in RECIPES.values()]
-    count = len(corpora.loading(source).result.dataset.judged("test"))
+    count = len(corpora.get_loading_job(source).result.dataset.judged("test"))
     assert f"Random split of {count:,} queries (seed 0)" in pages.texts(app)
-    parts = {name: len(part) for name, part in three_way(corpora.loading(source).result.dataset.qrels["test"]).items()}
+    parts = {
+        name: len(part)
+        for name, part in three_way(corpora.get_loading_job(source).result.dataset.qrels["test"]).items()
+    }
     bar = next(element.proto.body for element in app.get("html") if 'role="img"' in element.proto.body)
     assert [int(size) for size in re.findall(r"flex: (\d+)", bar)] == list(parts.values())
     assert f"train {parts['train']}, validate {parts['dev']}, test {parts['test']}" in bar
@@ -77,7 +80,7 @@ def test_the_only_split_is_learnt_from_only_when_asked(source):
 
 def test_what_it_takes_is_said_beforehand(source):
     app = pages.worked(page(source), "train.look", "train.look")
-    parts = three_way(corpora.loading(source).result.dataset.qrels["test"])
+    parts = three_way(corpora.get_loading_job(source).result.dataset.qrels["test"])
     metrics = {m.label: m.value for m in app.metric}
     assert metrics["Training queries"] == f"{len(parts['train'])}" and metrics["Relevant per query"] == "2.00"
     assert {"Left out", "Repeated", "Time per epoch", "Total, at most"} <= metrics.keys()
@@ -132,7 +135,7 @@ def used(using):
 def test_explore_is_set_to_what_was_trained_for(using, used):
     own = pages.load(used).trained_for
     assert METHOD in using.session_state["decoders"] and own.select.spec.name == METHOD
-    assert using.session_state[key_of(own.select.spec, decoders.PREFIX, "l1")] == own.select.l1
+    assert using.session_state[param_key(own.select.spec, decoders.PARAM_PREFIX, "l1")] == own.select.l1
     assert f"Trained for {own.label}" in pages.texts(pages.screen("tune", used, **QUICK))
 
 
@@ -175,7 +178,7 @@ def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used)
 
 def test_a_finished_training_is_shown_whole_again(trained, source):
     digest = trained.session_state["train.mine"]
-    before = [training.digest for training in training_runs.trainings_of(pages.load(source))]
+    before = [training.digest for training in training_runs.list_trainings(pages.load(source))]
     app = pages.worked(page(source), f"train.open.{digest}", "train")
     own, outcome = (a.session_state["train.outcomes"][digest] for a in (trained, app))
     assert (
@@ -184,27 +187,29 @@ def test_a_finished_training_is_shown_whole_again(trained, source):
         and outcome.progress.lines
     )
     assert outcome.progress.histories == own.progress.histories
-    assert [training.digest for training in training_runs.trainings_of(pages.load(source))] == before
+    assert [training.digest for training in training_runs.list_trainings(pages.load(source))] == before
 
 
 def test_a_finished_training_that_is_cancelled_waits(trained, source, monkeypatch):
     monkeypatch.setattr(
-        training_runs, "run", lambda request, *_: TrainingOutcome(request, None, "", (), TrainingProgress({}, {}))
+        training_runs,
+        "run_training",
+        lambda request, *_: TrainingOutcome(request, None, "", (), TrainingProgress({}, {})),
     )
     app = pages.worked(page(source), f"train.open.{trained.session_state[MINE]}", "train")
     assert app.button(key="train.on").label == "Show the table" and not pages.tables(app, "System")
 
 
 def test_a_damaged_file_in_use_is_written_again(source, used):
-    path, space = kept.path_of(used.trained), pages.load(source).space
+    path, space = kept.find_checkpoint(used.trained), pages.load(source).space
     there = engine.load_trained(path, space)
     path.write_bytes(path.read_bytes()[:-1])
-    assert kept.keep(there, METHOD, space.corpus.name) == used.trained
+    assert kept.save_trained(there, METHOD, space.corpus.name) == used.trained
     assert engine.load_trained(path, space).digest == there.digest
 
 
 def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
-    plain, there = corpora.loading(source).result, pages.load(used)
+    plain, there = corpora.get_loading_job(source).result, pages.load(used)
     assert used.plain == source and there.plain is plain and there.dataset is plain.dataset
     asked = engine.embed_queries(there.space, plain.dataset.queries)
     assert torch.allclose(asked.vectors, there.queries, atol=1e-6)
@@ -215,9 +220,9 @@ def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
     way = {f"way.{plain.space.corpus.digest[:12]}": TYPED, f"own.{plain.space.corpus.digest[:12]}": "a violin"}
     typed = pages.screen("explore", used, **way)
     assert all(pages.tiles(typed).values())
-    names = corpora.variant_names(corpora.variants(there))
+    names = corpora.format_variant_names(corpora.list_variants(there))
     assert f"bundled, float32 · trained: {called(used)}" in names and "bundled, float32" in names
-    assert feedback.path(there) != feedback.path(plain)
+    assert feedback.get_log_path(there) != feedback.get_log_path(plain)
 
 
 def called(source):
@@ -245,29 +250,29 @@ def test_thumbs_move_trained_embeddings_and_are_logged_apart(used, source):
     there = pages.load(used)
     asked = there.queries[0].numpy()
     add(there, lambda now: engine.orag.thumb(now, asked, 3, up=False, person="ana"))
-    moved = feedback.adapted(there)
-    assert feedback.count(there) == 1 and feedback.count(pages.load(source)) == 0
+    moved = feedback.adapt_corpus(there)
+    assert feedback.count_events(there) == 1 and feedback.count_events(pages.load(source)) == 0
     assert moved.training and moved.origin is there and moved.space.adapt is there.space.adapt
     apart = (moved.space.vectors != there.space.vectors).any(1).nonzero().flatten().tolist()
     assert apart == [3]
-    app = pages.screen("explore", used, **{feedback.ON: True})
+    app = pages.screen("explore", used, **{feedback.LIVE_KEY: True})
     assert "learned from 1 piece of feedback" in pages.texts(app) and not app.error
 
 
 def test_the_address_names_the_checkpoint_and_the_way_back_is_a_click(source, used):
     there = pages.load(used)
-    assert address.source_of(address.params_of(used)) == replace(used, dtype=used.dtype)
-    assert address.available(used) == used
+    assert address.parse_source(address.format_source(used)) == replace(used, dtype=used.dtype)
+    assert address.find_source(used) == used
     app = pages.screen("tune", used, **QUICK)
     assert "In use now" in pages.texts(app)
     assert pages.press(app, "train.plain").session_state["source"] == source and there.training
 
 
 def test_a_checkpoint_that_is_not_what_its_name_says_is_refused(used, source):
-    path = kept.path_of(used.trained)
+    path = kept.find_checkpoint(used.trained)
     wrong = "f" * 32
     path.with_name(f"{wrong}.safetensors").write_bytes(path.read_bytes())
-    job = corpora.loading(replace(source, trained=wrong))
+    job = corpora.get_loading_job(replace(source, trained=wrong))
     job.join(patient(60))
     assert "holds others" in job.error
 
@@ -282,14 +287,14 @@ def test_code_for_elsewhere_loads_the_checkpoint(used):
     ranking = engine.decode(decoder, there.space, ["a violin"], 10)
     assert printed == [[there.space.corpus.ids[row] for row in ranking.index[0].tolist()]]
     words = shlex.split(snippets["command"].text)
-    assert words[words.index("--trained") + 1] == str(kept.path_of(used.trained)) and "--dtype" in words
+    assert words[words.index("--trained") + 1] == str(kept.find_checkpoint(used.trained)) and "--dtype" in words
     assert "trained" in snippets["qdrant"].text
-    assert json.loads(snippets["json"].text)["trained"] == str(kept.path_of(used.trained))
+    assert json.loads(snippets["json"].text)["trained"] == str(kept.find_checkpoint(used.trained))
     assert kept.export_fields(there.plain) == {}
 
 
 def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used):
-    app = pages.screen("explore", source, link={"v": "1", **address.params_of(used), "k": "7"})
+    app = pages.screen("explore", source, link={"v": "1", **address.format_source(used), "k": "7"})
     assert app.session_state["source"] == used and app.session_state["k"] == 7
     assert "trained: " in pages.texts(app) and not app.error
 
@@ -297,7 +302,7 @@ def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used)
 def test_trained_and_plain_are_compared_and_the_cache_says_what_was_trained(used):
     app = pages.worked(pages.screen("data", used, **{"data.view": "Encoders"}), "data.encoders.start")
     shown = pages.first_table(app, "Overlap")
-    assert set(shown["Encoder"]) == set(corpora.variant_names(corpora.variants(pages.load(used))))
+    assert set(shown["Encoder"]) == set(corpora.format_variant_names(corpora.list_variants(pages.load(used))))
 
     rows = pages.first_table(pages.pick(app, "View", "Cache"), "What")
     trained = list(rows["What"][rows["Section"] == "Trained embeddings"])
@@ -338,13 +343,13 @@ def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
 @pytest.fixture
 def go_on(monkeypatch):
     """A training waits until this is set."""
-    event, real = threading.Event(), training_runs.run
+    event, real = threading.Event(), training_runs.run_training
 
     def held(request, loaded, place, job):
         assert event.wait(patient(60))
         return real(request, loaded, place, job)
 
-    monkeypatch.setattr(training_runs, "run", held)
+    monkeypatch.setattr(training_runs, "run_training", held)
     return event
 
 
@@ -352,8 +357,10 @@ def test_two_windows_share_a_training(source, go_on):
     first = pages.press(page(source, **{"train.seed": 6}), "train.start")
     job = first.session_state["jobs"]["train"]
     digest = first.session_state["train.mine"]
-    training_runs.forget(digest)  # as where a third window trains it anew
-    assert (training_runs.folder(digest) / training_runs.FILE).exists(), "what is under way is not deleted"
+    training_runs.delete_training(digest)  # as where a third window trains it anew
+    assert (training_runs.training_folder(digest) / training_runs.REQUEST_FILE).exists(), (
+        "what is under way is not deleted"
+    )
     second = pages.screen("tune", source)
     assert second.segmented_control(key="tune.page").value == "Train"
     assert second.session_state["jobs"]["train"] is job and "train.cancel" in pages.keys(second)
@@ -374,7 +381,7 @@ def test_cancelling_a_shared_training_lets_go_of_ones_own_part(source, go_on):
     second = pages.screen("tune", source)
     assert second.session_state["jobs"]["train"] is job
     pages.press(first, "train.cancel")
-    assert job.going and "train.on" in pages.keys(first) and "Progress is saved" in pages.texts(first)
+    assert job.is_active and "train.on" in pages.keys(first) and "Progress is saved" in pages.texts(first)
     assert second.button(key="train.cancel").label == "Cancel" and "train.cancel" in pages.keys(pages.run(second))
     pages.press(first, "train.on")
     assert first.session_state["jobs"]["train"] is job and "train.cancel" in pages.keys(first), "it is joined again"
@@ -398,9 +405,9 @@ def test_what_is_damaged_is_trained_anew(source):
     app.session_state["jobs"]["train"].cancel()
     pages.ended(app, "train")
     digest = app.session_state["train.mine"]
-    for file in training_runs.folder(digest).glob("*.safetensors"):
+    for file in training_runs.training_folder(digest).glob("*.safetensors"):
         file.write_bytes(b"no checkpoint")
-    (training_runs.folder(digest) / "dense.safetensors").write_bytes(b"no checkpoint")
+    (training_runs.training_folder(digest) / "dense.safetensors").write_bytes(b"no checkpoint")
     other = pages.press(page(source, **{"train.seed": 8}), f"train.open.{digest}")
     assert "is not a checkpoint of Frontier" in pages.texts(other) and "damaged" in pages.texts(other)
     assert pages.tables(pages.worked(other, "train.anew", "train"), "System")
@@ -419,7 +426,7 @@ def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
     app = pages.worked(page(source, **{"train.seed": 9}), "train.start", "train")
     assert "Training failed." in [e.value for e in app.error] and "there is no room left" in pages.texts(app)
     monkeypatch.undo()
-    left = histories(training_runs.folder(app.session_state["train.mine"]), METHOD)["dense"]
+    left = histories(training_runs.training_folder(app.session_state["train.mine"]), METHOD)["dense"]
     assert [epoch.epoch for epoch in left] == [-1, 0]
     pages.worked(app, "train.on", "train")
     after = app.session_state["jobs"]["train"].result.progress.histories["dense"]

@@ -17,7 +17,7 @@ def form_again():
     from dashboard.services.source import Source
     from dashboard.tuning import form
 
-    loaded = corpora.loading(Source("numpy-api")).result
+    loaded = corpora.get_loading_job(Source("numpy-api")).result
     if "asked" in st.session_state:
         form.fill_in(json.loads(st.session_state.pop("asked")), loaded)
     st.session_state["request"], _ = form.ask(loaded)

@@ -100,7 +100,7 @@ def test_fixed_parameters_start_as_explore_has_them():
 )
 def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
     gone = []
-    monkeypatch.setattr(decoders, "show", lambda: gone.append(True))
+    monkeypatch.setattr(decoders, "open_explore", lambda: gone.append(True))
     fixed_keys = {f"tune.nnn.{name}": value for name, value in fixed.items()}
     app = tuned(**{"tune.method": "nnn", "tune.most": 10, "tune.free.nnn": free, "k": 7, "pool": 100, **fixed_keys})
     chosen = outcome(app).tuned.decoder.select
@@ -166,14 +166,14 @@ def held_job(app, title, done, total):
         job.stop.wait(patient(60))
 
     begun = threading.Event()
-    app.session_state["jobs"] = jobs.Mine()
+    app.session_state["jobs"] = jobs.SessionJobs()
     job = app.session_state["jobs"]["other"] = jobs.Job(title, work)
     assert begun.wait(patient(60))
     return job
 
 
 def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkeypatch):
-    monkeypatch.setattr(decoders, "show", lambda: None)
+    monkeypatch.setattr(decoders, "open_explore", lambda: None)
     app = shown(outcomes)
     result = outcome(app).tuned
     other = next(p for p in result.points if p.key != result.chosen.key)
@@ -233,7 +233,7 @@ def test_one_split_is_halved(folder):
     path, judge = folder
     judge("all", judge.queries)
     app = pages.screen("tune", Source(str(path)), **{"tune.method": "mmr"})
-    parts = split_in_half(corpora.loading(Source(str(path))).result.dataset.qrels["all"])
+    parts = split_in_half(corpora.get_loading_job(Source(str(path))).result.dataset.qrels["all"])
     sizes = len(parts["dev"]), len(parts["test"])
     assert f"11 settings × {sizes[0]} queries" in pages.texts(app)
     assert "The two halves of all share no query" in pages.texts(pages.worked(app, "tune.start", "tune"))
@@ -274,7 +274,7 @@ def test_own_vectors_cannot_embed_queries(folder):
 
 
 def test_every_decoder_is_compared_at_its_best(monkeypatch):
-    monkeypatch.setattr(decoders, "show", lambda: None)
+    monkeypatch.setattr(decoders, "open_explore", lambda: None)
     few = {"selectors": ("mmr", "vrsd", "nnn"), "points": 3}
     monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: engine.choose(*a, **given | few))
     app = pages.screen("tune", **{"tune.most": 40, "tune.points": 3})

@@ -47,7 +47,7 @@ def made(monkeypatch):
     module = ModuleType("tests_work")
     module.WORK = {}
     monkeypatch.setitem(sys.modules, "tests_work", module)
-    monkeypatch.setattr(jobs, "_HEAVY", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(jobs, "_JOB_SLOTS", threading.BoundedSemaphore(1))
     apps = []
 
     def make(**panels):

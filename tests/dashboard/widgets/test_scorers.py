@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import engine
-from dashboard.charts.frontier import FrontierChart, frontier_figure
+from dashboard.charts.frontier import FrontierChart, plot_frontier
 from dashboard.services import sweeps
 from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
-from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
+from dashboard.session.decoders import RERANK, RETRIEVE, list_scorers, role_key
 from dashboard.session.view_names import RESULTS, TABLE
 from engine.decoder import Decoder, decode, score_candidates, select_from
 from engine.evaluation.frontier import frontier, select_best_per_method
@@ -134,7 +134,7 @@ def test_explore_takes_a_scorer_with_its_own_parameters():
     app = pages.screen("explore", decoders=[FIRST, PICKED])
     before = pages.sets(app)
     key = role_key(PICKED, RETRIEVE)
-    assert app.selectbox(key=key).options == [SCORERS[n].title for n in offered(RETRIEVE)]
+    assert app.selectbox(key=key).options == [SCORERS[n].title for n in list_scorers(RETRIEVE)]
     assert [SCORERS[n].title for n in SCORERS] == app.selectbox(key=role_key(PICKED, RERANK)).options[1:]
     assert "relevance by" not in pages.notes(app)[PICKED]
     app.selectbox(key=key).set_value(OTHER).run()
@@ -242,12 +242,12 @@ def test_what_is_set_comes_back_and_what_cannot_count_is_not_swept(monkeypatch):
 
     decoder = Decoder(SELECTORS[PICKED].cls(), engine.make(OTHER), engine.make(list(SCORERS)[-1]), 30)
     monkeypatch.setattr(streamlit, "session_state", {})
-    decoders.apply(decoder)
-    assert decoders.decoder_of(PICKED) == decoder and decoders.decoders()[PICKED] == decoder
-    decoders.apply(Decoder(decoder.select))
-    assert decoders.decoder_of(PICKED) == Decoder(decoder.select)
+    decoders.apply_decoder(decoder)
+    assert decoders.get_decoder(PICKED) == decoder and decoders.get_decoders()[PICKED] == decoder
+    decoders.apply_decoder(Decoder(decoder.select))
+    assert decoders.get_decoder(PICKED) == Decoder(decoder.select)
     blind = Decoder(SELECTORS[BLIND].cls(), engine.make(OTHER))
-    assert decoders.has_default_scorers(decoders.effective(blind))
+    assert decoders.has_default_scorers(decoders.effective_decoder(blind))
     assert "changes nothing" in decoders.describe_scorers(blind)
 
 
@@ -257,8 +257,8 @@ def test_the_frontier_holds_several_scorers():
         "tradeoff",
         **{"tradeoff.decoders": [FIRST, PICKED, BLIND], "tradeoff.scorers": [QUICK[0], OTHER], "tradeoff.values": 2},
     )
-    app = pages.worked(app, "tradeoff.start", sweeps.PURPOSE)
-    assert pages.job_of(app, sweeps.PURPOSE).error is None
+    app = pages.worked(app, "tradeoff.start", sweeps.SWEEP_PURPOSE)
+    assert pages.job_of(app, sweeps.SWEEP_PURPOSE).error is None
     drawn_ = figure(app)
     labels = ids(drawn_)
     assert any(label.startswith(OTHER) and PICKED in label for label in labels)
@@ -273,7 +273,7 @@ def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     stages = [d.select for d in (*engine.grid(FIRST), *engine.grid(PICKED, 3))]
     several = [Decoder(stage, scorer) for scorer in (engine.make(QUICK[0]), engine.make(OTHER)) for stage in stages]
     curves = frontier(list(engine.sweep(several, space, queries, qrels, 5, ("recall", "ilad"))), k=5)
-    drawn_ = frontier_figure(FrontierChart(frontier=curves, dark=False))
+    drawn_ = plot_frontier(FrontierChart(frontier=curves, dark=False))
     dense, other = ({t.mode: t for t in drawn_.data if t.legendgroup == f"{PICKED} {chain}"} for chain in (0, 1))
     assert dense["lines"].line.color == other["lines"].line.color
     assert dense["lines"].line.dash != other["lines"].line.dash

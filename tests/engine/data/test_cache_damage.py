@@ -122,13 +122,13 @@ def judging_log():
 def snapshot():
     answer = SavedAnswer("MMR", "mmr(…)", (("a", "A"), ("b", "B")), {"ILAD@3": 0.25, "Recall@3": None})
     state = {"state": {"v": "1", "k": "3"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled"}
-    saved = snapshots.save(snapshots.new("one", **state, query="q", answers={"mmr": answer}))
+    saved = snapshots.save(snapshots.make_snapshot("one", **state, query="q", answers={"mmr": answer}))
 
     def read():
-        readable, broken = snapshots.read_all()
+        readable, broken = snapshots.read_snapshots()
         return MISSED if broken else [repr(each) for each in readable]
 
-    return snapshots.folder() / f"{saved.id}.json", read
+    return snapshots.get_folder() / f"{saved.id}.json", read
 
 
 def checkpoint():

@@ -146,11 +146,11 @@ def test_a_session_that_is_no_numbers_replaces_nothing(tmp_path, space, lines, m
     endless = orag.load(made_of(tmp_path / "endless.jsonl", *lines), space)[0]
     own = orag.save(orag.session(space), tmp_path / "own.sqlite")
     before = orag.load(own, space)[0]
-    monkeypatch.setattr(feedback_log.feedback, "path", lambda loaded: own)
+    monkeypatch.setattr(feedback_log.feedback, "get_log_path", lambda loaded: own)
     with pytest.raises(DataError, match="not finite"):
-        feedback_log.put(None, endless)
+        feedback_log.replace_feedback(None, endless)
     assert orag.load(own, space)[0].digest == before.digest and not list(tmp_path.glob("own.*.jsonl"))
-    aside = feedback_log.put(None, orag.session(space, temperature=0.2))
+    aside = feedback_log.replace_feedback(None, orag.session(space, temperature=0.2))
     assert orag.load(aside, space)[0].digest == before.digest != orag.load(own, space)[0].digest
 
 

@@ -159,12 +159,12 @@ def test_the_page_has_a_field_for_it(tiny):
         import streamlit as st
 
         import engine
-        from dashboard.session.parameters import stage_of
-        from dashboard.widgets.parameters import stage_controls
+        from dashboard.session.parameters import read_stage
+        from dashboard.widgets.parameters import draw_stage_row
 
         spec = engine.methods()["cross_encoder"]
-        st.text(stage_controls(spec, "here", lambda: None).label)
-        st.text(stage_of(spec, "here").label)
+        st.text(draw_stage_row(spec, "here", lambda: None).label)
+        st.text(read_stage(spec, "here").label)
 
     app = AppTest.from_function(page, default_timeout=patient(60)).run()
     default, given = engine.make("cross_encoder").label, engine.make("cross_encoder", model=tiny).label
