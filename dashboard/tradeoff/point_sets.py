@@ -50,7 +50,7 @@ def draw_sets(
     curve: that contains the setting; order: queries from the largest win to the largest loss.
     """
     with st.container(horizontal=True, vertical_alignment="center"):
-        draw_method_heading(opened.look[0], opened.name)
+        draw_method_heading(opened.style_name[0], opened.name)
         if opened.decoder is not None:
             st.button("Use in Explore", key="tradeoff.use.opened", on_click=use_in_explore, args=(opened.decoder,))
     if sweep.is_stored:
@@ -136,7 +136,8 @@ def _draw_query(
             "base": packed_ranking(space, question.vector, baseline, **options),
             "said": f"This query: {' · '.join(value_texts)}",
             "url": url,
-            "decoder": method_look(*opened.look) | {"key": opened.look[0], "baseline": decoder == sweep.baseline},
+            "decoder": method_look(*opened.style_name)
+            | {"key": opened.style_name[0], "baseline": decoder == sweep.baseline},
         },
     }
     vendor.view("along", "tradeoff.set", data, {"opened": partial(_open_document, len(space))})
