@@ -193,13 +193,13 @@ def save_page(app, name):
 
 def opened_again(saved):
     """The page after a snapshot was opened."""
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     app.selectbox(key="snapshot.picked").set_value(saved.id).run()
     return pages.press(app, "snapshot.open")
 
 
 def test_dialog_saves_compares_and_opens_snapshots(empty):
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     assert "No saved views yet" in pages.texts(app)
     assert (
         save_page(app, " ") is None and "needs a name" in pages.texts(app) and not list((empty / "snapshots").glob("*"))
@@ -251,7 +251,7 @@ def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_p
 
 def test_dialog_renames_and_deletes_snapshots(empty):
     saved = snapshots.save(snapshot("old"))
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     app.text_input(key="snapshot.rename").set_value("new")
     pages.press(app, "snapshot.renamed")
     assert [s.name for s in snapshots.read_snapshots()[0]] == ["new"]
@@ -271,7 +271,7 @@ def test_hostile_snapshot_is_never_markup(empty):
     for name in ("Setting", evil):
         snapshots.save(snapshot(name, corpus=evil, query=evil, encoder=evil, vectors=name, answers={"mmr": odd}))
     first, second = snapshots.read_snapshots()[0]
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     app.selectbox(key="snapshot.picked").set_value(first.id).run()
     app.selectbox(key="snapshot.other").set_value(second.id)
     assert evil in pages.texts(pages.run(app)) and "other vectors" in pages.texts(app)
