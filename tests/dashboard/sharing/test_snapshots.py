@@ -213,7 +213,7 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
     moved = {"k": 4, "explore.mmr.relevance_weight": 0.3}
     shown = pages.screen("explore", **moved)
     recall, ilad = pages.figures(shown, "Recall@4"), pages.figures(shown, "ILAD@4")
-    app = inside("manage_snapshots", **moved)
+    app = inside("draw_snapshots", **moved)
     second = save_page(app, "second")
     assert [a.figures["ILAD@4"] for a in second.answers.values()] == pytest.approx(ilad, abs=2e-5)
     assert [a.figures["Recall@4"] for a in second.answers.values()] == recall
@@ -241,7 +241,7 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
 def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_path):
     pets = pages.csv_source(tmp_path / "pets.csv", pages.PETS)
     pages.load(pets)
-    saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
+    saved = save_page(inside("draw_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
     app = opened_again(saved)
     assert app.session_state["source"] == pets and app.slider(key="k").value == 2
     corpora.drop_load(pets, corpora.find_loading_job(pets))
