@@ -50,7 +50,7 @@ JUDGE_CSS = """<style>
 
 
 @dataclass(frozen=True, eq=False)
-class JudgingPool:
+class JudgingTask:
     """Systems to judge, and pairs of a query and a document, the most informative first."""
 
     vectors: Embeddings
@@ -138,7 +138,7 @@ def _add_queries(log: JudgingLog, read_queries: Any) -> None:
         st.session_state[MESSAGES_KEY] = [str(error)]
 
 
-def _find_pool(loaded: Loaded, queries: Queries) -> JudgingPool | None:
+def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
     """Return the systems' lists for the queries once they are computed; draw the job until then."""
     systems = tuple(dict.fromkeys([decoders.make_baseline(None), *decoders.get_decoders().values()]))
     k = _get_k()
@@ -146,16 +146,16 @@ def _find_pool(loaded: Loaded, queries: Queries) -> JudgingPool | None:
     # The lists depend on everything in the key, so a grade does not recompute them.
     key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in lists))
 
-    def build_judging_pool(job: Job) -> JudgingPool:
+    def build_judging_pool(job: Job) -> JudgingTask:
         vectors = embed_missing(loaded, queries, job)
         found_runs = (*decode_runs(systems, loaded.space, vectors, k), *lists)
-        return JudgingPool(vectors, found_runs, order_pairs(build_pool(found_runs, queries.ids, k)))
+        return JudgingTask(vectors, found_runs, order_pairs(build_pool(found_runs, queries.ids, k)))
 
     title = "Finding the documents to judge"
     return JobPanel(purpose=JUDGE_PURPOSE, key=key, title=title, work=build_judging_pool, wait_seconds=0.3).result()
 
 
-def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: JudgingPool) -> None:
+def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: JudgingTask) -> None:
     """Draw the next pair, a button per grade, and this person's progress."""
     # Without a name each browser session judges for itself, and shares no pairs.
     person = _get_name() or feedback.get_person()
@@ -243,7 +243,7 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
     step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", take_over)
 
 
-def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingPool) -> None:
+def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
     """Draw the standing of the systems by the grades so far."""
     run_names = tuple(run.name for run in pool.runs)
     k = _get_k()

@@ -356,7 +356,6 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     if not cells.points:
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
-    # Runs of other systems are points without settings.
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
     cells = replace(cells, points=(*cells.points, *(cell for _, cell in systems_cells.values())))
     # Bands of incomplete results may be coarse.

@@ -193,13 +193,13 @@ def save_page(app, name):
 
 def opened_again(saved):
     """The page after a snapshot was opened."""
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     app.selectbox(key="snapshot.picked").set_value(saved.id).run()
     return pages.press(app, "snapshot.open")
 
 
 def test_dialog_saves_compares_and_opens_snapshots(empty):
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     assert "No saved views yet" in pages.texts(app)
     assert (
         save_page(app, " ") is None and "needs a name" in pages.texts(app) and not list((empty / "snapshots").glob("*"))
@@ -213,7 +213,7 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
     moved = {"k": 4, "explore.mmr.relevance_weight": 0.3}
     shown = pages.screen("explore", **moved)
     recall, ilad = pages.figures(shown, "Recall@4"), pages.figures(shown, "ILAD@4")
-    app = inside("manage_snapshots", **moved)
+    app = inside("draw_snapshots", **moved)
     second = save_page(app, "second")
     assert [a.figures["ILAD@4"] for a in second.answers.values()] == pytest.approx(ilad, abs=2e-5)
     assert [a.figures["Recall@4"] for a in second.answers.values()] == recall
@@ -241,7 +241,7 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
 def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_path):
     pets = pages.csv_source(tmp_path / "pets.csv", pages.PETS)
     pages.load(pets)
-    saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
+    saved = save_page(inside("draw_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
     app = opened_again(saved)
     assert app.session_state["source"] == pets and app.slider(key="k").value == 2
     corpora.drop_load(pets, corpora.find_loading_job(pets))
@@ -251,7 +251,7 @@ def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_p
 
 def test_dialog_renames_and_deletes_snapshots(empty):
     saved = snapshots.save(snapshot("old"))
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     app.text_input(key="snapshot.rename").set_value("new")
     pages.press(app, "snapshot.renamed")
     assert [s.name for s in snapshots.read_snapshots()[0]] == ["new"]
@@ -271,7 +271,7 @@ def test_hostile_snapshot_is_never_markup(empty):
     for name in ("Setting", evil):
         snapshots.save(snapshot(name, corpus=evil, query=evil, encoder=evil, vectors=name, answers={"mmr": odd}))
     first, second = snapshots.read_snapshots()[0]
-    app = inside("manage_snapshots")
+    app = inside("draw_snapshots")
     app.selectbox(key="snapshot.picked").set_value(first.id).run()
     app.selectbox(key="snapshot.other").set_value(second.id)
     assert evil in pages.texts(pages.run(app)) and "other vectors" in pages.texts(app)

@@ -75,7 +75,7 @@ def label(app, key):
 
 def test_the_second_is_queued_and_starts_by_itself(made):
     first, second = Held(), Held()
-    app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
+    app = made(one=(first, {}), two=(second, {"start_label": "Run", "autostart": False}))
     assert first.begun.wait(patient(10))
     run(app)
     assert label(app, "two.start") == "Queue" and "Working on one is running (34 of 88)" in texts(app)
@@ -90,7 +90,7 @@ def test_the_second_is_queued_and_starts_by_itself(made):
 
 def test_the_first_is_cancelled_beside_the_second_and_resumes_behind_it(made):
     first, second = Held(), Held()
-    app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
+    app = made(one=(first, {}), two=(second, {"start_label": "Run", "autostart": False}))
     assert first.begun.wait(patient(10))
     job_of(press(run(app), "two.start.cancel"), "one").join(patient(10))
     assert [label(run(app), key) for key in ("one.on", "two.start")] == ["Resume", "Run"]
@@ -105,7 +105,7 @@ def test_the_first_is_cancelled_beside_the_second_and_resumes_behind_it(made):
 
 def test_a_queued_job_is_taken_out(made):
     first, second = Held(), Held()
-    app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
+    app = made(one=(first, {}), two=(second, {"start_label": "Run", "autostart": False}))
     press(run(app), "two.start")
     press(app, "two.cancel")
     job_of(app, "two").join(patient(10))
@@ -124,7 +124,7 @@ def test_nothing_begins_by_itself_while_this_session_has_another_job(made):
 @pytest.mark.parametrize("start,key", [("", "one.on"), ("Run", "one.start")])
 def test_a_stopped_job_resumes_and_a_failed_one_is_retried(made, start, key):
     work = Held()
-    app = made(one=(work, {"start": start, "by_itself": not start}))
+    app = made(one=(work, {"start_label": start, "autostart": not start}))
     if start:
         assert label(app, key) == start
         press(app, key)
