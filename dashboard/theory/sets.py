@@ -169,7 +169,8 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
         for sentence in describe_relaxation(result.relaxation, result.ends):
             st.text(sentence)
         st.caption(
-            f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}: all faces of the relaxation are looked at."
+            f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}: all faces of the relaxation "
+            "are looked at."
         )
 
 

@@ -16,9 +16,9 @@ from engine.evidence.run import reproduce as run
 from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
-from engine.theory.relaxation import cone, ends, on_pools
+from engine.theory.relaxation import measure_cone, measure_ends, relax_pools
 from engine.theory.success_sets import McNemar, success_sets
-from engine.theory.vrsd import on_pools as vrsd_on_pools
+from engine.theory.vrsd import compare_on_pools as vrsd_on_pools
 from engine.values import Dataset, Embeddings, Qrels
 
 HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_sum:polish=false", "max_sum", "dpp")
@@ -54,7 +54,7 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
         **{f"some λ₁ at λ₂ {level:g}": found.paths[:, at] for at, level in enumerate(found.l2)},
         "some λ₁ at some of these λ₂": found.by_path,
     }
-    beside = {name: McNemar.of(found.dense, recovered) for name, recovered in ways.items()}
+    beside = {name: McNemar.compare(found.dense, recovered) for name, recovered in ways.items()}
     witnesses = sorted(found.witnesses[found.witnesses == found.witnesses].tolist())
     if as_json:
         rows = [{"way": name, "recovered": int(way.sum())} | asdict(beside[name]) for name, way in ways.items()]
@@ -78,9 +78,9 @@ def ccbqp(
     as_json: bool,
 ) -> None:  # fmt: skip
     _, space, queries, _ = _load(judged)
-    small = [row for weight in weights for row in on_pools(space, queries, 3, pool, relevance_weight=weight)]
-    stops = list(ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
-    narrow = cone(space)
+    small = [row for weight in weights for row in relax_pools(space, queries, 3, pool, relevance_weight=weight)]
+    stops = list(measure_ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
+    narrow = measure_cone(space)
     if as_json:
         plain = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in small]
         return echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})

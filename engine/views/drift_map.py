@@ -54,8 +54,8 @@ def trajectories(
 ) -> Trajectories:
     """Trace the documents that moved most, on the map of the start, at several steps.
 
-    layout: of `start`; states: (step, (n, d) Θ_t), rising, each read twice at most and not kept;
-    max_documents: their number. What all moved together is subtracted first, as it changes no ranking. On a map by PCA a document is
+    layout: of `start`; states: (step, (n, d) Θ_t), rising, each read twice at most and not kept; max_documents: their
+    number. What all moved together is subtracted first, as it changes no ranking. On a map by PCA a document is
     projected. On a map of neighbours it moves as a mean of the mapped documents does, in which the near ones weigh most
     (a Gaussian, its width the start's distance to the third nearest): a small move is a small arrow, and none where
     nothing moved. Raises DataError, Cancelled.

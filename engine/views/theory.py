@@ -17,7 +17,7 @@ from engine.stages import methods
 from engine.theory.elastic_net import Witness, counterexample, witness
 from engine.theory.margins import Margins
 from engine.theory.projection_bounds import simple_dimension, sufficient_dimension
-from engine.theory.random_projections import PairErrors, kept_from
+from engine.theory.random_projections import PairErrors, find_kept_dimensions
 from engine.theory.segments import Segments
 from engine.views.decision import weights_of
 from engine.views.document import ShownDocument, shown_fields
@@ -168,7 +168,7 @@ def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
             at_once=k == first,
             simple=simple_dimension(pairs.least, error),
         )
-        for pairs, k in zip(errors.bins, kept_from(errors, error), strict=True)
+        for pairs, k in zip(errors.bins, find_kept_dimensions(errors, error), strict=True)
     )
 
 
@@ -208,11 +208,11 @@ def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str
     if not n_pairs:
         return (f"No pairs: none of {query_text} shares words with two documents.",)
     n_promised, n_apart = int(segments.promised.sum()), int(segments.apart.sum())
-    verdict = " and holds for all of them" if not segments.broken else f", violated for {segments.broken:,}"
+    verdict = " and holds for all of them" if not segments.n_broken else f", violated for {segments.n_broken:,}"
     sentences = [
         f"The theorem covers {n_promised:,} of {counted(n_pairs, 'pair')} ({percent(n_promised / n_pairs)}) "
         f"from {query_text}" + (f"{verdict}." if n_promised else "."),
-        *(["This should be impossible: please report it."] if segments.broken else []),
+        *(["This should be impossible: please report it."] if segments.n_broken else []),
         f"It covers pairs whose best document has all query words in one passage of {counted(words, 'word')}.",
     ]
     passages = segments.passages[~np.isnan(segments.passages)]

@@ -35,7 +35,7 @@ from engine.evidence.rules import (
     together,
 )
 from engine.matrix import largest_eigenvalue
-from engine.theory.relaxation import cone, ends, relaxation
+from engine.theory.relaxation import measure_cone, measure_ends, relaxation
 
 claim = PaperClaims("ccbqp")
 frontier_claim = partial(claim, measure=measure_frontiers, sets=frontiers.SETS, cost=330)
@@ -171,7 +171,7 @@ def measure_c4(sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → runs over θ and k that were rounded or stopped at the cap of steps, all runs, and the most steps of one."""
     counts = {}
     for judged in sets:
-        rows = list(ends(judged.space, judged.queries("test", 40)))
+        rows = list(measure_ends(judged.space, judged.queries("test", 40)))
         short = sum(row.fractional + row.capped for row in rows)
         counts[judged.name] = [short, sum(row.runs for row in rows), max(row.most for row in rows)]
     return counts
@@ -203,7 +203,7 @@ def measure_c5(sets: Sequence[JudgedSet], seed: int) -> Measurement:
         rows = judged.space.vectors
         sizes = [len(rows) // part for part in (16, 8, 4, 2, 1)]
         largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:n]]) for n in sizes] for _ in range(20)]
-        numbers[judged.name] = {"least": cone(judged.space).least, "sizes": sizes, "largest": largest}
+        numbers[judged.name] = {"least": measure_cone(judged.space).least, "sizes": sizes, "largest": largest}
     return numbers
 
 

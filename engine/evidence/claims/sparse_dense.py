@@ -42,7 +42,15 @@ from engine.theory.projection_bounds import (
 )
 from engine.theory.random_projections import DIMENSIONS, PairErrors
 from engine.theory.recall_losses import RecallLoss, recall_losses
-from engine.theory.text_vectors import SAME, against_best, inner, length_bins, margins_over, squared_norms, text_vectors
+from engine.theory.text_vectors import (
+    SAME_TOLERANCE,
+    compute_margins_over,
+    compute_squared_norms,
+    inner_products,
+    iterate_best_margins,
+    make_length_bins,
+    text_vectors,
+)
 from engine.values import Corpus, Dataset
 
 claim = PaperClaims("sparse-dense")
@@ -177,14 +185,14 @@ def _excesses(rng: np.random.Generator) -> Iterator[float]:
 def _boolean(judged: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
     """Of every query, over some documents that share a word with it, each against all that score less."""
     data = text_vectors(judged.dataset.corpus, judged.queries("test"), "boolean")
-    norms, lengths = squared_norms(data.documents), np.sqrt(squared_norms(data.queries))
+    norms, lengths = compute_squared_norms(data.documents), np.sqrt(compute_squared_norms(data.queries))
     for place, length in enumerate(lengths):
-        scores = inner(data.queries[[place]], data.documents)[0]
+        scores = inner_products(data.queries[[place]], data.documents)[0]
         matching = np.flatnonzero(scores)
         if len(matching):
             rows = rng.choice(matching, min(len(matching), 50), replace=False)
-            margins = margins_over(rows, scores, scores[rows], length, data.documents, norms)
-            if (positive := margins[margins > SAME]).size:
+            margins = compute_margins_over(rows, scores, scores[rows], length, data.documents, norms)
+            if (positive := margins[margins > SAME_TOLERANCE]).size:
                 yield float(f"{(2 * norms.max()) ** -0.5 / length - positive.min():.6g}")
 
 
@@ -259,10 +267,10 @@ def measure_l5(sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 def _margins(judged: JudgedSet) -> Measurement:
     rows = text_vectors(judged.dataset.corpus, judged.queries("test"), "bm25")
-    parts = length_bins(rows.lengths, 4)
+    parts = make_length_bins(rows.lengths, 4)
     columns, ranks = [], (10, 100)
     for part in parts:
-        margins = np.concatenate([block for *_, block in against_best(rows.documents[part], rows.queries)])
+        margins = np.concatenate([block for *_, block in iterate_best_margins(rows.documents[part], rows.queries)])
         columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, [rank - 1 for rank in ranks]])
     by_rank = np.stack(columns, axis=1)
     complete = by_rank[~np.isnan(by_rank).any(axis=(1, 2))]
@@ -308,7 +316,7 @@ def _dimensions(judged: JudgedSet, seed: int) -> Measurement:
         rows = engine.recall_dimensions(corpus, asked, "bm25", draws=3, seed=GROUPS * seed + group, **options)
         needed.append([row.dimension or BEYOND for row in rows])
     lengths = text_vectors(corpus, asked, "bm25").lengths
-    return {"words": [float(lengths[part].mean()) for part in length_bins(lengths, 4)], "needed": needed}
+    return {"words": [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)], "needed": needed}
 
 
 def judge_l7(measured: Measurement) -> Ruling:
