@@ -16,7 +16,7 @@ from engine.evaluation.splits import three_way
 from engine.training.comparison import Table
 from engine.training.experiment import Foreseen, course, foreseen, histories
 from engine.training.metrics import Dev, Epoch
-from engine.training.recipes import declared, make_recipe
+from engine.training.recipes import declared_params, make_recipe
 from engine.values import Qrels
 
 PURPOSE, LOOK = "train", "train.look"
@@ -60,7 +60,7 @@ class TrainingRequest(JobRequest):
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
         """The request of plain values. Raises ParamError, KeyError or TypeError where they make none."""
         params = values["params"]
-        known = {p.name for p in declared(values["method"])}
+        known = {p.name for p in declared_params(values["method"])}
         if not params.keys() <= known:
             raise ParamError(f"{values['method']} has no parameter {min(params.keys() - known)!r}")
         return cls(**{**values, "params": tuple(params.items())})

@@ -17,7 +17,7 @@ from engine.data import cache
 from engine.errors import FrontierError
 from engine.paths import cache_folders
 from engine.training.checkpoints import read
-from engine.training.experiment import checkpoint, finished, histories, planned
+from engine.training.experiment import checkpoint, histories, is_course_finished, list_planned_stages
 from engine.training.recipes import RECIPES
 from engine.training.trained import decoder_at
 from engine.values import replace_surrogates
@@ -120,7 +120,7 @@ def status(training: TrainingJob) -> str:
     if under_way(training.digest) is not None:
         return "under way"
     place = folder(training.digest)
-    files = [checkpoint(place, stage) for stage in planned(training.request.method)]
+    files = [checkpoint(place, stage) for stage in list_planned_stages(training.request.method)]
     changed = tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
     return _status(place, training.request.method, changed)
 
@@ -133,14 +133,14 @@ def _status(place: Path, method: str, changed: tuple[int, ...]) -> str:
         if not epochs:
             return "not begun"
         stage, history = list(epochs.items())[-1]
-        return "finished" if finished(place, method) else f"stopped in {stage}, epoch {history[-1].epoch}"
+        return "finished" if is_course_finished(place, method) else f"stopped in {stage}, epoch {history[-1].epoch}"
     except FrontierError:
         return "damaged: train it anew"
 
 
 def stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, ...]:
     """The stages that a training's folder holds, in order. Raises DataError where a checkpoint is damaged."""
-    files = {stage: checkpoint(folder(digest), stage) for stage in planned(request.method)}
+    files = {stage: checkpoint(folder(digest), stage) for stage in list_planned_stages(request.method)}
     return tuple(_stage(name, file, file.stat().st_mtime_ns) for name, file in files.items() if file.exists())
 
 
@@ -153,7 +153,7 @@ def _stage(name: str, file: Path, changed: int) -> TrainingStage:
 def is_finished(digest: str, request: TrainingRequest) -> bool:
     """Whether a training is finished; one whose files are damaged is not."""
     try:
-        return finished(folder(digest), request.method)
+        return is_course_finished(folder(digest), request.method)
     except FrontierError:
         return False
 
