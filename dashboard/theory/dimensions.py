@@ -285,8 +285,8 @@ def _show_segments(corpus: Corpus, margins: Segments) -> None:
             )
         else:
             covered = f"The theorem covers {promised} of {counted(len(margins), 'pair')}"
-            if margins.n_broken:
-                wrong = f"{covered} and is violated for {margins.n_broken}. This should be impossible: "
+            if margins.broken:
+                wrong = f"{covered} and is violated for {margins.broken}. This should be impossible: "
                 wrong += "please report it."
                 st.error(wrong, icon=":material/error:")
             else:

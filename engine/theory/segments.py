@@ -93,7 +93,7 @@ class Segments:
         return len(self.query)
 
     @property
-    def n_broken(self) -> int:
+    def broken(self) -> int:
         """The number of promised pairs with a smaller margin in segments: 0 if the theorem is right."""
         return int((self.segments[self.promised] < self.documents[self.promised] - MARGIN_TOLERANCE).sum())
 

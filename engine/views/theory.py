@@ -208,11 +208,11 @@ def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str
     if not n_pairs:
         return (f"No pairs: none of {query_text} shares words with two documents.",)
     n_promised, n_apart = int(segments.promised.sum()), int(segments.apart.sum())
-    verdict = " and holds for all of them" if not segments.n_broken else f", violated for {segments.n_broken:,}"
+    verdict = " and holds for all of them" if not segments.broken else f", violated for {segments.broken:,}"
     sentences = [
         f"The theorem covers {n_promised:,} of {counted(n_pairs, 'pair')} ({percent(n_promised / n_pairs)}) "
         f"from {query_text}" + (f"{verdict}." if n_promised else "."),
-        *(["This should be impossible: please report it."] if segments.n_broken else []),
+        *(["This should be impossible: please report it."] if segments.broken else []),
         f"It covers pairs whose best document has all query words in one passage of {counted(words, 'word')}.",
     ]
     passages = segments.passages[~np.isnan(segments.passages)]

@@ -138,7 +138,7 @@ def theorem(sets: dict[str, engine.Dataset]) -> list[Block]:
     for name, dataset in sets.items():
         pairs = engine.segments(dataset.corpus, dataset.judged(SETS[name]))
         middle = (sorted(c)[len(c) // 2] for c in (pairs.documents, pairs.segments, pairs.passages))
-        counts = (len(pairs), pairs.promised.sum(), pairs.n_broken)
+        counts = (len(pairs), pairs.promised.sum(), pairs.broken)
         rows.append((name, *counts, *(f"{m:.4f}" for m in middle), f"{pairs.passages_gain:.0%}"))
     head = (
         "set", "pairs", "the theorem speaks of", "of these smaller", "median margin, documents", "segments", "passages",

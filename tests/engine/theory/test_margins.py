@@ -285,11 +285,11 @@ def test_theorem_1_needs_its_premises():
 def test_segments_of_a_corpus_keep_the_promise():
     corpus, queries = made(7, n=60, queries=30)
     got = engine.segments(corpus, queries, passage_words=10, rivals=5)
-    assert len(got) > 50 and 0 < got.promised.sum() < len(got) and got.n_broken == 0
+    assert len(got) > 50 and 0 < got.promised.sum() < len(got) and got.broken == 0
     assert set(np.unique(got.query, return_counts=True)[1]) <= {1, 2, 3, 4, 5}
     # Passages as long as the documents are the documents.
     whole = engine.segments(corpus, queries, passage_words=1000, rivals=5)
-    assert whole.promised.all() and whole.n_broken == 0
+    assert whole.promised.all() and whole.broken == 0
     assert whole.passages == pytest.approx(whole.documents)
     assert len(engine.segments(corpus, ["nothing known"])) == 0
 
@@ -302,7 +302,7 @@ def cranfield():
 @needs_data
 def test_theorem_1_on_real_passages(cranfield):
     got = engine.segments(cranfield.corpus, cranfield.judged("test").sample(60), rivals=5)
-    assert len(got) > 250 and got.promised.sum() > 10 and got.n_broken == 0
+    assert len(got) > 250 and got.promised.sum() > 10 and got.broken == 0
     assert 0 < got.passages_gain < 1
 
 
