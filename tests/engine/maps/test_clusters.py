@@ -86,7 +86,7 @@ ODD = {
         1e-30 * np.arange(8 * MIN_CLUSTER_SIZE).reshape(-1, 2),
         ["same text"] * 4 * MIN_CLUSTER_SIZE,
         4,
-    ),  # fmt: skip
+    ),
     "no spaces between words": (np.eye(2), ["行列の積", "行列の積"], 1),
     "surrogates": (np.eye(2), ["\ud800 word", "\ud800 word"], 1),
 }
