@@ -16,7 +16,7 @@ from engine.evaluation.splits import three_way
 from engine.training.comparison import Table
 from engine.training.experiment import Foreseen, course, foreseen, histories
 from engine.training.metrics import Dev, Epoch
-from engine.training.recipes import declared, make_recipe
+from engine.training.recipes import declared_params, make_recipe
 from engine.values import Qrels
 
 TRAINING, ESTIMATE_PURPOSE = "train", "train.look"
@@ -60,7 +60,7 @@ class TrainingRequest(JobRequest):
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
         """Build a request from plain values. Raises ParamError, KeyError or TypeError if they are invalid."""
         params = values["params"]
-        param_names = {declaration.name for declaration in declared(values["method"])}
+        param_names = {declaration.name for declaration in declared_params(values["method"])}
         if not params.keys() <= param_names:
             raise ParamError(f"{values['method']} has no parameter {min(params.keys() - param_names)!r}")
         return cls(**{**values, "params": tuple(params.items())})

@@ -17,7 +17,7 @@ from engine.data import cache
 from engine.errors import FrontierError
 from engine.paths import cache_folders
 from engine.training.checkpoints import read
-from engine.training.experiment import checkpoint, finished, histories, planned
+from engine.training.experiment import checkpoint, histories, is_course_finished, list_planned_stages
 from engine.training.recipes import RECIPES
 from engine.training.trained import decoder_at
 from engine.values import replace_surrogates
@@ -122,7 +122,7 @@ def describe_status(training: TrainingJob) -> str:
     if find_training_job(training.digest) is not None:
         return "under way"
     folder = training_folder(training.digest)
-    paths = [checkpoint(folder, stage) for stage in planned(training.request.method)]
+    paths = [checkpoint(folder, stage) for stage in list_planned_stages(training.request.method)]
     changed_ns = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
     return _describe_folder(folder, training.request.method, changed_ns)
 
@@ -135,14 +135,14 @@ def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> 
         if not epochs:
             return "not begun"
         stage_name, history = list(epochs.items())[-1]
-        return "finished" if finished(folder, method) else f"stopped in {stage_name}, epoch {history[-1].epoch}"
+        return "finished" if is_course_finished(folder, method) else f"stopped in {stage_name}, epoch {history[-1].epoch}"
     except FrontierError:
         return "damaged: train it anew"
 
 
 def load_stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, ...]:
     """Load the stages of a training's folder, in order. Raises DataError if a checkpoint is damaged."""
-    paths = {stage: checkpoint(training_folder(digest), stage) for stage in planned(request.method)}
+    paths = {stage: checkpoint(training_folder(digest), stage) for stage in list_planned_stages(request.method)}
     return tuple(_load_stage(name, path, path.stat().st_mtime_ns) for name, path in paths.items() if path.exists())
 
 
@@ -155,7 +155,7 @@ def _load_stage(stage_name: str, checkpoint_file: Path, changed_ns: int) -> Trai
 def is_training_finished(digest: str, request: TrainingRequest) -> bool:
     """Return True if a training is finished; False if its files are damaged."""
     try:
-        return finished(training_folder(digest), request.method)
+        return is_course_finished(training_folder(digest), request.method)
     except FrontierError:
         return False
 

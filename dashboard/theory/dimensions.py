@@ -29,10 +29,10 @@ from engine.params import Real
 from engine.progress import counted, shorten
 from engine.text.bag_of_words import count_passage_words, has_words
 from engine.theory.margins import Margins, RelevantMargins, relevant_margins
-from engine.theory.measured_dimensions import DIMENSIONS, TARGET, LengthDimension, reached
-from engine.theory.projection_bounds import RANK
+from engine.theory.measured_dimensions import RECALL_TARGET, TRIED_DIMENSIONS, LengthDimension, find_reached_dimension
+from engine.theory.projection_bounds import RESULT_RANK
 from engine.theory.random_projections import PROJECTION, PairErrors
-from engine.theory.segments import PASSAGE, RIVALS, Segments
+from engine.theory.segments import N_RIVALS, PASSAGE_LENGTH, Segments
 from engine.theory.text_vectors import VECTORS, WEIGHTING
 from engine.values import Corpus
 from engine.views.theory import compare_with_bound, compute_needed, describe_segments
@@ -42,7 +42,7 @@ MarginsByKind = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
 PAIR_ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may reverse a pair of documents.")
 PAIR_DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
 N_BINS, N_DRAWS = 5, 20
-PAIRS_VIEW, RECALL_VIEW = "Order of pairs, by margin", f"Recall@{RANK.default}, by length"
+PAIRS_VIEW, RECALL_VIEW = "Order of pairs, by margin", f"Recall@{RESULT_RANK.default}, by length"
 EXAMPLE, CURRENT = "Example", "Current query"
 MAX_PAGE_CHARACTERS = 2_000_000
 """Up to this many characters, words are counted while the page is drawn; else by a job."""
@@ -101,7 +101,7 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
     with query_row(loaded, 360, "medium") as choice:
         weighting = draw_parameter(WEIGHTING, "theory.weighting", st.container(width=150))
         projection = draw_parameter(PROJECTION, "theory.projection", st.container(width=170))
-        param, key = (PAIR_ERROR, "theory.error") if of_pairs else (TARGET, "theory.target")
+        param, key = (PAIR_ERROR, "theory.error") if of_pairs else (RECALL_TARGET, "theory.target")
         value = draw_parameter(param, key, st.container(width=240))
     key_parts = choice.key, weighting, projection
     if of_pairs:
@@ -186,17 +186,17 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
     if not any(row.queries for row in rows):
         st.info("No query shares a word with a document.")
         return
-    smallest = [reached(row.recall, target) for row in rows]
-    figure = plot_recall(rows, smallest, DIMENSIONS, target, is_dark())
+    smallest = [find_reached_dimension(row.recall, target) for row in rows]
+    figure = plot_recall(rows, smallest, TRIED_DIMENSIONS, target, is_dark())
     plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
     st.caption(
         f"{counted(count, 'query', 'queries')} · smallest k at which a random projection of {weighting} keeps the best "
-        f"document in the top {RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open symbol: "
-        f"more than {DIMENSIONS[-1]:,} · table: the share of cases at each k"
+        f"document in the top {RESULT_RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open "
+        f"symbol: more than {TRIED_DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
-    texts = [f"> {DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == DIMENSIONS[0] else ''}{k:,}" for k in smallest]
+    texts = [f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}" for k in smallest]
     # A dimension that no row was measured at gets no column.
-    measured_k = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
+    measured_k = [k for k in TRIED_DIMENSIONS if any(k in row.recall for row in rows)]
     draw_table(
         {
             "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
@@ -229,7 +229,7 @@ PROJECTIONS = StudyView(
 def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     """Draw the theorem on the pairs of many queries, and on those of one for which it holds."""
     with query_row(loaded, 380, "medium") as choice:
-        n_words = draw_parameter(PASSAGE, "theory.passage", st.container(width=300))
+        n_words = draw_parameter(PASSAGE_LENGTH, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, n_words), "Margins of segments"
 
     def compute_segments(job: Job) -> tuple[Segments, tuple[str, ...]]:
@@ -256,7 +256,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     if text is None:
         st.info("Pick a query to compare its best documents.")
     else:
-        _draw_example(loaded, text, n_words, RIVALS.default if question is None else question.k)
+        _draw_example(loaded, text, n_words, N_RIVALS.default if question is None else question.k)
 
 
 def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:

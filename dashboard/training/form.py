@@ -15,7 +15,7 @@ from dashboard.widgets.parameters import draw_parameters
 from engine.evaluation.splits import SPLIT_SHARES
 from engine.progress import counted
 from engine.training.loop import SEED
-from engine.training.recipes import RECIPES, declared
+from engine.training.recipes import RECIPES, declared_params
 from engine.values import Dataset
 from engine.wording import percent, visible
 
@@ -125,7 +125,7 @@ def _seed(label: str, key: str, help_: str) -> int:
 
 def _parameters(method: str) -> dict[str, Any]:
     """Draw the parameters that count; those that the data decide are left out."""
-    params = {p.name: p for p in declared(method)}
+    params = {p.name: p for p in declared_params(method)}
     late = [name for name in RECIPES[method].late if name in params]
     by_hand: Sequence[str] = ()
     if late:

@@ -27,7 +27,7 @@ from dashboard.widgets.job_panel import JobPanel, draw_run_button, draw_running
 from engine.errors import FrontierError
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen, histories
-from engine.training.recipes import RECIPES, declared, make_recipe
+from engine.training.recipes import RECIPES, declared_params, make_recipe
 from engine.views.training import curves, find_best_epoch, select_compared_systems
 from engine.wording import visible
 
@@ -277,7 +277,7 @@ def _figures(estimated: Foreseen, request: TrainingRequest) -> None:
         st.metric("Total, at most", _seconds(estimated.seconds), help=every)
     params = dict(request.params)
     late = RECIPES[request.method].late
-    if unset := [p.symbol for p in declared(request.method) if p.name in late and p.name not in params]:
+    if unset := [p.symbol for p in declared_params(request.method) if p.name in late and p.name not in params]:
         st.caption(f"Choosing {', '.join(unset)} on the validation queries takes extra time.")
 
 
@@ -310,7 +310,7 @@ def _describe(request: TrainingRequest) -> str:
     recipe = RECIPES[request.method]
     changed = [
         f"{p.symbol} = {p.text(params[p.name])}"
-        for p in declared(request.method)
+        for p in declared_params(request.method)
         if p.name in params and (params[p.name] != p.default or p.name in recipe.late)
     ]
     where = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"

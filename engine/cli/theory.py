@@ -16,9 +16,9 @@ from engine.evidence.run import row_as_json, save_report, sort_rows
 from engine.progress import counted
 from engine.space import Space
 from engine.theory.recall_losses import recall_losses
-from engine.theory.relaxation import cone, ends, on_pools
+from engine.theory.relaxation import measure_cone, measure_ends, relax_pools
 from engine.theory.success_sets import McNemar, success_sets
-from engine.theory.vrsd import on_pools as vrsd_on_pools
+from engine.theory.vrsd import compare_on_pools as vrsd_on_pools
 from engine.values import Dataset, Embeddings, Qrels
 
 DEFAULT_HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_sum:polish=false", "max_sum", "dpp")
@@ -60,7 +60,7 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
     table_rows = [(f"{len(recovery.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")]
     json_rows = []
     for name, is_recovered in ways.items():
-        test, count = McNemar.of(recovery.dense, is_recovered), int(is_recovered.sum())
+        test, count = McNemar.compare(recovery.dense, is_recovered), int(is_recovered.sum())
         json_rows.append({"way": name, "recovered": count} | asdict(test))
         share_text = _format_share(count, recovery.queries)
         table_rows.append((name, share_text, str(test.both), str(test.first), str(test.second), f"{test.p:.3g}"))
@@ -83,9 +83,9 @@ def ccbqp(
 ) -> None:  # fmt: skip
     _, space, queries, _ = _load_judged(judged)
     # The pools are small enough to enumerate every face of the relaxation.
-    pool_rows = [row for theta in weights for row in on_pools(space, queries, 3, pool, relevance_weight=theta)]
-    end_rows = list(ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
-    cone_row = cone(space)
+    pool_rows = [row for theta in weights for row in relax_pools(space, queries, 3, pool, relevance_weight=theta)]
+    end_rows = list(measure_ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
+    cone_row = measure_cone(space)
     if as_json:
         json_rows = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in pool_rows]
         return echo_json({"pools": json_rows, "ends": list(map(asdict, end_rows)), "cone": asdict(cone_row)})

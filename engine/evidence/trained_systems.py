@@ -19,7 +19,7 @@ from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import DENSE, ELASTIC_GRID, L1_GRID, L2_GRID, MMR_GRID, POINTS
 from engine.training.comparison import CONTROL, ENCODER, START, System, compare_systems
 from engine.training.dataset import gather_samples
-from engine.training.metrics import REPORTED
+from engine.training.metrics import TRAINING_METRICS
 from engine.training.train import best_on_dev
 from engine.training.trained import Trained
 
@@ -86,7 +86,7 @@ class TrainedSystems:
             space, decoder, trained = build_system()
             qrels = self.judged.splits["test"]
             worth = compare_systems([System(name, space, decoder)], self.judged.queries("test"), qrels, "test")
-            metric_values = {f"{metric}@{k}": worth.values[name][metric, k].tolist() for metric, k in REPORTED}
+            metric_values = {f"{metric}@{k}": worth.values[name][metric, k].tolist() for metric, k in TRAINING_METRICS}
             finished[name] = {"values": metric_values, "decoder": decoder.label, "epochs": None, "note": None}
             if trained is not None:
                 finished[name]["epochs"] = [epoch.seconds for epoch in trained.history[1:]]

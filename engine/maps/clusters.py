@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from os.path import commonprefix
 
 import numpy as np
 
@@ -65,7 +64,7 @@ def title_prefix(titles: Sequence[str]) -> str:
         return ""
     # The common prefix of the smallest and the largest title is common to all.
     first, last = min(titles), max(titles)
-    n_common = len(commonprefix((first, last)))  # noqa: RUF071 - of texts, not of paths
+    differing = len(commonprefix((first, last)))  # noqa: RUF071 - of texts, not of paths
     separator_ends = [match.end() for match in re.finditer(r"[\W_]+", first[:n_common])]
     return first[: separator_ends[-1]] if separator_ends else ""
 

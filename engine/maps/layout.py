@@ -280,7 +280,7 @@ def _check_space(layout: Layout, space: Space) -> None:
 class _DistinctVectors:
     """The distinct directions of mapped documents.
 
-    mapped: (m,) rows of the corpus; matrix: (u, d + 1) their directions, as `_directions` makes them; first: (u,) which
+    mapped: (m,) rows of the corpus; matrix: (u, d + 1) their directions, by `_extend_units`; first: (u,) which
     mapped document is the first of each; kind: (m,) which one a document has.
     """
 

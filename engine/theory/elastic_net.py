@@ -13,7 +13,7 @@ from engine.decoder import SET_SIZE, resolve_search_inputs
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
 
-UNIT = 1e-5
+UNIT_LENGTH_TOLERANCE = 1e-5
 """How far from 1 the length of a unit vector may be."""
 
 
@@ -50,11 +50,11 @@ class Outlook:
     step: float  # 1 / (spectrum + λ₂), how far a step goes
 
     def gap(self, weights: float, steps: int) -> float:
-        """The most the objective can exceed its minimum by after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
+        """Bound the objective's excess over its minimum after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
         return 2 * weights**2 / (self.step * (steps + 1) ** 2)
 
     def steps(self, weights: float, gap: float) -> int:
-        """How many steps guarantee an objective within `gap` of its minimum."""
+        """Compute the number of steps that guarantee an objective within `gap` of its minimum."""
         return max(0, math.ceil(math.sqrt(2 * weights**2 / (self.step * gap)) - 1))
 
 
@@ -72,20 +72,20 @@ def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
     if len(points) != 1 or rows.shape[1] != len(point):
         raise DataError(f"query must be one vector of {rows.shape[1]} numbers; got shape {tuple(points.shape)}")
     for name, lengths in (("vectors", torch.linalg.vector_norm(rows, dim=1)), ("query", point.norm().unsqueeze(0))):
-        if float((lengths - 1).abs().max()) > UNIT:
+        if float((lengths - 1).abs().max()) > UNIT_LENGTH_TOLERANCE:
             raise DataError(f"{name} must be of unit length; one is {float(lengths[(lengths - 1).abs().argmax()]):.4g}")
     scores = rows @ point
-    order = torch.sort(scores, descending=True, stable=True).indices
+    row_order = torch.sort(scores, descending=True, stable=True).indices
     k = min(k, len(rows))
-    alpha = float(scores[order[k - 1]])
-    beta = float(scores[order[k]]) if k < len(rows) else -math.inf
+    alpha = float(scores[row_order[k - 1]])
+    beta = float(scores[row_order[k]]) if k < len(rows) else -math.inf
     floor = max(0.0, beta)
     if alpha <= floor:
         raise ParamError(
             f"k must split the scores above 0: document {k} scores {alpha:.6g}, the next {beta:.6g}; choose another k"
         )
     delta = (alpha - floor) / 2
-    return Witness((alpha + floor) / 2, k / delta + k - 1, alpha, beta, tuple(sorted(order[:k].tolist())))
+    return Witness((alpha + floor) / 2, k / delta + k - 1, alpha, beta, tuple(sorted(row_order[:k].tolist())))
 
 
 def counterexample(l1: float = 0.1) -> Example:
@@ -105,7 +105,7 @@ def counterexample(l1: float = 0.1) -> Example:
 
 @without_autocast
 def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
-    """How far FISTA's steps can go on a corpus: what its rows have in common decides (NNN paper, eq. 5).
+    """Bound the steps of FISTA on a corpus, by what its rows have in common (NNN paper, eq. 5).
 
     vectors: (n, d), a Matrix, or a Space. The more the rows point one way, the larger the largest eigenvalue of UUᵀ, at
     least n · |mean row|², and the shorter a step.

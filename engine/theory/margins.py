@@ -13,20 +13,20 @@ from engine.params import Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
 from engine.theory.text_vectors import (
-    BINS,
-    BLOCK,
+    LENGTH_BINS,
+    QUERY_BLOCK,
     VECTORS,
-    against_best,
-    inner,
-    length_bins,
-    margins_over,
-    squared_norms,
+    compute_margins_over,
+    compute_squared_norms,
+    inner_products,
+    iterate_best_margins,
+    make_length_bins,
     text_vectors,
 )
 from engine.values import Corpus, Embeddings, Qrels, Queries
 
-RANK = Whole(1, "ranks", 1, name="ranks", help="1 is the smallest margin, 10 the tenth smallest.")
-RANKS = (1, 10, 100, 1000)
+MARGIN_RANK = Whole(1, "ranks", 1, name="ranks", help="1 is the smallest margin, 10 the tenth smallest.")
+MARGIN_RANKS = (1, 10, 100, 1000)
 QUANTILES = {"low": 0.05, "lower": 0.25, "median": 0.5, "upper": 0.75, "high": 0.95}
 
 
@@ -91,8 +91,8 @@ def margins(
     queries: Any,
     vectors: str = VECTORS.default,
     *,
-    ranks: Sequence[int] = RANKS,
-    bins: int = BINS.default,
+    ranks: Sequence[int] = MARGIN_RANKS,
+    bins: int = LENGTH_BINS.default,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Margins:
@@ -106,32 +106,34 @@ def margins(
     """
     if isinstance(ranks, int) or not len(ranks):
         raise ParamError(f"ranks must be a list of whole numbers in [1, ∞); got {ranks!r}")
-    ranks, bins = [RANK.check(rank) for rank in ranks], BINS.check(bins)
+    ranks, bins = [MARGIN_RANK.check(rank) for rank in ranks], LENGTH_BINS.check(bins)
     data = text_vectors(space, queries, vectors)
-    rows: list[LengthMargins] = []
-    smallest, counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
-    parts = length_bins(data.lengths, bins)
-    blocks, done = len(parts) * math.ceil(data.queries.shape[0] / BLOCK), 0
+    results: list[LengthMargins] = []
+    smallest, pair_counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
+    bin_rows = make_length_bins(data.lengths, bins)
+    blocks, n_done = len(bin_rows) * math.ceil(data.queries.shape[0] / QUERY_BLOCK), 0
     report = with_cancellation(progress, stop)
-    for part in parts:
+    for bin_part in bin_rows:
         by_rank: list[np.ndarray] = []
-        for _, best, _, block in against_best(data.documents[part], data.queries):
+        for _, best, _, block in iterate_best_margins(data.documents[bin_part], data.queries):
             answered = best >= 0
-            counts["unanswered"] += int((~answered).sum())
-            counts["pairs"] += int(answered.sum()) * (len(part) - 1)
-            counts["tied"] += int((block[answered] <= 0).sum())
+            pair_counts["unanswered"] += int((~answered).sum())
+            pair_counts["pairs"] += int(answered.sum()) * (len(bin_part) - 1)
+            pair_counts["tied"] += int((block[answered] <= 0).sum())
             # The best document against itself is no pair.
-            counts["repeated"] += int(np.isnan(block[answered]).sum() - answered.sum())
+            pair_counts["repeated"] += int(np.isnan(block[answered]).sum() - answered.sum())
             ordered = np.sort(np.where(block > 0, block, np.nan), axis=1)
             smallest = float(np.fmin(smallest, np.nanmin(ordered, initial=np.inf)))
-            by_rank.append(np.stack([ordered[:, min(rank, len(part)) - 1] for rank in ranks], axis=1))
-            done += 1
-            report(done, blocks, "margins")
+            by_rank.append(np.stack([ordered[:, min(rank, len(bin_part)) - 1] for rank in ranks], axis=1))
+            n_done += 1
+            report(n_done, blocks, "margins")
         for rank, column in zip(ranks, np.concatenate(by_rank).T, strict=True):
-            values = column[~np.isnan(column)] if rank <= len(part) else np.empty(0)
-            rows.append(LengthMargins(rank=rank, queries=len(values), **_spread(data.lengths[part], values)))
+            values = column[~np.isnan(column)] if rank <= len(bin_part) else np.empty(0)
+            results.append(
+                LengthMargins(rank=rank, queries=len(values), **_summarize_spread(data.lengths[bin_part], values))
+            )
     least = smallest if math.isfinite(smallest) else None
-    return Margins(vectors=vectors, rows=tuple(rows), smallest=least, **counts)
+    return Margins(vectors=vectors, rows=tuple(results), smallest=least, **pair_counts)
 
 
 @without_autocast
@@ -141,11 +143,11 @@ def relevant_margins(
     qrels: Qrels,
     vectors: str = VECTORS.default,
     *,
-    bins: int = BINS.default,
+    bins: int = LENGTH_BINS.default,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> tuple[RelevantMargins, ...]:
-    """The smallest margin of each relevant document over the irrelevant documents, in bins by its length.
+    """Compute the smallest margin of each relevant document over the irrelevant ones, in bins by its length.
 
     `margins` takes the best-scoring document for the right one; here the judgements decide. space, vectors, bins: as in
     `margins`; queries: with texts, and ids that name the judgements. Irrelevant documents with the relevant one's
@@ -156,31 +158,32 @@ def relevant_margins(
         raise DataError("relevant margins need engine.Queries or Embeddings, whose ids name judgements, and Qrels")
     data = text_vectors(space, queries, vectors)
     corpus = space.corpus if isinstance(space, Space) else space
-    norms, lengths = squared_norms(data.documents), np.sqrt(squared_norms(data.queries))
+    norms, lengths = compute_squared_norms(data.documents), np.sqrt(compute_squared_norms(data.queries))
     rows: list[int] = []
     smallest: list[float] = []
     report = with_cancellation(progress, stop)
-    for place, query in enumerate(queries.ids):
-        relevant = np.array(sorted(corpus.position[d] for d in qrels.relevant(query) if d in corpus.position), np.int64)
-        if len(relevant) and lengths[place] > 0:
-            scores = inner(data.queries[[place]], data.documents)[0]
-            over = margins_over(relevant, scores, scores[relevant], lengths[place], data.documents, norms)
+    for query_index, query in enumerate(queries.ids):
+        available = [doc_id for doc_id in qrels.relevant(query) if doc_id in corpus.position]
+        relevant = np.array(sorted(corpus.position[doc_id] for doc_id in available), np.int64)
+        if len(relevant) and lengths[query_index] > 0:
+            scores = inner_products(data.queries[[query_index]], data.documents)[0]
+            over = compute_margins_over(relevant, scores, scores[relevant], lengths[query_index], data.documents, norms)
             over[:, relevant] = np.nan
             with_rivals = ~np.isnan(over).all(axis=1)
             rows += relevant[with_rivals].tolist()
             smallest += np.nanmin(over[with_rivals], axis=1).clip(-1).tolist()
-        report(place + 1, len(queries.ids), "margins")
+        report(query_index + 1, len(queries.ids), "margins")
     margin_rows, values = np.array(rows, dtype=np.int64), np.array(smallest)
     results = []
-    for part in length_bins(data.lengths, bins):
-        of_part = values[np.isin(margin_rows, part)]
-        first = float((of_part > 0).mean()) if len(of_part) else None
-        results.append(RelevantMargins(first=first, **_spread(data.lengths[part], of_part)))
+    for bin_rows in make_length_bins(data.lengths, bins):
+        bin_values = values[np.isin(margin_rows, bin_rows)]
+        first_share = float((bin_values > 0).mean()) if len(bin_values) else None
+        results.append(RelevantMargins(first=first_share, **_summarize_spread(data.lengths[bin_rows], bin_values)))
     return tuple(results)
 
 
-def _spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
-    """The fields of a MarginSpread of values over documents of these lengths."""
+def _summarize_spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
+    """Return the fields of a MarginSpread of values over documents of these lengths."""
     quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
-    ends = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}
-    return ends | {"values": np.sort(values)} | dict(zip(QUANTILES, quantiles, strict=True))
+    length_range = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}
+    return length_range | {"values": np.sort(values)} | dict(zip(QUANTILES, quantiles, strict=True))

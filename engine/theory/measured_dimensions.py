@@ -12,23 +12,23 @@ from engine.errors import ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
-from engine.theory.projection_bounds import DIMENSION, RANK, kept_dimension
+from engine.theory.projection_bounds import PROJECTION_DIMENSION, RESULT_RANK, find_stable_dimension
 from engine.theory.random_projections import PROJECTION, random_entries
-from engine.theory.text_vectors import BINS, SEED, VECTORS, Rows, inner, length_bins, text_vectors
+from engine.theory.text_vectors import LENGTH_BINS, SEED, VECTORS, Rows, inner_products, make_length_bins, text_vectors
 from engine.values import Corpus
 
-REDUCTION = Choice(
+DIMENSION_REDUCTION = Choice(
     default="rademacher",
     options=(*PROJECTION.options, "truncated"),
     symbol="A",
     name="reduction",
     help="A random projection, or the first k dimensions of dense vectors.",
 )
-DRAWS = Whole(5, "draws", 1, name="draws", help="How many projections are drawn.")
-TARGET = Real(0.9, "target", 0.0, 1.0, name="target", help="The recall to reach.")
-HELD_NUMBERS = 1 << 21
+N_PROJECTIONS = Whole(5, "draws", 1, name="draws", help="How many projections are drawn.")
+RECALL_TARGET = Real(0.9, "target", 0.0, 1.0, name="target", help="The recall to reach.")
+MAX_BLOCK_NUMBERS = 1 << 21
 """Entries of A, or of a projection of the documents, in memory at a time."""
-DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+TRIED_DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ def recall_dimensions(
     queries: Any,
     vectors: str = VECTORS.default,
     *,
-    reduction: str = REDUCTION.default,
-    dimensions: Sequence[int] = DIMENSIONS,
-    target: float = TARGET.default,
-    rank: int = RANK.default,
-    bins: int = BINS.default,
-    draws: int = DRAWS.default,
+    reduction: str = DIMENSION_REDUCTION.default,
+    dimensions: Sequence[int] = TRIED_DIMENSIONS,
+    target: float = RECALL_TARGET.default,
+    rank: int = RESULT_RANK.default,
+    bins: int = LENGTH_BINS.default,
+    draws: int = N_PROJECTIONS.default,
     seed: int = SEED.default,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -65,11 +65,16 @@ def recall_dimensions(
     dimensions of dense vectors; dimensions: the k to try, when truncated without those beyond the vectors'; draws: of
     the projection. A document that ties with the best one is no rival. Raises ParamError, DataError and Cancelled.
     """
-    reduction, vectors, rank = REDUCTION.check(reduction), VECTORS.check(vectors), RANK.check(rank)
-    target, bins, draws, seed = TARGET.check(target), BINS.check(bins), DRAWS.check(draws), SEED.check(seed)
+    reduction, vectors, rank = DIMENSION_REDUCTION.check(reduction), VECTORS.check(vectors), RESULT_RANK.check(rank)
+    target, bins, draws, seed = (
+        RECALL_TARGET.check(target),
+        LENGTH_BINS.check(bins),
+        N_PROJECTIONS.check(draws),
+        SEED.check(seed),
+    )
     if isinstance(dimensions, int) or not len(dimensions):
         raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
-    ks = sorted({DIMENSION.check(k) for k in dimensions})
+    ks = sorted({PROJECTION_DIMENSION.check(k) for k in dimensions})
     truncated = reduction == "truncated"
     if truncated and vectors != "dense":
         raise ParamError(
@@ -77,31 +82,33 @@ def recall_dimensions(
             "have no order; got 'truncated'"
         )
     data = text_vectors(space, queries, vectors)
-    width = data.documents.shape[1]
-    if truncated and not (ks := [k for k in ks if k <= width]):
-        raise ParamError(f"dimensions must have one in [1, {width}], the vectors' dimension; got {list(dimensions)}")
+    n_columns = data.documents.shape[1]
+    if truncated and not (ks := [k for k in ks if k <= n_columns]):
+        domain = f"[1, {n_columns}], the vectors' dimension"
+        raise ParamError(f"dimensions must have one in {domain}; got {list(dimensions)}")
     draws = 1 if truncated else draws
-    parts, report = length_bins(data.lengths, bins), with_cancellation(progress, stop)
-    rows = []
-    for index, part in enumerate(parts):
-        case = _rivals(data.queries, data.documents[part])
-        hits = np.zeros(len(ks))
+    bin_rows, report = make_length_bins(data.lengths, bins), with_cancellation(progress, stop)
+    results = []
+    for index, bin_part in enumerate(bin_rows):
+        rivals = _find_rivals(data.queries, data.documents[bin_part])
+        n_hits = np.zeros(len(ks))
         rng = np.random.default_rng([seed, index])
         for draw in range(draws):
-            hits += _hits(case, ks, reduction, rank, rng)
-            report(index * draws + draw + 1, len(parts) * draws, "projecting")
-        count = len(case.best)
-        recall = dict(zip(ks, (hits / (draws * count)).tolist(), strict=True)) if count else {}
-        lengths = data.lengths[part]
-        ends = int(lengths.min()), int(lengths.max())
-        rows.append(LengthDimension(*ends, len(part), count, recall, reached(recall, target)))
-    return tuple(rows)
+            n_hits += _count_hits(rivals, ks, reduction, rank, rng)
+            report(index * draws + draw + 1, len(bin_rows) * draws, "projecting")
+        n_queries = len(rivals.best)
+        recall = dict(zip(ks, (n_hits / (draws * n_queries)).tolist(), strict=True)) if n_queries else {}
+        lengths = data.lengths[bin_part]
+        length_range = int(lengths.min()), int(lengths.max())
+        dimension = find_reached_dimension(recall, target)
+        results.append(LengthDimension(*length_range, len(bin_part), n_queries, recall, dimension))
+    return tuple(results)
 
 
-def reached(recall: Mapping[int, float], target: float) -> int | None:
-    """The smallest k of `recall`, k → share, from which on all reach the target, in [0, 1]; None if no k does."""
-    target, ks = TARGET.check(target), sorted(recall)
-    return kept_dimension(ks, [recall[k] >= target for k in ks])
+def find_reached_dimension(recall: Mapping[int, float], target: float) -> int | None:
+    """Find the smallest k of `recall`, k → share, from which on all reach the target; None if no k does."""
+    target, ks = RECALL_TARGET.check(target), sorted(recall)
+    return find_stable_dimension(ks, [recall[k] >= target for k in ks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,34 +121,34 @@ class _Rivals:
     below: np.ndarray  # (B, n) bool, documents that score less
 
 
-def _rivals(queries: Rows, documents: Rows) -> _Rivals:
+def _find_rivals(queries: Rows, documents: Rows) -> _Rivals:
     if sparse.issparse(documents) and sparse.issparse(queries):
         # Columns without an entry need no draw.
-        used = np.union1d(documents.indices, queries.indices)
-        documents, queries = documents[:, used], queries[:, used]
-    scores = inner(queries, documents)
-    best = scores.argmax(axis=1)
-    answered = np.flatnonzero((scores.max(axis=1) > 0) | (scores.max(axis=1) > scores.min(axis=1)))
-    below = scores[answered] < scores[answered, best[answered]][:, None]
-    return _Rivals(queries[answered], documents, best[answered], below)
+        used_columns = np.union1d(documents.indices, queries.indices)
+        documents, queries = documents[:, used_columns], queries[:, used_columns]
+    scores = inner_products(queries, documents)
+    best_rows = scores.argmax(axis=1)
+    answered_rows = np.flatnonzero((scores.max(axis=1) > 0) | (scores.max(axis=1) > scores.min(axis=1)))
+    is_below = scores[answered_rows] < scores[answered_rows, best_rows[answered_rows]][:, None]
+    return _Rivals(queries[answered_rows], documents, best_rows[answered_rows], is_below)
 
 
-def _hits(case: _Rivals, ks: list[int], reduction: str, rank: int, rng: np.random.Generator) -> np.ndarray:
-    """(len(ks),) number of queries whose best document stays in the first `rank` after one projection."""
-    queries, documents = case.queries, case.documents
-    score, hits, rows = np.zeros(case.below.shape), np.empty(len(ks)), np.arange(len(case.best))
-    width = max(1, HELD_NUMBERS // max(documents.shape))
+def _count_hits(rivals: _Rivals, ks: list[int], reduction: str, rank: int, rng: np.random.Generator) -> np.ndarray:
+    """Count the queries whose best document stays in the first `rank` after one projection, (len(ks),)."""
+    queries, documents = rivals.queries, rivals.documents
+    scores, n_hits, query_rows = np.zeros(rivals.below.shape), np.empty(len(ks)), np.arange(len(rivals.best))
+    block_width = max(1, MAX_BLOCK_NUMBERS // max(documents.shape))
     if sparse.issparse(documents) and reduction != "truncated":
         queries, documents = queries.astype(np.float32), documents.astype(np.float32)
     for index, (start, stop) in enumerate(zip([0, *ks], ks, strict=False)):
-        for first in range(start, stop, width):
-            last = min(first + width, stop)
+        for block_start in range(start, stop, block_width):
+            block_end = min(block_start + block_width, stop)
             if reduction == "truncated":
-                q, d = queries[:, first:last], documents[:, first:last]
+                query_block, document_block = queries[:, block_start:block_end], documents[:, block_start:block_end]
             else:
-                projection = random_entries(rng, (documents.shape[1], last - first), reduction)
-                q, d = queries @ projection, documents @ projection
-            score += inner(q, d)
-        ahead = (case.below & (score >= score[rows, case.best][:, None])).sum(axis=1)
-        hits[index] = (ahead < rank).sum()
-    return hits
+                projection = random_entries(rng, (documents.shape[1], block_end - block_start), reduction)
+                query_block, document_block = queries @ projection, documents @ projection
+            scores += inner_products(query_block, document_block)
+        n_ahead = (rivals.below & (scores >= scores[query_rows, rivals.best][:, None])).sum(axis=1)
+        n_hits[index] = (n_ahead < rank).sum()
+    return n_hits

@@ -13,8 +13,14 @@ from engine.errors import DataError, ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
-from engine.theory.projection_bounds import DIMENSION, inside, kept_dimension, rate, sufficient_dimension
-from engine.theory.text_vectors import SEED, WEIGHTING, TextVectors, against_best, text_vectors
+from engine.theory.projection_bounds import (
+    PROJECTION_DIMENSION,
+    check_open_unit,
+    compute_rate,
+    find_stable_dimension,
+    sufficient_dimension,
+)
+from engine.theory.text_vectors import SEED, WEIGHTING, TextVectors, iterate_best_margins, text_vectors
 from engine.values import Corpus
 
 PROJECTION = Choice(
@@ -24,9 +30,9 @@ PROJECTION = Choice(
     name="projection",
     help="rademacher: entries ±1/√k; gaussian: normal entries of variance 1/k.",
 )
-BINS = Whole(12, "bins", 1, 100, name="bins", help="How many groups of pairs by margin.")
-PAIRS = Whole(200, "pairs", 1, name="pairs", help="How many pairs of documents a bin has at most.")
-DRAWS = Whole(40, "draws", 2, name="draws", help="How many projections are drawn.")
+MARGIN_BINS = Whole(12, "bins", 1, 100, name="bins", help="How many groups of pairs by margin.")
+N_PAIRS = Whole(200, "pairs", 1, name="pairs", help="How many pairs of documents a bin has at most.")
+N_DRAWS = Whole(40, "draws", 2, name="draws", help="How many projections are drawn.")
 ACCURACY = Real(0.95, "1 − β", 0.5, 0.9999, name="accuracy", help="Share of pairs to keep in order.")
 DIMENSIONS = tuple(int(k) for k in np.unique(np.geomspace(32, 4096, 40).round().astype(int)))
 """As in the paper, 40 values; 4096 in place of 9472."""
@@ -85,9 +91,9 @@ def pair_errors(
     *,
     projection: str = PROJECTION.default,
     dimensions: Sequence[int] = DIMENSIONS,
-    bins: int = BINS.default,
-    pairs: int = PAIRS.default,
-    draws: int = DRAWS.default,
+    bins: int = MARGIN_BINS.default,
+    pairs: int = N_PAIRS.default,
+    draws: int = N_DRAWS.default,
     accuracy: float = ACCURACY.default,
     seed: int = SEED.default,
     progress: Progress | None = None,
@@ -101,67 +107,67 @@ def pair_errors(
     ParamError, DataError when no pair has an order that the largest k could keep, and Cancelled.
     """
     projection, accuracy, seed = PROJECTION.check(projection), ACCURACY.check(accuracy), SEED.check(seed)
-    bins, pairs, draws = BINS.check(bins), PAIRS.check(pairs), DRAWS.check(draws)
+    bins, pairs, draws = MARGIN_BINS.check(bins), N_PAIRS.check(pairs), N_DRAWS.check(draws)
     if isinstance(dimensions, int) or len({*dimensions}) < 2:
         raise ParamError(f"dimensions must be a list of two or more whole numbers in [1, ∞); got {dimensions!r}")
-    ks = sorted({DIMENSION.check(k) for k in dimensions})
+    ks = sorted({PROJECTION_DIMENSION.check(k) for k in dimensions})
     data = text_vectors(space, queries, vectors)
     rng = np.random.default_rng(seed)
     # A Gaussian product is reversed with probability Φ(−ε√k/√(1 + ε²)): a share is kept from about z²/2 · inverse on.
-    needed = max(float(ndtri(accuracy)) ** 2 / 2, 0.1)
-    edges = np.array([0, *np.geomspace(max(6.001, ks[0] / needed), max(7, 0.9 * ks[-1] / needed), bins)])
-    triples = _sampled(data, edges, pairs, rng)
+    min_pairs = max(float(ndtri(accuracy)) ** 2 / 2, 0.1)
+    edges = np.array([0, *np.geomspace(max(6.001, ks[0] / min_pairs), max(7, 0.9 * ks[-1] / min_pairs), bins)])
+    triples = _sample_pairs(data, edges, pairs, rng)
     if not len(triples.margin):
         raise DataError(
             "no query tells two documents apart by a margin that the dimensions can keep; give other queries, or more "
             f"than {ks[-1]} dimensions"
         )
     labels = np.unique(triples.bin)
-    wrong, report = np.zeros((draws, len(labels), len(ks))), with_cancellation(progress, stop)
-    for draw, reversed_ in enumerate(_reversed(data, triples, ks, projection, draws, rng)):
-        wrong[draw] = [reversed_[triples.bin == label].mean(axis=0) for label in labels]
+    n_wrong, report = np.zeros((draws, len(labels), len(ks))), with_cancellation(progress, stop)
+    for draw, reversed_ in enumerate(_count_reversed(data, triples, ks, projection, draws, rng)):
+        n_wrong[draw] = [reversed_[triples.bin == label].mean(axis=0) for label in labels]
         report(draw + 1, draws, "projecting")
     cells, rows = [], []
     for index, label in enumerate(labels):
-        bin_cells, row = _bin_errors(index, triples.margin[triples.bin == label], wrong[:, index], ks, accuracy)
+        bin_cells, row = _bin_errors(index, triples.margin[triples.bin == label], n_wrong[:, index], ks, accuracy)
         cells += bin_cells
         rows.append(row)
     slope = float(2 * np.log(4 / (1 - accuracy)))
-    return PairErrors(tuple(cells), tuple(rows), _line(rows, ks[0]), slope, draws)
+    return PairErrors(tuple(cells), tuple(rows), _fit_line(rows, ks[0]), slope, draws)
 
 
 def _bin_errors(
-    index: int, margins: np.ndarray, wrong: np.ndarray, ks: list[int], accuracy: float
+    index: int, margins: np.ndarray, n_wrong: np.ndarray, ks: list[int], accuracy: float
 ) -> tuple[list[PairError], MarginBin]:
-    """The cells and the summary of one bin; wrong: (draws, len(ks)) shares of its pairs that are reversed."""
-    draws, error = len(wrong), wrong.mean(axis=0)
-    half = stdtrit(draws - 1, 0.975) * wrong.std(axis=0, ddof=1) / np.sqrt(draws)
+    """Return the cells and the summary of one bin; n_wrong: (draws, len(ks)) numbers of reversed pairs."""
+    draws, error = len(n_wrong), n_wrong.mean(axis=0)
+    half_width = stdtrit(draws - 1, 0.975) * n_wrong.std(axis=0, ddof=1) / np.sqrt(draws)
     # No error in the sample: the interval of as many independent trials.
-    high = np.where(error > 0, np.minimum(1, error + half), 1 - 0.05 ** (1 / (draws * len(margins))))
-    bound = 4 * np.exp(-np.array(ks)[:, None] / 2 * rate(margins)).mean(axis=1)
-    columns = (column.tolist() for column in (error, np.maximum(0, error - half), high, bound))
+    high_error = np.where(error > 0, np.minimum(1, error + half_width), 1 - 0.05 ** (1 / (draws * len(margins))))
+    bound = 4 * np.exp(-np.array(ks)[:, None] / 2 * compute_rate(margins)).mean(axis=1)
+    columns = (column.tolist() for column in (error, np.maximum(0, error - half_width), high_error, bound))
     cells = [PairError(index, *cell) for cell in zip(ks, *columns, strict=True)]
-    least, most = float(margins.min()), float(margins.max())
+    min_margin, max_margin = float(margins.min()), float(margins.max())
     row = MarginBin(
-        least=least,
-        most=most,
-        inverse=float((1 / rate(margins)).mean()),
+        least=min_margin,
+        most=max_margin,
+        inverse=float((1 / compute_rate(margins)).mean()),
         pairs=len(margins),
-        dimension=kept_dimension(ks, 1 - error >= accuracy),
-        guaranteed=sufficient_dimension(least, 1 - accuracy),
+        dimension=find_stable_dimension(ks, 1 - error >= accuracy),
+        guaranteed=sufficient_dimension(min_margin, 1 - accuracy),
     )
     return cells, row
 
 
-def kept_from(found: PairErrors, error: float) -> tuple[int | None, ...]:
+def find_kept_dimensions(errors: PairErrors, error: float) -> tuple[int | None, ...]:
     """For each bin the smallest k from which on at most `error` of its pairs are reversed, None if no k does.
 
     error: β, in (0, 1). Raises ParamError.
     """
-    error, dimensions = inside("error (β)", error), []
-    for index in range(len(found.bins)):
-        cells = sorted((c for c in found.cells if c.bin == index), key=lambda c: c.k)
-        dimensions.append(kept_dimension([c.k for c in cells], [c.error <= error for c in cells]))
+    error, dimensions = check_open_unit("error (β)", error), []
+    for index in range(len(errors.bins)):
+        cells = sorted((cell_k for cell_k in errors.cells if cell_k.bin == index), key=lambda cell_k: cell_k.k)
+        dimensions.append(find_stable_dimension([cell.k for cell in cells], [cell.error <= error for cell in cells]))
     return tuple(dimensions)
 
 
@@ -176,32 +182,35 @@ class _Triples:
     bin: np.ndarray
 
 
-def _sampled(data: TextVectors, edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
+def _sample_pairs(data: TextVectors, edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
     """At most `pairs` of each bin's triples, uniformly drawn."""
     table = np.empty((6, 0))
-    for which, best, _, block in against_best(data.documents, data.queries):
+    for block_slice, best_rows, _scores, block in iterate_best_margins(data.documents, data.queries):
         # A query at a time, and only its possible samples: a block's pairs are as many as 64 corpora.
-        for query, first, row in zip(range(which.start, which.stop), best.tolist(), block, strict=True):
+        for query, first, row in zip(
+            range(block_slice.start, block_slice.stop), best_rows.tolist(), block, strict=True
+        ):
             second = np.flatnonzero(row > 0)
-            key = rng.random(len(second))
-            label = np.digitize(1 / rate(row[second]), edges) - 1
-            fits = label < len(edges) - 1
-            columns = (key[fits], label[fits].clip(0), query, first, second[fits], row[second[fits]])
-            table = _lowest(np.concatenate([table, np.stack(np.broadcast_arrays(*columns))], axis=1), pairs)
+            pair_key = rng.random(len(second))
+            label = np.digitize(1 / compute_rate(row[second]), edges) - 1
+            is_fitting = label < len(edges) - 1
+            others = second[is_fitting]
+            columns = (pair_key[is_fitting], label[is_fitting].clip(0), query, first, others, row[others])
+            table = _take_lowest(np.concatenate([table, np.stack(np.broadcast_arrays(*columns))], axis=1), pairs)
     query, first, second = table[2:5].astype(np.int64)
     return _Triples(query, first, second, table[5], table[1].astype(np.int64))
 
 
-def _lowest(table: np.ndarray, pairs: int) -> np.ndarray:
-    """Of each bin, the columns with the lowest keys: a sample that blocks can be merged into."""
-    order = np.lexsort((table[0], table[1]))
-    table = table[:, order]
-    _, start, count = np.unique(table[1], return_index=True, return_counts=True)
-    place = np.arange(table.shape[1]) - np.repeat(start, count)
-    return table[:, place < pairs]
+def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
+    """Take each bin's columns with the lowest keys: a sample into which blocks can be merged."""
+    pair_order = np.lexsort((table[0], table[1]))
+    table = table[:, pair_order]
+    _bins, bin_start, n_bin = np.unique(table[1], return_index=True, return_counts=True)
+    positions = np.arange(table.shape[1]) - np.repeat(bin_start, n_bin)
+    return table[:, positions < pairs]
 
 
-def _reversed(
+def _count_reversed(
     data: TextVectors, triples: _Triples, ks: list[int], projection: str, draws: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
     """Draw by draw, (m, len(ks)) whether the first k rows of A reverse a triple."""
@@ -209,14 +218,14 @@ def _reversed(
     document_rows, place = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
     first, second = np.split(place, 2)
     queries, documents = (sparse.csr_array(rows) for rows in (data.queries[query_rows], data.documents[document_rows]))
-    both = sparse.vstack([queries, documents], format="csr").astype(np.float32)
-    both = both[:, np.unique(both.indices)]
-    for _ in range(draws):
+    used_rows = sparse.vstack([queries, documents], format="csr").astype(np.float32)
+    used_rows = used_rows[:, np.unique(used_rows.indices)]
+    for _unique in range(draws):
         # Scores lack the factor 1/k, which changes no sign; ±1 and 0/1 then stay exact integers.
         score = np.zeros(len(query))
         reversed_ = np.empty((len(query), len(ks)), dtype=bool)
         for column, width in enumerate(np.diff([0, *ks])):
-            projected = both @ random_entries(rng, (both.shape[1], int(width)), projection)
+            projected = used_rows @ random_entries(rng, (used_rows.shape[1], int(width)), projection)
             shift = projected[len(query_rows) :]
             score += np.einsum("ij,ij->i", projected[query], shift[first] - shift[second])
             reversed_[:, column] = score <= 0
@@ -230,7 +239,7 @@ def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection:
     return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
 
 
-def _line(rows: list[MarginBin], smallest: int) -> ErrorLine | None:
+def _fit_line(rows: list[MarginBin], smallest: int) -> ErrorLine | None:
     """Least squares through the bins whose dimension lies between the ends."""
     points = [(row.inverse, row.dimension) for row in rows if row.dimension is not None and row.dimension > smallest]
     if len(points) < 3:

@@ -12,13 +12,13 @@ from engine.candidates import without_autocast
 from engine.errors import DataError, ParamError
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
-from engine.theory.projection_bounds import DIMENSION, RANK, recall_loss_bound
-from engine.theory.random_projections import DRAWS, PROJECTION, random_entries
-from engine.theory.text_vectors import SEED, VECTORS, against_best, inner, text_vectors
+from engine.theory.projection_bounds import PROJECTION_DIMENSION, RESULT_RANK, recall_loss_bound
+from engine.theory.random_projections import N_DRAWS, PROJECTION, random_entries
+from engine.theory.text_vectors import SEED, VECTORS, inner_products, iterate_best_margins, text_vectors
 from engine.values import Corpus
 
-DIMENSIONS = (256, 1024, 4096)
-LEVEL = 0.975
+LOSS_DIMENSIONS = (256, 1024, 4096)
+LOWER_END_CONFIDENCE = 0.975
 """Of the lower end of a share's interval."""
 
 
@@ -42,7 +42,7 @@ class RecallLoss:
 
     @property
     def violated(self) -> bool:
-        """Whether the share is above the bound by more than chance: by Lemma 2 it never is."""
+        """True if the share exceeds the bound by more than chance: by Lemma 2 it never does."""
         return self.bound < 1 and self.low > self.bound
 
 
@@ -53,59 +53,61 @@ def recall_losses(
     vectors: str = VECTORS.default,
     *,
     projection: str = PROJECTION.default,
-    dimensions: Sequence[int] = DIMENSIONS,
+    dimensions: Sequence[int] = LOSS_DIMENSIONS,
     rank: int = 1,
-    draws: int = DRAWS.default,
+    draws: int = N_DRAWS.default,
     seed: int = SEED.default,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> tuple[RecallLoss, ...]:
-    """Pr(R ≥ r₀) of each query's best document, R being how many others score as much or more after the projection.
+    """Estimate Pr(R ≥ r₀) of each query's best document, R counting the others that score as much after projection.
 
     space, queries, vectors: as in `margins`; rank: r₀; draws: of the projection, whose first k rows serve every k. The
     lemma wants every margin above 0, so documents that tie with the best one are no part of D; it also wants the r₀-th
     margin to be one document's alone "for simplicity". Rows query by query, k by k. Raises ParamError, DataError where
     no query has so many documents below its best one, and Cancelled.
     """
-    projection, vectors, rank = PROJECTION.check(projection), VECTORS.check(vectors), RANK.check(rank)
-    draws, seed, report = DRAWS.check(draws), SEED.check(seed), with_cancellation(progress, stop)
+    projection, vectors, rank = PROJECTION.check(projection), VECTORS.check(vectors), RESULT_RANK.check(rank)
+    draws, seed, report = N_DRAWS.check(draws), SEED.check(seed), with_cancellation(progress, stop)
     if isinstance(dimensions, int) or not len(dimensions):
         raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
-    ks = sorted({DIMENSION.check(k) for k in dimensions})
+    ks = sorted({PROJECTION_DIMENSION.check(k) for k in dimensions})
     data = text_vectors(space, queries, vectors)
-    parts = list(against_best(data.documents, data.queries))
-    best, margins = np.concatenate([part[1] for part in parts]), np.concatenate([part[3] for part in parts])
-    below = np.nan_to_num(margins) > 0
-    asked = np.flatnonzero((best >= 0) & (below.sum(1) >= rank))
-    if not len(asked):
+    best_parts = list(iterate_best_margins(data.documents, data.queries))
+    _, best_columns, _, margin_parts = zip(*best_parts, strict=True)
+    best_rows, margins = np.concatenate(best_columns), np.concatenate(margin_parts)
+    is_below = np.nan_to_num(margins) > 0
+    query_rows = np.flatnonzero((best_rows >= 0) & (is_below.sum(1) >= rank))
+    if not len(query_rows):
         raise DataError(f"no query has {rank} documents that score less than its best one; give others")
-    below, own, rng = below[asked], best[asked], np.random.default_rng(seed)
-    lost = np.zeros((len(asked), len(ks)), dtype=int)
-    documents, points = data.documents, data.queries[asked]
+    is_below, own_best, rng = is_below[query_rows], best_rows[query_rows], np.random.default_rng(seed)
+    n_lost = np.zeros((len(query_rows), len(ks)), dtype=int)
+    documents, points = data.documents, data.queries[query_rows]
     if sparse.issparse(documents) and sparse.issparse(points):
         used = np.union1d(documents.indices, points.indices)
         documents, points = documents[:, used].astype(np.float32), points[:, used].astype(np.float32)
     for draw in range(draws):
         report(draw, draws, "projecting")
         # Scores lack the factor 1/k, which changes no order.
-        score = np.zeros(below.shape)
+        scores = np.zeros(is_below.shape)
         for column, (start, end) in enumerate(zip([0, *ks], ks, strict=False)):
             entries = random_entries(rng, (documents.shape[1], end - start), projection)
-            score += inner(points @ entries, documents @ entries)
-            ahead = below & (score >= score[np.arange(len(own)), own][:, None])
-            lost[:, column] += ahead.sum(1) >= rank
-    rows = []
-    for at, query in enumerate(asked.tolist()):
-        ascending = np.sort(margins[query][below[at]])
-        rows += [_loss(query, k, ascending, rank, int(lost[at, column]), draws) for column, k in enumerate(ks)]
-    return tuple(rows)
+            scores += inner_products(points @ entries, documents @ entries)
+            is_ahead = is_below & (scores >= scores[np.arange(len(own_best)), own_best][:, None])
+            n_lost[:, column] += is_ahead.sum(1) >= rank
+    losses = []
+    for index, query in enumerate(query_rows.tolist()):
+        ascending = np.sort(margins[query][is_below[index]])
+        for column, k in enumerate(ks):
+            losses.append(_make_loss(query, k, ascending, rank, int(n_lost[index, column]), draws))
+    return tuple(losses)
 
 
-def _loss(query: int, k: int, margins: np.ndarray, rank: int, lost: int, draws: int) -> RecallLoss:
-    """One row; margins: ascending, of the documents that score less."""
+def _make_loss(query: int, k: int, margins: np.ndarray, rank: int, n_lost: int, n_draws: int) -> RecallLoss:
+    """Build one row; margins: ascending, of the documents that score less."""
     margin = min(1.0, float(margins[rank - 1]))
-    low = float(betaincinv(lost, draws - lost + 1, 1 - LEVEL)) if lost else 0.0
+    low_share = float(betaincinv(n_lost, n_draws - n_lost + 1, 1 - LOWER_END_CONFIDENCE)) if n_lost else 0.0
     return RecallLoss(
-        query=query, k=k, documents=len(margins), margin=margin, lost=lost, draws=draws, low=low,
+        query=query, k=k, documents=len(margins), margin=margin, lost=n_lost, draws=n_draws, low=low_share,
         bound=recall_loss_bound(k, margin, len(margins), rank),
     )  # fmt: skip

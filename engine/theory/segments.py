@@ -1,4 +1,4 @@
-"""What several vectors a document gain: the margins of matching segments (sparse-dense paper, §3, Theorem 1)."""
+"""Gain of several vectors per document: the margins of matching segments (sparse-dense paper, §3, Theorem 1)."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -13,12 +13,12 @@ from engine.space import Space
 from engine.text.bag_of_words import count_words
 from engine.text.tokenizer import terms
 from engine.theory.margins import margin
-from engine.theory.text_vectors import against_best, texts_of, tf_idf
+from engine.theory.text_vectors import iterate_best_margins, require_texts, tf_idf
 from engine.values import Corpus
 
-PASSAGE = Whole(50, "l", 1, name="passage_words", help="Words of a passage.")
-RIVALS = Whole(10, "rivals", 1, name="rivals", help="How many of the next best documents a query has.")
-ROUNDING = 1e-9
+PASSAGE_LENGTH = Whole(50, "l", 1, name="passage_words", help="Words of a passage.")
+N_RIVALS = Whole(10, "rivals", 1, name="rivals", help="How many of the next best documents a query has.")
+MARGIN_TOLERANCE = 1e-9
 """By how much inner products may differ and count as equal, as a share of the lengths."""
 
 
@@ -42,7 +42,7 @@ class SegmentMargins:
     @property
     def holds(self) -> bool:
         """It is."""
-        return self.segments >= self.documents - ROUNDING
+        return self.segments >= self.documents - MARGIN_TOLERANCE
 
 
 def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) -> SegmentMargins:
@@ -52,7 +52,7 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
     the query refers to, by default the first document's best. Segments of one position need not be orthogonal to each
     other: the proof uses those of different positions only. Raises DataError.
     """
-    q, a, b = (np.asarray(v, dtype=np.float64) for v in (query, first, second))
+    q, a, b = (np.asarray(argument, dtype=np.float64) for argument in (query, first, second))
     if q.ndim != 1 or a.ndim != 2 or a.shape != b.shape or a.shape[1] != len(q) or not len(a):
         raise DataError(
             f"first and second must be (m, {len(q) if q.ndim == 1 else 'v'}) segments, m alike and 1 or more, and "
@@ -62,17 +62,17 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
     if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < len(a):
         raise DataError(f"at must be a whole number in [0, {len(a) - 1}], a segment's position; got {at!r}")
     d1, d2 = a.sum(axis=0), b.sum(axis=0)
-    slack = ROUNDING * np.linalg.norm(q) * max(np.linalg.norm(d1), np.linalg.norm(d2))
-    both = np.abs(np.concatenate([a @ a.T, a @ b.T, b @ b.T]))
-    mixed = both[np.tile(~np.eye(len(a), dtype=bool), (3, 1))]
+    tolerance = MARGIN_TOLERANCE * np.linalg.norm(q) * max(np.linalg.norm(d1), np.linalg.norm(d2))
+    products = np.abs(np.concatenate([a @ a.T, a @ b.T, b @ b.T]))
+    cross_products = products[np.tile(~np.eye(len(a), dtype=bool), (3, 1))]
     return SegmentMargins(
         documents=margin(q, d1, d2),
         segments=margin(q, a[at], b[at]),
         at=at,
         ordered=bool(q @ d1 > q @ d2),
-        orthogonal=bool((mixed <= ROUNDING * both.max()).all()),
-        matched=bool(abs(q @ d1 - q @ a[at]) <= slack),
-        bounded=bool(q @ d2 >= q @ b[at] - slack),
+        orthogonal=bool((cross_products <= MARGIN_TOLERANCE * products.max()).all()),
+        matched=bool(abs(q @ d1 - q @ a[at]) <= tolerance),
+        bounded=bool(q @ d2 >= q @ b[at] - tolerance),
     )
 
 
@@ -94,13 +94,13 @@ class Segments:
 
     @property
     def broken(self) -> int:
-        """How many promised pairs have a smaller margin in segments: none, if the theorem is right."""
-        return int((self.segments[self.promised] < self.documents[self.promised] - ROUNDING).sum())
+        """The number of promised pairs with a smaller margin in segments: 0 if the theorem is right."""
+        return int((self.segments[self.promised] < self.documents[self.promised] - MARGIN_TOLERANCE).sum())
 
     @property
     def passages_gain(self) -> float:
         """Share of pairs whose best passages have at least the documents' margin; of passages nothing is proved."""
-        return float((self.passages >= self.documents - ROUNDING).mean()) if len(self) else float("nan")
+        return float((self.passages >= self.documents - MARGIN_TOLERANCE).mean()) if len(self) else float("nan")
 
 
 @without_autocast
@@ -108,8 +108,8 @@ def segments(
     space: Space | Corpus,
     queries: Any,
     *,
-    passage_words: int = PASSAGE.default,
-    rivals: int = RIVALS.default,
+    passage_words: int = PASSAGE_LENGTH.default,
+    rivals: int = N_RIVALS.default,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Segments:
@@ -123,36 +123,41 @@ def segments(
     are not orthogonal, and nothing is proved of them. progress(done, total, label) counts queries. Raises ParamError or
     DataError, and Cancelled when stopped.
     """
-    passage_words, rivals = PASSAGE.check(passage_words), RIVALS.check(rivals)
+    passage_words, rivals = PASSAGE_LENGTH.check(passage_words), N_RIVALS.check(rivals)
     corpus = space.corpus if isinstance(space, Space) else space
-    documents, asked, columns = tf_idf(space, texts_of(queries))
+    documents, query_rows, columns = tf_idf(space, require_texts(queries))
 
     def best_passage(row: int, q: np.ndarray) -> np.ndarray:
         words = terms(corpus.passages[row])
-        cut, _ = count_words([words[i : i + passage_words] for i in range(0, len(words), passage_words)], columns)
-        passage: np.ndarray = cut[[int((cut @ q).argmax())]].toarray()[0]
+        passages, _columns = count_words(
+            [words[i : i + passage_words] for i in range(0, len(words), passage_words)], columns
+        )
+        passage: np.ndarray = passages[[int((passages @ q).argmax())]].toarray()[0]
         return passage
 
-    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
+    column_types = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
     rows: list[tuple[Any, ...]] = []
     report = with_cancellation(progress, stop, "segments were not measured to the end; nothing is kept")
-    for which, best, scores, _ in against_best(documents, asked):
-        for query, first, own in zip(range(which.start, which.stop), best.tolist(), scores, strict=True):
-            report(query, asked.shape[0], "margins of segments")
+    for block_rows, best, scores, _margins in iterate_best_margins(documents, query_rows):
+        for query, first, query_scores in zip(
+            range(block_rows.start, block_rows.stop), best.tolist(), scores, strict=True
+        ):
+            report(query, query_rows.shape[0], "margins of segments")
             if first < 0:
                 continue
-            below = np.flatnonzero((own < own[first]) & (own > 0))
-            q, mine = asked[[query]].toarray()[0], documents[[first]].toarray()[0]
+            rival_rows = np.flatnonzero((query_scores < query_scores[first]) & (query_scores > 0))
+            q, first_sum = query_rows[[query]].toarray()[0], documents[[first]].toarray()[0]
             passage = best_passage(first, q)
-            part = passage > 0
-            for second in below[np.argsort(-own[below], kind="stable")[:rivals]].tolist():
-                theirs = documents[[second]].toarray()[0]
-                cut_in_two = [np.stack([d * part, d * ~part]) for d in (mine, theirs)]
-                found = segment_margins(q, cut_in_two[0], cut_in_two[1], at=0)
-                other = best_passage(second, q)
-                real = segment_margins(q, np.stack([passage, mine - passage]), np.stack([other, theirs - other]), at=0)
-                margins = (found.documents, found.segments, found.promised, real.segments, real.orthogonal)
+            in_passage = passage > 0
+            for second in rival_rows[np.argsort(-query_scores[rival_rows], kind="stable")[:rivals]].tolist():
+                second_sum = documents[[second]].toarray()[0]
+                halves = [np.stack([sums * in_passage, sums * ~in_passage]) for sums in (first_sum, second_sum)]
+                split = segment_margins(q, halves[0], halves[1], at=0)
+                other_passage = best_passage(second, q)
+                first_parts = np.stack([passage, first_sum - passage])
+                real = segment_margins(q, first_parts, np.stack([other_passage, second_sum - other_passage]), at=0)
+                margins = (split.documents, split.segments, split.promised, real.segments, real.orthogonal)
                 rows.append((query, first, second, *margins))
-    names = [field.name for field in fields(Segments)]
-    table = np.array(rows, dtype=list(zip(names, kinds, strict=True)))
-    return Segments(**{name: np.ascontiguousarray(table[name]) for name in names})
+    column_names = [field.name for field in fields(Segments)]
+    table = np.array(rows, dtype=list(zip(column_names, column_types, strict=True)))
+    return Segments(**{name: np.ascontiguousarray(table[name]) for name in column_names})

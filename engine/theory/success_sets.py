@@ -1,4 +1,4 @@
-"""Which relevant sets dense retrieval and the elastic net recover exactly, on judged queries (NNN paper, §2.1)."""
+"""Relevant sets that dense retrieval and the elastic net recover exactly, on judged queries (NNN paper, §2.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ from engine.stages import make_selector
 from engine.theory.elastic_net import witness
 from engine.values import Embeddings, Qrels, Queries
 
-WIDE = (0.0, *PAPER_PENALTIES, 10.0, 100.0, 1000.0)
+PATH_PENALTIES = (0.0, *PAPER_PENALTIES, 10.0, 100.0, 1000.0)
 """λ₂ of the paths: the paper's grid, none, and on towards the theorem's witnesses."""
-LOWEST = 1e-3
+PATH_END_SHARE = 1e-3
 """Where the paths end, as a share of a query's best score."""
 
 
@@ -38,11 +38,11 @@ class McNemar:
     p: float  # of the exact two-sided test: that either is as likely to be alone
 
     @classmethod
-    def of(cls, first: np.ndarray, second: np.ndarray) -> "McNemar":
-        """(B,) bool each."""
-        one, other = int((first & ~second).sum()), int((second & ~first).sum())
-        p = float(binomtest(one, one + other).pvalue) if one + other else 1.0
-        return cls(int((first & second).sum()), one, other, int((~first & ~second).sum()), p)
+    def compare(cls, first: np.ndarray, second: np.ndarray) -> "McNemar":
+        """Compare two ways to recover sets, each (B,) bool."""
+        first_only, second_only = int((first & ~second).sum()), int((second & ~first).sum())
+        p = float(binomtest(first_only, first_only + second_only).pvalue) if first_only + second_only else 1.0
+        return cls(int((first & second).sum()), first_only, second_only, int((~first & ~second).sum()), p)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,12 +60,12 @@ class SuccessSets:
 
     @property
     def by_grid(self) -> np.ndarray:
-        """(B,) whether some cell recovers S."""
+        """True where some cell recovers S, (B,)."""
         return np.asarray(self.cells.any(1))
 
     @property
     def by_path(self) -> np.ndarray:
-        """(B,) whether some λ₁ on some path does."""
+        """True where some λ₁ on some path recovers S, (B,)."""
         return np.asarray(self.paths.any(1))
 
     @property
@@ -82,7 +82,7 @@ def success_sets(
     *,
     l1: Sequence[float] = PAPER_PENALTIES,
     l2: Sequence[float] = PAPER_PENALTIES,
-    path_l2: Sequence[float] = WIDE,
+    path_l2: Sequence[float] = PATH_PENALTIES,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> SuccessSets:
@@ -94,72 +94,75 @@ def success_sets(
     than rounding does not count. Raises ParamError, DataError and Cancelled.
     """
     grid = [
-        (a, b) for b in check_list(l2, "l2", "a list of numbers") for a in check_list(l1, "l1", "a list of numbers")
+        (l1_value, l2_value)
+        for l2_value in check_list(l2, "l2", "a list of numbers")
+        for l1_value in check_list(l1, "l1", "a list of numbers")
     ]
-    stages = [make_selector("nnn", l1=a, l2=b) for a, b in grid]
-    levels = tuple(
-        make_selector("nnn", l2=b).as_json()["l2"] for b in check_list(path_l2, "path_l2", "a list of numbers")
-    )
-    asked = embed_for_space(space, queries)
-    sets = {name: qrels.relevant(name) for name in asked.ids}
-    rows = [row for row, name in enumerate(asked.ids) if sets[name]]
+    stages = [make_selector("nnn", l1=l1_value, l2=l2_value) for l1_value, l2_value in grid]
+    path_values = check_list(path_l2, "path_l2", "a list of numbers")
+    l2_values = tuple(make_selector("nnn", l2=l2_value).as_json()["l2"] for l2_value in path_values)
+    embedded = embed_for_space(space, queries)
+    sets = {name: qrels.relevant(name) for name in embedded.ids}
+    rows = [row for row, name in enumerate(embedded.ids) if sets[name]]
     if not rows:
         raise DataError("no query has a document judged relevant; success sets need some")
-    asked, watch = asked.take(rows), with_cancellation(progress, stop)
+    embedded, progress_step = embedded.take(rows), with_cancellation(progress, stop)
     position = space.corpus.position
-    wanted = [sorted(position.get(doc, -1) for doc in sets[name]) for name in asked.ids]
-    sizes = np.array([len(own) for own in wanted])
-    cells = _on_grid([Decoder(stage) for stage in stages], space, asked, wanted)
-    dense, witnesses = _by_scores(space, asked, wanted)
-    paths = np.zeros((len(rows), len(levels)), dtype=bool)
-    points = query_batch(space, asked).vectors
+    target_sets = [sorted(position.get(doc_id, -1) for doc_id in sets[name]) for name in embedded.ids]
+    sizes = np.array([len(target) for target in target_sets])
+    cells = _test_grid([Decoder(stage) for stage in stages], space, embedded, target_sets)
+    dense, witnesses = _test_dense(space, embedded, target_sets)
+    paths = np.zeros((len(rows), len(l2_values)), dtype=bool)
+    points = query_batch(space, embedded).vectors
     c = Candidates(space.vectors, products(space.vectors, points), points, space.matrix)
-    for b, own in enumerate(wanted):
-        watch(b, len(wanted), "following paths")
-        one = select_problem(c, b)
-        lowest = max(MIN_L1, LOWEST * float(one.relevance.max()))
-        paths[b] = [own[0] >= 0 and passes_through(regularization_path(one, level, lowest), own) for level in levels]
+    for query_index, target in enumerate(target_sets):
+        progress_step(query_index, len(target_sets), "following paths")
+        problem = select_problem(c, query_index)
+        min_l1 = max(MIN_L1, PATH_END_SHARE * float(problem.relevance.max()))
+        if target[0] >= 0:
+            path_list = [regularization_path(problem, l2_value, min_l1) for l2_value in l2_values]
+            paths[query_index] = [path_has_support(path, target) for path in path_list]
     return SuccessSets(
-        queries=asked.ids, sizes=sizes, dense=dense, cells=cells, grid=tuple(grid), paths=paths, l2=levels,
+        queries=embedded.ids, sizes=sizes, dense=dense, cells=cells, grid=tuple(grid), paths=paths, l2=l2_values,
         witnesses=witnesses,
     )  # fmt: skip
 
 
-def passes_through(path: WeightPath, rows: Sequence[int]) -> bool:
-    """Whether exactly these rows, ascending, have a weight somewhere along a path, longer than rounding."""
-    long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
-    fitting = np.flatnonzero((path.sizes == len(rows)) & long)
-    return any(np.array_equal(np.sort(path.members[path.segment(int(t))]), rows) for t in fitting)
+def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
+    """Return True if exactly these rows, ascending, have a weight on a part of a path longer than rounding."""
+    is_long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
+    candidates = np.flatnonzero((path.sizes == len(rows)) & is_long)
+    supports = (path.members[path.segment(int(segment))] for segment in candidates)
+    return any(np.array_equal(np.sort(support), rows) for support in supports)
 
 
-def _on_grid(decoders: Sequence[Decoder], space: Space, asked: Embeddings, wanted: Sequence[list[int]]) -> np.ndarray:
-    """(B, c) whether each cell's support is what is wanted."""
-    k = min(max(map(len, wanted)), len(space))
-    answers = decode_grid(decoders, space, asked, k)
-    return np.array(
-        [
-            [
-                answer.info[b]["support"] == len(own) and sorted(answer.index[b, : len(own)].tolist()) == own
-                for answer in answers
-            ]
-            for b, own in enumerate(wanted)
-        ]
-    )
+def _test_grid(
+    decoders: Sequence[Decoder], space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]
+) -> np.ndarray:
+    """Test each cell's support for equality with the target set, (B, c) bool."""
+    k = min(max(map(len, target_sets)), len(space))
+    is_recovered = np.zeros((len(target_sets), len(decoders)), dtype=bool)
+    for column, answer in enumerate(decode_grid(decoders, space, embedded, k)):
+        for query_index, target in enumerate(target_sets):
+            support = answer.index[query_index, : len(target)].tolist()
+            has_size = answer.info[query_index]["support"] == len(target)
+            is_recovered[query_index, column] = has_size and sorted(support) == target
+    return is_recovered
 
 
-def _by_scores(space: Space, asked: Embeddings, wanted: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """(B,) whether each set scores above all others and 0, and (B,) λ₂ of the witness that Theorem 1 then has."""
-    dense, witnesses = np.zeros(len(wanted), dtype=bool), np.full(len(wanted), np.nan)
-    rows, points = space.vectors.double(), asked.vectors.double().to(space.device)
-    for b, own in enumerate(wanted):
-        scores = rows @ points[b]
-        inside = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
-        inside[[row for row in own if row >= 0]] = True
-        most = float(scores[~inside].max()) if not bool(inside.all()) else 0.0
-        dense[b] = own[0] >= 0 and float(scores[inside].min()) > max(0.0, most)
-        if dense[b] and space.matrix.unit:
+def _test_dense(space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Test if each set scores above all others and 0, (B,), and return the λ₂ of Theorem 1's witness, (B,)."""
+    is_dense, witnesses = np.zeros(len(target_sets), dtype=bool), np.full(len(target_sets), np.nan)
+    rows, points = space.vectors.double(), embedded.vectors.double().to(space.device)
+    for query_index, target in enumerate(target_sets):
+        scores = rows @ points[query_index]
+        is_inside = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
+        is_inside[[row for row in target if row >= 0]] = True
+        max_outside = float(scores[~is_inside].max()) if not bool(is_inside.all()) else 0.0
+        is_dense[query_index] = target[0] >= 0 and float(scores[is_inside].min()) > max(0.0, max_outside)
+        if is_dense[query_index] and space.matrix.unit:
             try:
-                witnesses[b] = witness(rows, points[b], len(own)).l2
+                witnesses[query_index] = witness(rows, points[query_index], len(target)).l2
             except (ParamError, DataError):  # a tie that rounding made, or a query of another length
                 continue
-    return dense, witnesses
+    return is_dense, witnesses

@@ -31,7 +31,7 @@ WEIGHTING = Choice(
     name="weighting",
     help="bm25: the inner product is the BM25 score; boolean: the number of words in common.",
 )
-K1, B = bm25_index.BM25_K1.default, bm25_index.BM25_B.default
+BM25_K1_VALUE, BM25_B_VALUE = bm25_index.BM25_K1.default, bm25_index.BM25_B.default
 """BM25's parameters: the scorer's defaults."""
 VECTORS = Choice(
     default="bm25",
@@ -40,11 +40,11 @@ VECTORS = Choice(
     name="vectors",
     help="bm25 or boolean: bags of words; dense: the space's own vectors.",
 )
-BINS = Whole(4, "bins", 1, 100, name="bins", help="How many groups of documents by length.")
+LENGTH_BINS = Whole(4, "bins", 1, 100, name="bins", help="How many groups of documents by length.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
-BLOCK = 64
+QUERY_BLOCK = 64
 """Queries per block."""
-SAME = 1e-12
+SAME_TOLERANCE = 1e-12
 """Relative rounding error: squared distances below this share of the squared norms count as 0, margins as ties."""
 
 Rows = sparse.csr_array | np.ndarray
@@ -62,43 +62,44 @@ class TextVectors:
 def tf_idf(
     space: Space | Corpus, queries: Queries | Sequence[str]
 ) -> tuple[sparse.csr_array, sparse.csr_array, dict[str, int]]:
-    """(n, v) term counts of the documents, (B, v) idf of each query's words, and the words' columns."""
+    """Compute the documents' term counts, (n, v), the idf of each query's words, (B, v), and the words' columns."""
     corpus = space.corpus if isinstance(space, Space) else space
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
     if not len(corpus):
         raise DataError("the corpus must have at least one document; got none")
     counts, columns = count_passage_words(space) if isinstance(space, Space) else count_words(corpus.passages)
-    query_counts, _ = count_words(as_queries(queries).texts, columns)
+    query_counts, _columns = count_words(as_queries(queries).texts, columns)
     return counts, with_values(query_counts, idf(counts)[query_counts.indices]), columns
 
 
-def length_bins(lengths: np.ndarray, bins: int) -> list[np.ndarray]:
-    """At most `bins` groups of rows by length, the shortest first, sizes equal ± 1, rows ascending.
+def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
+    """At most `n_bins` groups of rows by length, the shortest first, sizes equal ± 1, rows ascending.
 
     Rows without words are left out. Equal sizes, because membership in the first 10, or the 10th smallest margin,
     depends on the number of competitors.
     """
-    order = np.argsort(lengths, kind="stable")
-    order = order[lengths[order] > 0]
+    row_order = np.argsort(lengths, kind="stable")
+    row_order = row_order[lengths[row_order] > 0]
     # The lower row wins a tie, whatever its length.
-    return [np.sort(part) for part in np.array_split(order, max(1, min(bins, len(order)))) if len(part)]
+    split = np.array_split(row_order, max(1, min(n_bins, len(row_order))))
+    return [np.sort(bin_rows) for bin_rows in split if len(bin_rows)]
 
 
 def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVectors:
-    """A corpus (or a Space, which "dense" needs) and queries as vectors.
+    """Return a corpus (or a Space, which "dense" needs) and queries as vectors.
 
     Bags of words: titles included (§2.1.2, §2.1.3); a space remembers its counts. Raises ParamError or DataError.
     """
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
-        counts, once, _ = tf_idf(space, texts_of(queries))
-        rows = (
-            (binary_counts(counts), binary_counts(once))
+        counts, query_weights, _columns = tf_idf(space, require_texts(queries))
+        weighted = (
+            (binary_counts(counts), binary_counts(query_weights))
             if vectors == "boolean"
-            else (saturated_tf(counts, K1, B), once)
+            else (saturated_tf(counts, BM25_K1_VALUE, BM25_B_VALUE), query_weights)
         )
-        return TextVectors(*rows, text_lengths(counts))
+        return TextVectors(*weighted, text_lengths(counts))
     if not isinstance(space, Space):
         raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")
     lengths = np.array([len(terms(text)) for text in space.corpus.passages])
@@ -106,7 +107,7 @@ def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVecto
     return TextVectors(space.vectors.double().cpu().numpy(), points.double().cpu().numpy(), lengths)
 
 
-def texts_of(queries: Any) -> Any:
+def require_texts(queries: Any) -> Any:
     """Queries whose texts are known; raises DataError for vectors alone."""
     if not isinstance(queries, Embeddings):
         return queries
@@ -115,28 +116,28 @@ def texts_of(queries: Any) -> Any:
     return queries.texts
 
 
-def squared_norms(rows: Rows) -> np.ndarray:
-    """(n,) squared Euclidean norms."""
+def compute_squared_norms(rows: Rows) -> np.ndarray:
+    """Compute squared Euclidean norms, (n,)."""
     return np.asarray((rows * rows).sum(axis=1)).ravel()
 
 
-def inner(a: Rows, b: Rows) -> np.ndarray:
-    """(n, m) inner products of all rows."""
-    products = a @ b.T
+def inner_products(first_rows: Rows, second_rows: Rows) -> np.ndarray:
+    """Compute the inner products of all rows, (n, m)."""
+    products = first_rows @ second_rows.T
     return products if isinstance(products, np.ndarray) else products.toarray()
 
 
 def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
-    """(b, n) squared distances of some documents to all, NaN for equal vectors; norms: `squared_norms(documents)`."""
+    """Compute the squared distances of some documents to all, (b, n), NaN for equal vectors."""
     sums = norms[rows][:, None] + norms
-    distances = sums - 2 * inner(documents[rows], documents)
-    return np.where(distances > SAME * sums, distances, np.nan)
+    distances = sums - 2 * inner_products(documents[rows], documents)
+    return np.where(distances > SAME_TOLERANCE * sums, distances, np.nan)
 
 
-def margins_over(
+def compute_margins_over(
     rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
 ) -> np.ndarray:
-    """(b, n) margins of the documents at (b,) rows, which score (b,) top, over all; NaN for equal vectors.
+    """Compute the margins of the documents at (b,) rows over all, (b, n); NaN for equal vectors.
 
     scores: (b, n) or (n,); length: of the queries; norms: `squared_norms(documents)`. At most 1, however it rounds.
     """
@@ -145,22 +146,22 @@ def margins_over(
     return margins.clip(max=1)
 
 
-def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
     """Block by block of b queries: which, (b,) the best document's row, (b, n) scores, (b, n) margins below the best.
 
     A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
     0 has no best one, −1, and no margins.
     """
-    norms = squared_norms(documents)
-    for start in range(0, queries.shape[0], BLOCK):
-        which = slice(start, min(start + BLOCK, queries.shape[0]))
-        block = queries[which]
-        scores = inner(block, documents)
-        best = scores.argmax(axis=1)
-        top = scores[np.arange(len(best)), best]
-        length = np.sqrt(squared_norms(block))[:, None]
-        margins = margins_over(best, scores, top, length, documents, norms)
-        margins[np.abs(margins) <= SAME] = 0
-        none = (top <= 0) & (scores.min(axis=1) == top)
-        margins[none] = np.nan
-        yield which, np.where(none, -1, best), scores, margins
+    norms = compute_squared_norms(documents)
+    for block_start in range(0, queries.shape[0], QUERY_BLOCK):
+        block_slice = slice(block_start, min(block_start + QUERY_BLOCK, queries.shape[0]))
+        block_queries = queries[block_slice]
+        scores = inner_products(block_queries, documents)
+        best_rows = scores.argmax(axis=1)
+        top_scores = scores[np.arange(len(best_rows)), best_rows]
+        length = np.sqrt(compute_squared_norms(block_queries))[:, None]
+        margins = compute_margins_over(best_rows, scores, top_scores, length, documents, norms)
+        margins[np.abs(margins) <= SAME_TOLERANCE] = 0
+        has_none = (top_scores <= 0) & (scores.min(axis=1) == top_scores)
+        margins[has_none] = np.nan
+        yield block_slice, np.where(has_none, -1, best_rows), scores, margins

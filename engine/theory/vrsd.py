@@ -21,9 +21,9 @@ from engine.params import Whole
 from engine.space import Space
 from engine.values import real_tensor
 
-SAME = 1e-12
+SAME_COSINE = 1e-12
 """Cosines closer than this are equal."""
-SIZE = Whole(5, "k", 2, 1_000, name="k", help="How many documents the set has, the most relevant one among them.")
+VRSD_SIZE = Whole(5, "k", 2, 1_000, name="k", help="How many documents the set has, the most relevant one among them.")
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Equivalence:
 
     @property
     def same(self) -> bool:
-        """Whether what solves the second problem solves the first."""
-        return self.by_sum == self.by_rest or self.lost <= SAME
+        """True if the solution of the second problem solves the first."""
+        return self.by_sum == self.by_rest or self.lost <= SAME_COSINE
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Reduction:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two answers are one, as Theorem 1 has it."""
+        """True if the two answers agree, as Theorem 1 states."""
         return (self.retrieved is not None) == self.summed
 
 
@@ -67,26 +67,26 @@ class OnPool:
 
 
 def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
-    """The sets that maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀), by enumeration: §3.1 takes them to be one.
+    """Find the sets that maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀) by enumeration; §3.1 assumes them equal.
 
     They need not be: cos(·, q) does not see how long q is, and q − d₀ does. vectors: (n, d); query: (d,); k ≥ 2. Where
     the query is d₀ itself nothing is left to point at: the second set is then the first in row order. Raises ParamError
     or DataError.
     """
-    k = SIZE.check(k)
-    rows, point = (real_tensor(given, name).double() for given, name in ((vectors, "vectors"), (query, "query")))
-    best = optimum("vrsd", rows, point, k, fix_first=True)
-    first = int((rows @ point).argmax())
-    others = [row for row in range(len(rows)) if row != first]
-    if len(best.index) < 2:
+    k = VRSD_SIZE.check(k)
+    rows, point = (real_tensor(argument, name).double() for argument, name in ((vectors, "vectors"), (query, "query")))
+    best_set = optimum("vrsd", rows, point, k, fix_first=True)
+    first_row = int((rows @ point).argmax())
+    other_rows = [row for row in range(len(rows)) if row != first_row]
+    if len(best_set.index) < 2:
         raise ParamError(f"vectors must have at least 2 rows, the most relevant and another; got {len(rows)}")
-    rest = optimum("vrsd", rows[others], point - rows[first], len(best.index) - 1).index
-    by_rest = tuple(others[row] for row in rest)
-    total = rows[[first, *by_rest]].sum(0)
-    size = float(total.norm() * point.norm())
-    reached = float(total @ point) / size if size > 0 else 0.0
-    by_sum = tuple(row for row in best.index if row != first)
-    return Equivalence(first, by_sum, by_rest, best.value, max(0.0, best.value - reached))
+    rest_rows = optimum("vrsd", rows[other_rows], point - rows[first_row], len(best_set.index) - 1).index
+    by_rest = tuple(other_rows[row] for row in rest_rows)
+    vector_sum = rows[[first_row, *by_rest]].sum(0)
+    norm_product = float(vector_sum.norm() * point.norm())
+    cosine = float(vector_sum @ point) / norm_product if norm_product > 0 else 0.0
+    by_sum = tuple(row for row in best_set.index if row != first_row)
+    return Equivalence(first_row, by_sum, by_rest, best_set.value, max(0.0, best_set.value - cosine))
 
 
 def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
@@ -96,20 +96,21 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
     The theorem is on Definition 3, which has no d₀: it says nothing of Definition 2, whose first document is fixed.
     Raises ParamError for numbers that are not whole, and for more sets than can be enumerated.
     """
-    given = [*numbers, target, k]
-    if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in given):
-        raise ParamError(f"numbers, target and k must be whole numbers, at least one number; got {given!r}")
-    if not 1 <= k <= len(numbers) or (sets := math.comb(len(numbers), k)) > MAX_SETS:
+    integers = [*numbers, target, k]
+    if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in integers):
+        raise ParamError(f"numbers, target and k must be whole numbers, at least one number; got {integers!r}")
+    if not 1 <= k <= len(numbers) or (n_sets := math.comb(len(numbers), k)) > MAX_SETS:
         raise ParamError(
             f"k must be a whole number in [1, {len(numbers)}], how many numbers there are, and make at most "
-            f"{MAX_SETS:,} sets; got {k}" + (f", {sets:,} sets" if 1 <= k <= len(numbers) else "")
+            f"{MAX_SETS:,} sets; got {k}" + (f", {n_sets:,} sets" if 1 <= k <= len(numbers) else "")
         )
     vectors, query = tuple((n, 1) for n in numbers), (target, k)
-    aligned = (rows for rows in combinations(range(len(numbers)), k) if _aligned([vectors[i] for i in rows], query))
+    subsets = combinations(range(len(numbers)), k)
+    aligned = (rows for rows in subsets if _is_aligned([vectors[row] for row in rows], query))
     # How many numbers → what so many of them can sum to.
     sums: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
-    for place, number in enumerate(numbers):
-        for size in range(place, -1, -1):
+    for position, number in enumerate(numbers):
+        for size in range(position, -1, -1):
             sums[size + 1] |= {total + number for total in sums[size]}
     return Reduction(vectors, query, next(aligned, None), target in sums[k])
 
@@ -124,18 +125,20 @@ def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] 
     return next((rows for rows in answers if rows is not None), None)
 
 
-def on_pools(space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATED_POOL_SIZE) -> Iterator[OnPool]:
+def compare_on_pools(
+    space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATED_POOL_SIZE
+) -> Iterator[OnPool]:
     """§3.1 and Algorithm 1 on each query's pool of the most relevant documents, the paper's candidate set.
 
     pool: how many of them, whose sets are enumerated. Raises ParamError or DataError.
     """
-    k = SIZE.check(k)
+    k = VRSD_SIZE.check(k)
     for name, rows, point in iterate_pools(space, queries, pool):
         yield OnPool(name, equivalence(rows, point, k), optimum_gap("vrsd", rows, point, k, fix_first=True))
 
 
-def _aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:
-    """Whether the vectors' sum has cosine 1 to the query, exactly."""
+def _is_aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:
+    """Return True if the vectors' sum has cosine 1 to the query, exactly."""
     sums = tuple(map(sum, zip(*vectors, strict=True)))
-    along = sum(a * b for a, b in zip(sums, query, strict=True))
-    return along > 0 and along**2 == sum(a * a for a in sums) * sum(b * b for b in query)
+    dot_product = sum(sum_entry * query_entry for sum_entry, query_entry in zip(sums, query, strict=True))
+    return dot_product > 0 and dot_product**2 == sum(a * a for a in sums) * sum(b * b for b in query)

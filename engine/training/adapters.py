@@ -22,11 +22,11 @@ class TrainableEncoder(nn.Module):
     """A module that encodes queries and documents by position, as unit rows with gradients."""
 
     def encode_query(self, positions: Tensor) -> Tensor:
-        """(B, d) queries at (B,) positions."""
+        """Encode the queries at (B,) positions, (B, d)."""
         raise NotImplementedError
 
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        """(m, d) documents at (m,) positions, or all of them."""
+        """Encode the documents at (m,) positions, or all of them, (m, d)."""
         raise NotImplementedError
 
     def result(self) -> dict[str, Tensor]:
@@ -149,7 +149,7 @@ class Adapted(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        """Of the weights, the encoder below and the corpus."""
+        """The digest of the weights, the encoder below and the corpus."""
         weights = weights_digest(self.adapters.state_dict())
         return digest_of([self.base.digest if self.base else "", self.corpus, weights])
 
@@ -223,12 +223,12 @@ def check_encoder(embeddings: Embeddings, base: EncoderRef | None, name: str = "
     """Raise a DataError that names both encoders where `base` did not embed `embeddings`."""
     if (embeddings.encoder and embeddings.encoder.digest) != (base and base.digest):
         raise DataError(
-            f"{name} must be vectors of the encoder that the adapters take, {_described(base)}; got those of "
-            f"{_described(embeddings.encoder)}"
+            f"{name} must be vectors of the encoder that the adapters take, {_describe(base)}; got those of "
+            f"{_describe(embeddings.encoder)}"
         )
 
 
-def _described(encoder: EncoderRef | None) -> str:
+def _describe(encoder: EncoderRef | None) -> str:
     return f"{encoder.name} (weights {encoder.digest[:8]})" if encoder else "none (vectors brought along)"
 
 

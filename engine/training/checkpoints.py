@@ -23,7 +23,7 @@ from engine.training.loop import LoopState
 from engine.training.metrics import Epoch
 
 BEST, LAST, OPTIMIZER = "best.", "last.", "optimizer."
-SEAL = "seal"
+SEAL_KEY = "seal"
 FIELD_LABELS = {
     "method": "method",
     "params": "parameters",
@@ -42,9 +42,9 @@ FIELD_LABELS = {
     "versions": "versions",
 }
 """Facts that a checkpoint must agree on, as people read them."""
-TOLERANCE = 1e-3
+SKETCH_TOLERANCE = 1e-3
 """Largest difference of a number of a sketch."""
-MALFORMED = (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+MALFORMED_ERRORS = (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """Errors of a file that is no checkpoint: a valid seal may cover numbers, lists and values of any kind."""
 
 Facts = Mapping[str, Any]
@@ -59,7 +59,7 @@ class Unfit(DataError):
 
 
 def space_facts(space: Space) -> dict[str, Any]:
-    """The encoder and the corpus of a checkpoint over a space."""
+    """Return the facts of encoder and corpus of a checkpoint over a space."""
     base = space.encoder
     return {
         "weights": base.digest if base else "",
@@ -77,11 +77,11 @@ def sketch(vectors: Tensor) -> list[float]:
 
 
 def matches_sketch(stored: Any, vectors: Tensor) -> bool:
-    """Whether a file's sketch is that of vectors (n, d), up to their last digits."""
+    """Return True if a file's sketch is that of vectors (n, d), up to their last digits."""
     numbers = sketch(vectors)
     if not isinstance(stored, list) or len(stored) != len(numbers) or not all(isinstance(x, float) for x in stored):
         return False
-    return all(abs(a - b) <= TOLERANCE for a, b in zip(stored, numbers, strict=True))
+    return all(abs(a - b) <= SKETCH_TOLERANCE for a, b in zip(stored, numbers, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Checkpoint:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is over."""
+        """True if the run is over."""
         return not self.run.last
 
 
@@ -104,7 +104,7 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
     if extra is None:
         tensors |= {LAST + name: tensor for name, tensor in run.last.items()}
         tensors |= {OPTIMIZER + name: tensor for name, tensor in run.optimizer.items()}
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain_facts = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     values = {
         "facts": dict(facts),
         "history": [epoch.as_json() for epoch in run.history],
@@ -113,9 +113,9 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
         "extra": None if extra is None else dict(extra),
     }
     text = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
-    text[SEAL] = _seal(plain, text)
+    text[SEAL_KEY] = _seal(plain_facts, text)
     # Weights may share memory (the last ones are often the best), which a file cannot.
-    write(path, save({name: tensor.clone() for name, tensor in plain.items()}, text))
+    write(path, save({name: tensor.clone() for name, tensor in plain_facts.items()}, text))
 
 
 def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
@@ -126,10 +126,10 @@ def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
     """
     try:
         with safe_open(path, "pt") as file:
-            values = {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != SEAL}
+            values = {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != SEAL_KEY}
         stored, epochs, finished = values["facts"], len(values["history"]), values["extra"] is not None
         differs = any(stored.get(name) != facts.get(name) for name in FIELD_LABELS)
-    except MALFORMED:
+    except MALFORMED_ERRORS:
         # No file yet, or an unreadable one.
         return save_run(path, facts, run)
     if differs:
@@ -140,7 +140,7 @@ def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint in a file. Raises DataError where the file is none, or damaged."""
+    """Read the checkpoint in a file. Raises DataError for another file, or a damaged one."""
     if path.is_dir():
         names = sorted(file.name for file in path.glob("*.safetensors"))
         hint = f"name one of those in it: {', '.join(names)}" if names else "and no .safetensors file is in it"
@@ -150,7 +150,7 @@ def read(path: Path) -> Checkpoint:
             text = file.metadata() or {}
             # Copies: the file's memory would change with it, or end the process where it grows shorter.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
-        seal = text.pop(SEAL)
+        seal = text.pop(SEAL_KEY)
         values = {name: json.loads(value) for name, value in text.items()}
         if seal != _seal(tensors, text):
             raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
@@ -167,7 +167,7 @@ def read(path: Path) -> Checkpoint:
         return checkpoint
     except DataError:
         raise
-    except MALFORMED as error:
+    except MALFORMED_ERRORS as error:
         raise DataError(f"{path} is not a checkpoint of Frontier ({str(error)[:200]})") from None
 
 

@@ -14,12 +14,12 @@ from engine.evaluation.statistics import RESAMPLES, Comparison, build_comparison
 from engine.evaluation.stratification import merge_into_ranges
 from engine.progress import counted
 from engine.space import Space
-from engine.training.metrics import REPORTED, SIZES, Columns, Dev, mean_and_error, measured
+from engine.training.metrics import REPORTED_SIZES, TRAINING_METRICS, Columns, Dev, mean_and_error, measure_reported
 from engine.values import Embeddings, Qrels
 
-DECIDES = ("comp", 5)
+DECIDING_METRIC = ("comp", 5)
 """The metric of the comparisons."""
-GROUPS = 5
+MAX_GROUPS = 5
 """Groups of similar |S|, at most."""
 ENCODER, START, CONTROL = "encoder", "dense", "dense-cont"
 """Names of systems: the corpus before training, the starting point of a method, the same trained on for longer."""
@@ -59,16 +59,18 @@ class Table:
     @property
     def head(self) -> tuple[str, ...]:
         """The columns of `rows`."""
-        return ("", *(f"{METRICS[metric].title}@{k}" for metric, k in REPORTED))
+        return ("", *(f"{METRICS[metric].title}@{k}" for metric, k in TRAINING_METRICS))
 
     def mean(self, name: str, metric: str, k: int) -> tuple[float, float]:
-        """A system's mean over the queries, and its standard error."""
+        """Return a system's mean over the queries, and its standard error."""
         return mean_and_error(self.values[name][metric, k])
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """A row a system, in percent with standard errors."""
-        return tuple((name, *(percent(*self.mean(name, *column)) for column in REPORTED)) for name in self.values)
+        return tuple(
+            (name, *(percent(*self.mean(name, *column)) for column in TRAINING_METRICS)) for name in self.values
+        )
 
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
@@ -76,22 +78,22 @@ class Table:
         columns = [f"{title}{suffix}" for title in self.head[1:] for suffix in ("", " se")]
         rows = []
         for name in self.values:
-            numbers = chain.from_iterable(self.mean(name, *column) for column in REPORTED)
+            numbers = chain.from_iterable(self.mean(name, *column) for column in TRAINING_METRICS)
             row = {"system": name, "split": self.split, "queries": self.queries}
             rows.append(row | dict(zip(columns, numbers, strict=True)))
         return tuple(rows)
 
-    def groups(self, most: int = GROUPS) -> tuple[Group, ...]:
+    def groups(self, max_groups: int = MAX_GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
         groups = []
-        for least, top in merge_into_ranges(self.relevant, most):
-            rows = (self.relevant >= least) & (self.relevant <= top)
-            means = {name: mean_and_error(columns[DECIDES][rows]) for name, columns in self.values.items()}
-            groups.append(Group(f"{least}" if least == top else f"{least}–{top}", int(rows.sum()), means))
+        for min_size, top in merge_into_ranges(self.relevant, max_groups):
+            rows = (self.relevant >= min_size) & (self.relevant <= top)
+            means = {name: mean_and_error(columns[DECIDING_METRIC][rows]) for name, columns in self.values.items()}
+            groups.append(Group(f"{min_size}" if min_size == top else f"{min_size}–{top}", int(rows.sum()), means))
         return tuple(groups)
 
     def dev(self, name: str) -> Dev:
-        """A system's row as an epoch has it."""
+        """Return a system's row as an epoch has it."""
         return Dev.of(self.values[name])
 
     @property
@@ -108,31 +110,37 @@ def compare_systems(
     if not rows:
         raise DataError(f"no query of {split!r} has a relevant document")
     judged = queries.take(rows)
-    values = {s.name: measured(decode(s.decoder, s.space, judged, max(SIZES)), s.space, judged, qrels) for s in systems}
+    values = {
+        s.name: measure_reported(decode(s.decoder, s.space, judged, max(REPORTED_SIZES)), s.space, judged, qrels)
+        for s in systems
+    }
     relevant = np.array([len(qrels.relevant(query)) for query in judged.ids])
     return Table(split, len(judged), values, _compare_last(values, seed), relevant)
 
 
 def percent(mean: float, error: float) -> str:
-    """A mean and its standard error as tables have them."""
+    """Format a mean and its standard error for tables."""
     return f"{100 * mean:.1f} ± {100 * error:.1f}"
 
 
 def _compare_last(values: Values, seed: int) -> tuple[Comparison, ...]:
-    """The last system against every other one."""
-    metric, k = DECIDES
-    *others, last = values
-    if not others:
+    """Compare the last system with every other one."""
+    metric, k = DECIDING_METRIC
+    *other_names, last = values
+    if not other_names:
         return ()
-    column, baselines = values[last][DECIDES][:, None], np.stack([values[name][DECIDES] for name in others], axis=1)
-    labels = [(last, last, name) for name in others]
+    column, baselines = (
+        values[last][DECIDING_METRIC][:, None],
+        np.stack([values[name][DECIDING_METRIC] for name in other_names], axis=1),
+    )
+    labels = [(last, last, name) for name in other_names]
     return build_comparisons(labels, metric, k, column, baselines, RESAMPLES.default, seed)
 
 
 def verdict(
     name: str, comparisons: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None
 ) -> str:
-    """Whether training a method was worth it, in a sentence or two; "" where it was compared with nothing.
+    """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
     comparisons: of the method with every other system. unimproved: dev never gained. control_epochs: None where the
     method is its own control or there is none. Where the method's decoder was tried on the control's embeddings too,
@@ -148,7 +156,7 @@ def verdict(
 
 
 def _judgement(name: str, rows: Mapping[str, Comparison]) -> Iterator[str]:
-    same_decoder = next((row for other, row in rows.items() if other.startswith(f"{CONTROL}, ")), None)
+    same_decoder = next((row for baseline, row in rows.items() if baseline.startswith(f"{CONTROL}, ")), None)
     control, encoder = rows.get(CONTROL), rows.get(ENCODER)
     if same_decoder is not None:
         beats_control = control is not None and control.significant and control.difference > 0
@@ -165,20 +173,21 @@ def _judgement(name: str, rows: Mapping[str, Comparison]) -> Iterator[str]:
 
 def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
     """beats_control: the method beats the control by itself too, whose decoder costs nothing."""
-    other = f"{row.baseline}, the same decoder on the embeddings of its control"
+    baseline = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.significant:
-        return f"Training for the decoder makes no significant difference here: {name} vs {other}."
+        return f"Training for the decoder makes no significant difference here: {name} vs {baseline}."
     if row.difference > 0 and beats_control:
-        return f"Training for the decoder is worth it here: {name} beats {other}, and {CONTROL} by itself."
+        return f"Training for the decoder is worth it here: {name} beats {baseline}, and {CONTROL} by itself."
     if row.difference > 0:
         return (
-            f"{name} beats {other}, but does not beat {CONTROL} by itself: training for the decoder, and the decoder, "
+            f"{name} beats {baseline}, but does not beat {CONTROL} by itself: training for the decoder, and the "
+            "decoder, "
             "are not worth it here."
         )
-    return f"Training for the decoder does harm here: {name} is worse than {other}."
+    return f"Training for the decoder does harm here: {name} is worse than {baseline}."
 
 
-def _against(name: str, row: Comparison, other: str) -> str:
+def _against(name: str, row: Comparison, other_values: str) -> str:
     if not row.significant:
-        return f"{name} does not beat {other}: no significant difference."
-    return f"{name} {'beats' if row.difference > 0 else 'is worse than'} {other}."
+        return f"{name} does not beat {other_values}: no significant difference."
+    return f"{name} {'beats' if row.difference > 0 else 'is worse than'} {other_values}."

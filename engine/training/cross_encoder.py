@@ -33,19 +33,19 @@ from engine.scoring.cross_encoder import CrossEncoder
 from engine.space import Space
 from engine.stages import make
 from engine.training.dataset import AnyQueries, Splits, disjoint_splits, relevant_rows
-from engine.training.loop import SEED, TRAINING, generator_of
+from engine.training.loop import SEED, TRAINING_LABEL, generator_of
 from engine.training.metrics import mean_and_error
-from engine.training.recipe import BATCH, DECAY, EPOCHS, rate_of
+from engine.training.recipe import BATCH, DECAY, N_EPOCHS, rate_of
 from engine.values import Corpus, Embeddings, Qrels, replace_surrogates
 
 MINING, MEASURING = "looking for what is mistaken for relevant", "reranking dev"
-K = 10
+DEV_SET_SIZE = 10
 """k of the dev metrics."""
 HISTORY_FILE = "training.json"
-WARM_UP = 0.1
+WARM_UP_SHARE = 0.1
 """Share of the steps in which the step size rises; it falls to 0 in the others."""
-NEGATIVES = Whole(4, "", 0, 10_000, comfortable=(0, 16), help="Irrelevant documents a query, of")
-_BLOCK = 256
+N_NEGATIVES = Whole(4, "", 0, 10_000, comfortable=(0, 16), help="Irrelevant documents a query, of")
+_QUERY_BLOCK_SIZE = 256
 
 Lists = list[tuple[str, list[str], list[float]]]
 """Queries, each with documents and their grades, 0 for irrelevant ones."""
@@ -64,10 +64,10 @@ class Reranking(Declared):
         "The first stage: what it returns is reranked on dev, and holds the hard negatives.",
     )
     depth: int = declare(Whole(50, "n", 1, 10_000, comfortable=(10, 200)), "How many documents it returns.")
-    hard: int = declare(NEGATIVES, f"{NEGATIVES.help} those that the first stage returns.", symbol="hard")
-    sampled: int = declare(NEGATIVES, f"{NEGATIVES.help} the whole corpus.", symbol="sampled")
+    hard: int = declare(N_NEGATIVES, f"{N_NEGATIVES.help} those that the first stage returns.", symbol="hard")
+    sampled: int = declare(N_NEGATIVES, f"{N_NEGATIVES.help} the whole corpus.", symbol="sampled")
     rate: float = declare(rate_of(2e-5, "η", "Step size."), comfortable=(1e-6, 1e-3))
-    epochs: int = declare(EPOCHS, default=3, comfortable=(1, 10))
+    epochs: int = declare(N_EPOCHS, default=3, comfortable=(1, 10))
     batch: int = declare(BATCH, "Pairs a step; of lists, as many as hold about so many pairs.", default=32)
     weight_decay: float = declare(DECAY)
 
@@ -125,7 +125,7 @@ def train_cross_encoder(
     check_new(out, "out")
     lists = _lists(settings, data, generator_of(seed, -1), progress, stop)
     # A new head is drawn from the global generator, and so is dropout in every step.
-    with _seeded(seed), encoder_model.silence_libraries():
+    with _seed_torch(seed), encoder_model.silence_libraries():
         reader = rerankers.load_unshared(model, device)
         record = _Record(
             facts={"model": model, "settings": values_of(settings), "seed": seed}, out=out, reader=reader,
@@ -240,9 +240,9 @@ def _lists(
     texts = [replace_surrogates(text) for text in data.space.corpus.passages]
     lists: Lists = []
     report = with_cancellation(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
-    for start in range(0, len(data.relevant), _BLOCK):
+    for start in range(0, len(data.relevant), _QUERY_BLOCK_SIZE):
         report(start, len(data.relevant), MINING)
-        rows = range(start, min(start + _BLOCK, len(data.relevant)))
+        rows = range(start, min(start + _QUERY_BLOCK_SIZE, len(data.relevant)))
         queries = _take(data.train, rows)
         pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
         for row, text, pool in zip(rows, queries.texts or (), pools, strict=True):
@@ -262,8 +262,8 @@ def _negatives(
     hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
     # A few more than are needed, as some are relevant or hard already.
     count = 2 * settings.sampled + len(grades) + len(hard)
-    drawn = torch.randint(documents, (count,), generator=generator).tolist()
-    sampled = [row for row in dict.fromkeys(drawn) if row not in grades and row not in hard][: settings.sampled]
+    sampled_rows = torch.randint(documents, (count,), generator=generator).tolist()
+    sampled = [row for row in dict.fromkeys(sampled_rows) if row not in grades and row not in hard][: settings.sampled]
     return [*hard, *sampled]
 
 
@@ -282,8 +282,8 @@ def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, floa
     # "cpu", wherever it is: the trainer's model is not to be moved.
     rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training", "cpu"))
     decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
-    ranking = decode(decoder, data.space, data.dev, K)
-    values = measure(ranking, data.space, data.dev.ids, data.qrels, K, ("ndcg", "mrr")).values
+    ranking = decode(decoder, data.space, data.dev, DEV_SET_SIZE)
+    values = measure(ranking, data.space, data.dev.ids, data.qrels, DEV_SET_SIZE, ("ndcg", "mrr")).values
     return (*mean_and_error(values["ndcg"]), *mean_and_error(values["mrr"]))
 
 
@@ -301,7 +301,7 @@ def _save_model(reader: Any, out: Path) -> None:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seed_torch(seed: int) -> Iterator[None]:
     """Seed the global random generators inside, and restore them outside."""
     of_random, of_numpy = random.getstate(), np.random.get_state()
     try:
@@ -338,7 +338,7 @@ def fit(
             per_device_train_batch_size=batch,
             learning_rate=settings.rate,
             weight_decay=settings.weight_decay,
-            warmup_steps=round(WARM_UP * total),
+            warmup_steps=round(WARM_UP_SHARE * total),
             seed=seed,
             data_seed=seed,
             use_cpu=reader.device.type == "cpu",
@@ -351,11 +351,13 @@ def fit(
             disable_tqdm=True,
         )
         losses: list[float] = []
-        tell = progress or (lambda done, total, label: None)
-        trainer_class, callback = _trainer_parts(losses, steps, look, lambda step: tell(step, total, TRAINING), stop)
+        report_step = progress or (lambda done, total, label: None)
+        trainer_class, callback = _trainer_parts(
+            losses, steps, look, lambda step: report_step(step, total, TRAINING_LABEL), stop
+        )
         trainer = trainer_class(reader, args, train_dataset=examples, loss=loss, callbacks=[callback])
         trainer.remove_callback(PrinterCallback)
-        tell(0, total, TRAINING)
+        report_step(0, total, TRAINING_LABEL)
         trainer.train()
     return callback.reason or f"all {settings.epochs} epochs done"
 

@@ -41,11 +41,11 @@ class Samples:
         return sum(map(len, self.relevant)) / len(self)
 
     def batch(self, positions: Tensor) -> "TrainingBatch":
-        """The training queries at (B,) positions."""
+        """Return the training queries at (B,) positions."""
         rows = [self.relevant[position] for position in positions.tolist()]
-        counts = torch.tensor([len(own) for own in rows])
+        counts = torch.tensor([len(batch_rows) for batch_rows in rows])
         query = torch.repeat_interleave(torch.arange(len(rows)), counts)
-        document = torch.tensor([row for own in rows for row in own])
+        document = torch.tensor([row for batch_rows in rows for row in batch_rows])
         return TrainingBatch(*(part.to(self.space.device) for part in (positions, query, document, counts)))
 
 
@@ -77,17 +77,17 @@ def gather_samples(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Samples:
-    """The samples of two splits. Raises DataError: an unknown split, queries in both, none with a relevant document."""
+    """Gather the samples of two splits. Raises DataError for unknown splits, common queries, no judged query."""
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
     rows = sorted({row for members in splits.values() for row in members})
-    place = {row: i for i, row in enumerate(rows)}
+    position = {row: i for i, row in enumerate(rows)}
     vectors = _embed_rows(space, queries, rows, progress, stop)
     relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
     return Samples(
         space=space,
-        train=vectors.take([place[row] for row in relevant]),
-        dev=vectors.take([place[row] for row in judged]),
+        train=vectors.take([position[row] for row in relevant]),
+        dev=vectors.take([position[row] for row in judged]),
         relevant=tuple(tuple(grades) for grades in relevant.values()),
         qrels=qrels[dev],
         left_out=len(splits[train]) - len(repeated) - len(relevant),
@@ -137,11 +137,12 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
             raise DataError(f"none of the queries is judged by {split!r}")
     if len(set(names)) < len(names):
         raise DataError(f"splits must differ; got {', '.join(map(repr, names))}")
-    for one, other in combinations(names, 2):
-        if both := [queries.ids[row] for row in sorted(set(splits[one]) & set(splits[other]))]:
-            few = ", ".join(map(repr, both[:5]))
+    for first_split, second_split in combinations(names, 2):
+        if common_queries := [queries.ids[row] for row in sorted(set(splits[first_split]) & set(splits[second_split]))]:
+            examples = ", ".join(map(repr, common_queries[:5]))
             raise DataError(
-                f"{one!r} and {other!r} share {len(both):,} queries (first: {few}), and what is learnt by heart would "
+                f"{first_split!r} and {second_split!r} share {len(common_queries):,} queries (first: {examples}), "
+                "and what is learnt by heart would "
                 "count as understood: take them out of one of the two"
             )
     return splits
@@ -152,12 +153,12 @@ def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], t
     if queries.texts is None:
         return set()
     texts = {name: {row: normalize_text(queries.texts[row]) for row in rows} for name, rows in splits.items()}
-    others = {text for name, by_row in texts.items() if name != train for text in by_row.values()}
-    return {row for row, text in texts[train].items() if text in others}
+    other_texts = {text for name, by_row in texts.items() if name != train for text in by_row.values()}
+    return {row for row, text in texts[train].items() if text in other_texts}
 
 
 def normalize_text(text: str) -> str:
-    """A query's text without differences of case and white space."""
+    """Normalise case and white space of a query's text."""
     return " ".join(text.split()).casefold()
 
 

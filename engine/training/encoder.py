@@ -23,9 +23,9 @@ from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVecto
 from engine.training.dataset import Samples
 from engine.values import Embeddings, EncoderRef, Queries, replace_surrogates
 
-PREFIX = "encoder."
+ENCODER_PREFIX = "encoder."
 """Prefix of the encoder's weights in a state."""
-BLOCK = 64
+TEXT_BLOCK_SIZE = 64
 """Texts encoded at a time where no gradient is needed."""
 _TOKENIZER_LOCK = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
 
@@ -48,16 +48,19 @@ class TextAdapters(Adapters):
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the parts over the encoder."""
-        parts = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(PREFIX))
+        parts = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(ENCODER_PREFIX))
         return next(parts, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""
-        if torch.is_grad_enabled() or len(texts) <= BLOCK:
+        if torch.is_grad_enabled() or len(texts) <= TEXT_BLOCK_SIZE:
             return self._rows(texts)
         # Texts of similar length together, so that little is computed on padding.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        blocks = [self._rows([texts[i] for i in order[start : start + BLOCK]]) for start in range(0, len(order), BLOCK)]
+        blocks = [
+            self._rows([texts[i] for i in order[start : start + TEXT_BLOCK_SIZE]])
+            for start in range(0, len(order), TEXT_BLOCK_SIZE)
+        ]
         rows = torch.cat(blocks)
         return torch.empty_like(rows).index_copy_(0, torch.tensor(order, device=rows.device), rows)
 
@@ -116,15 +119,17 @@ class OverTexts(OverVectors):
 
         This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
         """
-        state = {name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(PREFIX)}
+        state = {
+            name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(ENCODER_PREFIX)
+        }
         for name, tensor in unique_weights(self.adapters.encoder).items():
             half = tensor.half() if tensor.is_floating_point() else tensor
-            state[PREFIX + name] = half if bool(half.isfinite().all()) else tensor
+            state[ENCODER_PREFIX + name] = half if bool(half.isfinite().all()) else tensor
         return state
 
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
-    """The weights by name; of those that share memory, the first."""
+    """Return the weights by name; of those that share memory, the first."""
     addresses: set[int] = set()
     weights = {}
     for name, tensor in encoder.state_dict(keep_vars=True).items():
@@ -153,7 +158,7 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str]:
-    """A float32 copy of the encoder that embedded the corpus, and its prompt for queries.
+    """Copy the encoder that embedded the corpus in float32; return it and its prompt for queries.
 
     Raises DataError where the encoder of that name has other weights now, FrontierError where there is none.
     """
@@ -188,38 +193,38 @@ def _encoder_of(space: Space) -> EncoderRef:
     return space.encoder
 
 
-def trainable_encoder(samples: Samples, before: Adapters, corpus: tuple[CorpusAdapter, ...]) -> OverTexts:
-    """The model to train: a copy of the query encoder of `before`, or else of the one below the space.
+def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[CorpusAdapter, ...]) -> OverTexts:
+    """The model to train: a copy of the query encoder of `previous`, or else of the one below the space.
 
     corpus: the corpus adapters, not copied, of which the last learns.
     """
     space = samples.space
-    if isinstance(before, TextAdapters):
-        encoder, prompt = copy.deepcopy(before.encoder), before.prompt
+    if isinstance(previous, TextAdapters):
+        encoder, prompt = copy.deepcopy(previous.encoder), previous.prompt
     else:
         encoder, prompt = base_encoder(_encoder_of(space), space.device)
-    parts = Adapters(copy.deepcopy(before.query), corpus, before.table).to(space.device, space.vectors.dtype)
+    parts = Adapters(copy.deepcopy(previous.query), corpus, previous.table).to(space.device, space.vectors.dtype)
     adapters = TextAdapters(encoder, prompt, parts).requires_grad_(False)
     adapters.encoder.requires_grad_(True)
     adapters.corpus_adapters[-1].requires_grad_(True)
     return OverTexts(adapters, _texts(samples.train) + _texts(samples.dev), space.vectors)
 
 
-def query_vectors(samples: Samples, before: Adapters) -> Tensor:
+def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
     """(T + D, d) queries of train and dev as the adapters take them."""
-    if isinstance(before, TextAdapters):
+    if isinstance(previous, TextAdapters):
         with torch.no_grad():
-            vectors = before.encode_texts(_texts(samples.train) + _texts(samples.dev))
+            vectors = previous.encode_texts(_texts(samples.train) + _texts(samples.dev))
     else:
         vectors = torch.cat([samples.train.vectors, samples.dev.vectors])
     return vectors.to(samples.space.device, samples.space.vectors.dtype)
 
 
-def copy_adapters(before: Adapters, parts: Adapters) -> Adapters:
-    """The parts over a frozen copy of the trained query encoder of `before` where it has one."""
-    if not isinstance(before, TextAdapters):
+def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
+    """The parts over a frozen copy of the trained query encoder of `previous` where it has one."""
+    if not isinstance(previous, TextAdapters):
         return parts
-    return TextAdapters(copy.deepcopy(before.encoder).requires_grad_(False), before.prompt, parts)
+    return TextAdapters(copy.deepcopy(previous.encoder).requires_grad_(False), previous.prompt, parts)
 
 
 def adapted_from(
@@ -230,13 +235,17 @@ def adapted_from(
     corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
     DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
     """
-    weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}
-    rest = Adapters.of({name: tensor for name, tensor in state.items() if not name.startswith(PREFIX)}).to(space.device)
+    weights = {
+        name.removeprefix(ENCODER_PREFIX): tensor for name, tensor in state.items() if name.startswith(ENCODER_PREFIX)
+    }
+    adapter_state = Adapters.of(
+        {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
+    ).to(space.device)
     if not weights:
-        return Adapted(rest, space.encoder, corpus, tuple(sketch), learnt)
+        return Adapted(adapter_state, space.encoder, corpus, tuple(sketch), learnt)
     encoder, prompt = base_encoder(_encoder_of(space), space.device)
     load_weights(encoder, weights)
-    adapters = TextAdapters(encoder, prompt, rest)
+    adapters = TextAdapters(encoder, prompt, adapter_state)
     return AdaptedTexts(adapters.eval().requires_grad_(False), space.encoder, corpus, tuple(sketch), learnt)
 
 

@@ -54,7 +54,7 @@ class Course:
 
     @property
     def verdict(self) -> str:
-        """Whether the method was worth training, in a sentence or two; "" where there is nothing to say."""
+        """The verdict on training the method, in a sentence or two; "" where there is none."""
         name = self.method if self.method in self.stages else list(self.stages)[-1]
         learnt, control = self.last, self.stages.get(CONTROL)
         epochs = None if control is None or control is learnt else control.history[-1].epoch + 1
@@ -76,12 +76,12 @@ class Foreseen:
 
     @property
     def seconds_an_epoch(self) -> float:
-        """Of the method, dev included."""
+        """Seconds of an epoch of the method, dev included."""
         return self.method.seconds_an_epoch + self.method.seconds_of_dev
 
     @property
     def seconds(self) -> float:
-        """Of all epochs of all stages."""
+        """Seconds of all epochs of all stages."""
         return sum(stage.seconds for stage in self.stages.values())
 
 
@@ -150,14 +150,14 @@ class _Experiment:
 
     def systems(self) -> Iterator[System]:
         """Systems that separate the worth of the encoder, the training and the decoder; the method's stage last."""
-        plain = Decoder(make(next(iter(methods("selector")))))
+        untrained = Decoder(make(next(iter(methods("selector")))))
         name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
         last = self.stages[name]
-        yield System(ENCODER, self.space, plain)
+        yield System(ENCODER, self.space, untrained)
         for stage_name, stage in ((self.origin_name, self.origin), (CONTROL, self.stages.get(CONTROL))):
             if stage is None or stage is last:
                 continue
-            yield System(stage_name, stage.space, plain)
+            yield System(stage_name, stage.space, untrained)
             decoder = self.untrained.get(stage_name) or self.untrained_decoder(last.recipe, stage.space)
             if decoder is not None:
                 yield System(_with_selector(stage_name, decoder), stage.space, decoder)
@@ -197,14 +197,14 @@ def course(
         recipe=recipe, space=space, queries=vectors, qrels=judgements, train=train, dev=dev, start=start, lines=lines,
         progress=progress, stop=stop,
     )  # fmt: skip
-    for stage, (learner, own) in _plan(recipe, params, start is not None).items():
+    for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
         if learner == recipe.name and run.origin is not None:
             try:
                 run.report_untrained(run.origin)
             except Cancelled:
                 return Course(run.stages, None, method)
         path = None if folder is None else checkpoint(folder, stage)
-        run.train_stage(stage, learner, watch, {"seed": seed, "checkpoint": path, **own})
+        run.train_stage(stage, learner, watch, {"seed": seed, "checkpoint": path, **recipe_params})
         if stop is not None and stop.is_set():
             return Course(run.stages, None, method)
     split = test if test in judgements else dev
@@ -233,10 +233,10 @@ def foreseen(
     recipe = make_recipe(method, **params)
     vectors, judgements, repeated = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
     estimates = {}
-    for stage, (learner, own) in _plan(recipe, params, start is not None).items():
+    for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
         # A stage does the same work from any starting point.
         estimates[stage] = training.preflight(
-            learner, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **own
+            learner, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **recipe_params
         )
         if stop is not None and stop.is_set():
             raise Cancelled("stopped before every stage was timed")
@@ -244,7 +244,7 @@ def foreseen(
 
 
 def checkpoint(folder: str | Path, stage: str) -> Path:
-    """The checkpoint file of a stage in a course's folder."""
+    """Return the checkpoint file of a stage in a course's folder."""
     return Path(folder) / f"{stage}.safetensors"
 
 
@@ -253,18 +253,18 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
     Raises DataError where a checkpoint is damaged.
     """
-    paths = {name: checkpoint(folder, name) for name in planned(method, begun)}
+    paths = {name: checkpoint(folder, name) for name in list_planned_stages(method, begun)}
     return {name: read(path).run.history for name, path in paths.items() if path.exists()}
 
 
-def finished(folder: str | Path, method: str) -> bool:
-    """Whether the last stage of a course's folder is over. Raises DataError where its checkpoint is damaged."""
-    last = checkpoint(folder, planned(method)[-1])
+def is_course_finished(folder: str | Path, method: str) -> bool:
+    """Return True if the last stage of a course's folder is over. Raises DataError for a damaged checkpoint."""
+    last = checkpoint(folder, list_planned_stages(method)[-1])
     return last.exists() and read(last).finished
 
 
-def planned(method: str, begun: bool = False) -> list[str]:
-    """The names of a course's stages, in their order."""
+def list_planned_stages(method: str, begun: bool = False) -> list[str]:
+    """List the names of a course's stages, in their order."""
     return list(_plan(make_recipe(method), {}, begun))
 
 
@@ -304,7 +304,7 @@ def _prepare(
 
 
 def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
-    """The stages in their order; begun: without the first.
+    """Plan the stages in their order; begun: without the first.
 
     For inner products the control of other methods shows whether more of the same is worth anything.
     """

@@ -18,13 +18,13 @@ from engine.matrix import GRAM_ROWS, Matrix
 from engine.solvers.elastic_net.solve import Solutions, elastic_nets, residual_points, score_residuals, take_queries
 from engine.training.dataset import TrainingBatch
 
-DIRECT = 1024
+MAX_DIRECT_ROWS = 1024
 """Up to this count of rows every query is solved over all of them; beyond, over rows that the queries share."""
-FIRST = 64
+FIRST_SUPPORT_SIZE = 64
 """Each query's most relevant rows that are shared from the start."""
-TOLERANCE = 1e-9
+SUPPORT_TOLERANCE = 1e-9
 """Excess of a dual over λ₁, as a share of the largest score, at which its row joins."""
-RIDGE = 1e-6
+GRAPH_RIDGE = 1e-6
 """Added to M where λ₂ = 0, as rows of the support may nearly depend on each other."""
 
 
@@ -39,16 +39,16 @@ class Support:
 
 @without_autocast
 def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
-    """The minimisers of ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0: rows U (n, d), queries (B, d); l1 > 0 or l2 > 0."""
+    """Minimise ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0: rows U (n, d), queries (B, d); l1 > 0 or l2 > 0."""
     matrix = Matrix(rows.detach(), cached=True)
     queries = queries.detach()
     c = Candidates(matrix.vectors, queries @ matrix.vectors.T, queries, matrix)
-    if c.count <= DIRECT or rows.is_cuda:
-        return _padded(_solve(c, l1, l2), rows.device)
+    if c.count <= MAX_DIRECT_ROWS or rows.is_cuda:
+        return _pad_supports(_solve(c, l1, l2), rows.device)
     # Few enough queries that the rows which they share can go by their Gram matrix.
-    size = max(1, GRAM_ROWS // (2 * FIRST))
+    size = max(1, GRAM_ROWS // (2 * FIRST_SUPPORT_SIZE))
     parts = [_solve_shared(take_queries(c, slice(start, start + size)), l1, l2) for start in range(0, c.batch, size)]
-    return _padded(Solutions.joined(parts), rows.device)
+    return _pad_supports(Solutions.joined(parts), rows.device)
 
 
 def _solve(c: Candidates, l1: float, l2: float) -> Solutions:
@@ -60,8 +60,8 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
 
     One product a round verifies all queries; rows that it cannot decide are scored again in float64.
     """
-    tolerance = TOLERANCE * c.relevance.abs().amax(1).double()
-    rows = c.relevance.topk(min(FIRST, c.count), dim=1).indices.flatten().unique()
+    tolerance = SUPPORT_TOLERANCE * c.relevance.abs().amax(1).double()
+    rows = c.relevance.topk(min(FIRST_SUPPORT_SIZE, c.count), dim=1).indices.flatten().unique()
     while True:
         part = Matrix(c.vectors[rows], cached=len(rows) <= GRAM_ROWS)
         local = _solve(Candidates(part.vectors, c.relevance[:, rows], c.queries, part), l1, l2)
@@ -76,13 +76,13 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
         rows = torch.cat([rows, row[violated]]).unique()
 
 
-def _padded(solutions: Solutions, device: torch.device) -> Support:
+def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
     width = max(1, int(solutions.counts.max()))
-    place = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
+    position = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
     members = np.zeros((len(solutions), width), np.int64)
     weights = np.zeros((len(solutions), width))
-    members[solutions.problem, place] = solutions.members
-    weights[solutions.problem, place] = solutions.weights
+    members[solutions.problem, position] = solutions.members
+    weights[solutions.problem, position] = solutions.weights
     mask = np.arange(width) < solutions.counts[:, None]
     return Support(*(torch.from_numpy(part).to(device) for part in (members, weights, mask)))
 
@@ -95,7 +95,7 @@ class Implicit(torch.autograd.Function):
         weights = queries.new_zeros(len(queries), len(rows))
         weights.scatter_add_(1, support.members, support.weights.to(weights.dtype))
         ctx.save_for_backward(rows, queries, weights, support.members, support.mask)
-        ctx.ridge = l2 or RIDGE
+        ctx.ridge = l2 or GRAPH_RIDGE
         return weights
 
     @staticmethod
@@ -116,7 +116,7 @@ class Implicit(torch.autograd.Function):
 
 
 def implicit_weights(rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
-    """(B, m) weights of a support, differentiable in rows (m, d) and queries (B, d)."""
+    """Compute the weights of a support, (B, m), differentiable in rows (m, d) and queries (B, d)."""
     weights: Tensor = Implicit.apply(rows, queries, l2, support)  # type: ignore[no-untyped-call]  # torch: bare
     return weights
 
@@ -141,10 +141,10 @@ def weight_graph(
     their rows with a graph. queries: (B, d) of the batch, with theirs.
     """
     support = supports(everything, queries, l1, l2)
-    positions, place = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
+    positions, position = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
     count = int(support.mask.sum())
     members = torch.zeros_like(support.members)
-    members[support.mask] = place[:count]
-    rows, relevant = encode(positions), batch.relevance(place[count:], len(positions))
+    members[support.mask] = position[:count]
+    rows, relevant = encode(positions), batch.relevance(position[count:], len(positions))
     weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
     return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))

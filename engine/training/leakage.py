@@ -9,7 +9,7 @@ from engine.training.adapters import adapted_of
 from engine.training.dataset import normalize_text
 from engine.values import Embeddings, Queries, digest_of
 
-DIGITS = 12
+HASH_DIGITS = 12
 """Digits of a hash: of a million queries and ten thousand, two meet by chance once in some ten thousand times."""
 
 
@@ -25,7 +25,7 @@ def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
 
 
 def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
-    """The ids of those queries that the space's embeddings, or those it was trained on from, learnt from."""
+    """Return the ids of those queries that the space's embeddings, or their predecessors, were trained on."""
     adapted = adapted_of(space)
     if adapted is None or not adapted.learnt:
         return []
@@ -40,9 +40,10 @@ def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: 
     """Raise a DataError where a trained space, `name` to people, learnt from queries that a split is to judge it by."""
     if not (leaked := learnt_from(space, queries)):
         return
-    few = ", ".join(map(repr, leaked[:5]))
+    examples = ", ".join(map(repr, leaked[:5]))
     raise DataError(
-        f"{name} has learnt from {len(leaked):,} of the {len(queries.ids):,} queries of {split!r} (first: {few}), and "
+        f"{name} has learnt from {len(leaked):,} of the {len(queries.ids):,} queries of {split!r} (first: {examples}), "
+        "and "
         "what is learnt by heart would count as understood: take them out of that split, or begin with the encoder's "
         "own embeddings, or with a training on other queries"
     )
@@ -62,4 +63,4 @@ def _ids_and_texts(queries: Queries | Embeddings) -> list[tuple[str, str]]:
 
 
 def _hash(kind: str, text: str) -> str:
-    return digest_of([kind, text])[:DIGITS]
+    return digest_of([kind, text])[:HASH_DIGITS]

@@ -18,7 +18,7 @@ from engine.training.adapters import TrainableEncoder
 from engine.training.dataset import Samples, TrainingBatch
 from engine.training.metrics import Dev, Epoch, Losses, Tally
 
-TRAINING = "training"
+TRAINING_LABEL = "training"
 SEED = Whole(0, "seed", 0, 2**31 - 1, name="seed", help="Same seed, same weights.")
 State = Mapping[str, Tensor]
 
@@ -87,7 +87,7 @@ class PreparedRun:
         return -(-len(self.samples) // self.schedule.batch)
 
     def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
-        """The batches of an epoch, shuffled; what the objective draws is drawn first."""
+        """Yield the batches of an epoch, shuffled; the objective's random draws come first."""
         self.built.objective.begin(generator)
         order = torch.randperm(len(self.samples), generator=generator)
         return map(self.samples.batch, order.split(self.schedule.batch))
@@ -111,7 +111,7 @@ class LoopState:
 
 
 def generator_of(seed: int, epoch: int) -> torch.Generator:
-    """The random generator of an epoch; epoch −1: of the initial weights."""
+    """Make the random generator of an epoch; epoch −1: of the initial weights."""
     return torch.Generator().manual_seed((seed * 1_000_003 + epoch + 1) % 2**63)
 
 
@@ -132,7 +132,7 @@ def fit(
     if start is None:
         began = time.perf_counter()
         first = Epoch(epoch=-1, dev=run.dev(), seconds=time.perf_counter() - began)
-        state = LoopState((first,), -1, _copied(model.result()), _copied(model.state_dict()), {})
+        state = LoopState((first,), -1, _copy_state(model.result()), _copy_state(model.state_dict()), {})
         keep(state)
         watch(first)
     else:
@@ -150,8 +150,8 @@ def fit(
         state = LoopState(
             (*state.history, epoch),
             epoch.epoch if gained else state.best,
-            _copied(model.result()) if gained else state.kept,
-            _copied(model.state_dict()),
+            _copy_state(model.result()) if gained else state.kept,
+            _copy_state(model.state_dict()),
             {
                 f"{parameter}.{name}": torch.as_tensor(value).clone()
                 for parameter, values in optimizer.state_dict()["state"].items()
@@ -161,7 +161,7 @@ def fit(
         keep(state)
         watch(epoch)
     if progress is not None:
-        progress(total, total, TRAINING)
+        progress(total, total, TRAINING_LABEL)
     return replace(state, stopped=reason)
 
 
@@ -172,7 +172,7 @@ def _train_epoch(run: PreparedRun, epoch: int, progress: Progress | None, stop: 
         if stop is not None and stop.is_set():
             return tally, f"stopped by hand in epoch {epoch}"
         if progress is not None:
-            progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING)
+            progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING_LABEL)
         losses, problem = run.built.step(batch, run.schedule.clip)
         if problem:
             return tally, f"{problem} in epoch {epoch}"
@@ -181,7 +181,7 @@ def _train_epoch(run: PreparedRun, epoch: int, progress: Progress | None, stop: 
 
 
 def _end_reason(state: LoopState, schedule: Schedule) -> str:
-    """Why a run ends here, "" where it goes on."""
+    """Return the reason why a run ends here, "" where it goes on."""
     last = state.history[-1]
     if last.empty == 1:
         return f"in epoch {last.epoch} no document had a weight for any query"
@@ -192,7 +192,7 @@ def _end_reason(state: LoopState, schedule: Schedule) -> str:
     return ""
 
 
-def _copied(state: State) -> State:
+def _copy_state(state: State) -> State:
     return {name: tensor.detach().clone() for name, tensor in state.items()}
 
 

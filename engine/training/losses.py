@@ -5,20 +5,20 @@ from torch import Tensor
 
 from engine.training.implicit import WeightGraph
 
-TAU = 0.1
-GAMMA = 1.5
-MASKED = -1e4
+DEFAULT_TAU = 0.1
+DEFAULT_GAMMA = 1.5
+MASKED_SCORE = -1e4
 """Score of a masked document: its exponential is 0, and unlike −∞ it leaves no NaN in a gradient."""
 
 
-def info_nce(score: Tensor, relevant: Tensor, tau: float = TAU) -> Tensor:
+def info_nce(score: Tensor, relevant: Tensor, tau: float = DEFAULT_TAU) -> Tensor:
     """(B,) InfoNCE: −log of a relevant document's share among the irrelevant ones, averaged over the relevant ones.
 
     score: (B, m) inner products; relevant: (B, m), at least one a query. The query's other relevant documents are no
     negatives: NNN paper, eq. 21, with these masked out.
     """
     score = score / tau
-    against = torch.logsumexp(score.masked_fill(relevant, MASKED / tau), dim=1, keepdim=True)
+    against = torch.logsumexp(score.masked_fill(relevant, MASKED_SCORE / tau), dim=1, keepdim=True)
     surprise = (torch.logaddexp(score, against) - score).masked_fill(~relevant, 0.0)
     return surprise.sum(1) / relevant.sum(1)
 
@@ -27,29 +27,29 @@ def set_margin(
     weights: Tensor,
     relevant: Tensor,
     beyond: int = 0,
-    most: int | None = None,
-    gamma: float = GAMMA,
-    tau: float = TAU,
+    max_documents: int | None = None,
+    gamma: float = DEFAULT_GAMMA,
+    tau: float = DEFAULT_TAU,
 ) -> Tensor:
     """(B,) [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊: NNN paper, eq. 6.
 
-    weights: (B, m). relevant: (B, m). beyond: count of further irrelevant documents, of weight 0. most: count of
+    weights, relevant: (B, m). beyond: count of further irrelevant documents, of weight 0. max_documents: count of
     irrelevant documents that enter, the largest weights first, zeros among them; None for all, as in the paper.
     """
     irrelevant = weights.shape[1] + beyond - relevant.sum(1)
-    counted = irrelevant if most is None else irrelevant.clamp_max(most)
-    largest = weights.masked_fill(relevant, MASKED)
-    if most is not None and most < weights.shape[1]:
-        largest = largest.topk(most, dim=1).values
+    counted = irrelevant if max_documents is None else irrelevant.clamp_max(max_documents)
+    largest = weights.masked_fill(relevant, MASKED_SCORE)
+    if max_documents is not None and max_documents < weights.shape[1]:
+        largest = largest.topk(max_documents, dim=1).values
     # Documents beyond these count with a weight of 0.
-    zeros = (counted - (largest > MASKED).sum(1)).to(weights.dtype)
+    zeros = (counted - (largest > MASKED_SCORE).sum(1)).to(weights.dtype)
     listed = torch.cat([largest / tau, zeros.log().unsqueeze(1)], dim=1)
     high = gamma * tau * torch.logsumexp(listed, dim=1)
-    low = tau * torch.logsumexp((-weights / tau).masked_fill(~relevant, MASKED / tau), dim=1)
+    low = tau * torch.logsumexp((-weights / tau).masked_fill(~relevant, MASKED_SCORE / tau), dim=1)
     return (high + low).clamp_min(0)
 
 
-def extended(graph: WeightGraph, l1: float, l2: float) -> Tensor:
+def extend_weights(graph: WeightGraph, l1: float, l2: float) -> Tensor:
     """(B, m) the weights, and for relevant documents without one (u·ρ − λ₁)/(|u|² + λ₂) ≤ 0, ρ = v − Uᵀw.
 
     Where eq. 6 sees a weight of 0 it has no gradient; this distance to a weight has one. It is what the weight would

@@ -16,9 +16,9 @@ from engine.training.adapters import TrainableEncoder
 from engine.training.projections import as_parts
 from engine.values import Corpus, Embeddings, Qrels, Ranking
 
-SIZES = (3, 5)
+REPORTED_SIZES = (3, 5)
 """k of the metrics, as in the paper."""
-REPORTED = tuple((metric, k) for metric in ("recall", "comp") for k in SIZES)
+TRAINING_METRICS = tuple((metric, k) for metric in ("recall", "comp") for k in REPORTED_SIZES)
 """The metrics, as in the paper's tables."""
 Columns = Mapping[tuple[str, int], np.ndarray]
 """(metric, k) → (B,) values."""
@@ -41,7 +41,7 @@ class Dev:
 
     @classmethod
     def of(cls, columns: Columns) -> "Dev":
-        """The means of every metric."""
+        """Average every metric."""
         numbers = {f"{metric}{k}": mean_and_error(column) for (metric, k), column in columns.items()}
         return cls(**{n: m for n, (m, _) in numbers.items()}, **{f"{n}_se": se for n, (_, se) in numbers.items()})
 
@@ -97,7 +97,7 @@ class Tally:
         self._batches.append(sums)
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
-        """The sums as means."""
+        """Return the sums as means."""
         count, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
         epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / count, satisfied=zero / count)
         if not weights:
@@ -107,7 +107,7 @@ class Tally:
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
-    """The mean of a column without its NaN and the mean's standard error, 0 for a single value."""
+    """Return the mean of a column without its NaN and its standard error, 0 for a single value."""
     column = column[np.isfinite(column)]
     return float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
 
@@ -131,11 +131,11 @@ def measure_dev(
     vectors = torch.cat([model.encode_query(block) for block in positions.split(BLOCK_QUERIES)])
     parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
     space = Space(corpus, Embeddings(corpus.ids, rows), rows.device, parts)
-    ranking = decode(decoder, space, Embeddings(queries.ids, vectors), max(SIZES))
-    return Dev.of(measured(ranking, space, queries, qrels))
+    ranking = decode(decoder, space, Embeddings(queries.ids, vectors), max(REPORTED_SIZES))
+    return Dev.of(measure_reported(ranking, space, queries, qrels))
 
 
-def measured(ranking: Ranking, space: Space, queries: Embeddings, qrels: Qrels) -> Columns:
-    """Every reported metric of a ranking, by query."""
-    by_size = {k: measure(ranking, space, queries.ids, qrels, k, ("recall", "comp")).values for k in SIZES}
-    return {(metric, k): by_size[k][metric] for metric, k in REPORTED}
+def measure_reported(ranking: Ranking, space: Space, queries: Embeddings, qrels: Qrels) -> Columns:
+    """Measure every reported metric of a ranking, by query."""
+    by_size = {k: measure(ranking, space, queries.ids, qrels, k, ("recall", "comp")).values for k in REPORTED_SIZES}
+    return {(metric, k): by_size[k][metric] for metric, k in TRAINING_METRICS}

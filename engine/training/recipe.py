@@ -16,7 +16,7 @@ from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, Query
 from engine.training.dataset import Samples
 from engine.training.encoder import copy_adapters, query_vectors, trainable_encoder
 from engine.training.loop import BuiltModel, TrainingObjective, parameter_groups
-from engine.training.losses import TAU
+from engine.training.losses import DEFAULT_TAU
 
 FEW_QUERIES = 2000
 """Below this count of training queries the query adapter learns more slowly."""
@@ -26,11 +26,11 @@ ENCODER_RATE = 2e-5
 
 
 def rate_of(default: float, symbol: str, help: str) -> Real:
-    """A step size."""
+    """Declare a step size."""
     return Real(default, symbol, 0.0, 1.0, comfortable=(1e-6, 1e-1), scale="log", help=help)
 
 
-EPOCHS = Whole(20, "epochs", 1, 10_000, comfortable=(1, 50), help="Passes over the queries.")
+N_EPOCHS = Whole(20, "epochs", 1, 10_000, comfortable=(1, 50), help="Passes over the queries.")
 PATIENCE = Whole(
     default=3,
     low=1,
@@ -44,7 +44,7 @@ BATCH = Whole(64, "B", 1, comfortable=(8, 512), help="Queries a step.", advanced
 DECAY = Real(0.01, "decay", 0.0, 1.0, help="AdamW's weight decay.", advanced=True)
 CLIP = Real(1.0, "clip", 1e-6, comfortable=(0.1, 10.0), help="Longest gradient of a step.", advanced=True)
 HIDDEN = Whole(768, "h", 1, 65_536, comfortable=(64, 2048), help="Width of an adapter.", advanced=True)
-TEMPERATURE = Real(TAU, "τ", 1e-3, 100.0, comfortable=(0.01, 1.0), scale="log", help="Softness of the loss.")
+TEMPERATURE = Real(DEFAULT_TAU, "τ", 1e-3, 100.0, comfortable=(0.01, 1.0), scale="log", help="Softness of the loss.")
 QUERY_RATE = rate_of(
     3e-4,
     "η query",
@@ -83,7 +83,7 @@ class Recipe(Declared):
     listed_last: ClassVar[tuple[str, ...]] = ()
     """Parameters that lists have after the inherited ones."""
 
-    epochs: int = declare(EPOCHS)
+    epochs: int = declare(N_EPOCHS)
     patience: int | None = declare(PATIENCE)
     batch: int = declare(BATCH)
     weight_decay: float = declare(DECAY)
@@ -93,7 +93,7 @@ class Recipe(Declared):
         """The declared parameters: the class's own, then those it inherits."""
         params = {param.name: param for param in params_of(cls)}
         names = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in params)
-        last = {name: place for place, name in enumerate(cls.listed_last, 1)}
+        last = {name: position for position, name in enumerate(cls.listed_last, 1)}
         return tuple(params[name] for name in sorted(names, key=lambda name: last.get(name, 0)))
 
     def as_json(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Recipe(Declared):
 
     @property
     def learns(self) -> str:
-        """What changes in training, in words."""
+        """The trained parts, in words."""
         raise NotImplementedError
 
     @property
@@ -112,15 +112,15 @@ class Recipe(Declared):
 
     @property
     def text_use(self) -> Literal["", "words", "encoder"]:
-        """What training reads the queries' texts for: nothing, their words where known, or to train the encoder."""
+        """The use of the queries' texts in training: none, their words where known, or to train the encoder."""
         return ""
 
     def decoder(self) -> Decoder:
-        """The decoder that the embeddings are trained for."""
+        """Return the decoder that the embeddings are trained for."""
         return Decoder(make("top_k"))
 
     def dev_decoder(self) -> Decoder:
-        """The decoder that measures an epoch on dev."""
+        """Return the decoder that measures an epoch on dev."""
         return self.decoder()
 
     def untrained_decoders(self) -> list[Decoder]:
@@ -179,22 +179,22 @@ class AdapterRecipe(Recipe):
         return replace(self, query_rate=SLOW_RATE) if queries < FEW_QUERIES else self
 
     def objective(self, model: TrainableEncoder, documents: int) -> TrainingObjective:
-        """The loss over a model of so many documents."""
+        """Return the loss over a model of that many documents."""
         raise NotImplementedError
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         space = samples.space
-        before, d = adapters_of(space), space.vectors.shape[1]
+        previous, d = adapters_of(space), space.vectors.shape[1]
         model: OverVectors
         if self.text_use:
-            model = trainable_encoder(samples, before, self._corpus_adapters(before, d, generator))
+            model = trainable_encoder(samples, previous, self._corpus_adapters(previous, d, generator))
             query_parameters = list(model.adapters.encoder.parameters())
         else:
-            query = copy.deepcopy(before.query) or QueryAdapter(d, self.hidden, generator)
-            corpus = self._corpus_adapters(before, d, generator)
-            adapters = copy_adapters(before, Adapters(query.requires_grad_(True), corpus, before.table))
+            query = copy.deepcopy(previous.query) or QueryAdapter(d, self.hidden, generator)
+            corpus = self._corpus_adapters(previous, d, generator)
+            adapters = copy_adapters(previous, Adapters(query.requires_grad_(True), corpus, previous.table))
             model = OverVectors(
-                adapters.to(space.device, space.vectors.dtype), query_vectors(samples, before), space.vectors
+                adapters.to(space.device, space.vectors.dtype), query_vectors(samples, previous), space.vectors
             )
             query_parameters = list(query.parameters())
         corpus_parameters = list(model.adapters.corpus_adapters[-1].parameters())
@@ -202,5 +202,5 @@ class AdapterRecipe(Recipe):
         optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, self.objective(model, len(space)))
 
-    def _corpus_adapters(self, before: Adapters, d: int, generator: torch.Generator) -> tuple[CorpusAdapter, ...]:
-        return (*copy.deepcopy(before.corpus_adapters), CorpusAdapter(d, self.hidden, generator))
+    def _corpus_adapters(self, previous: Adapters, d: int, generator: torch.Generator) -> tuple[CorpusAdapter, ...]:
+        return (*copy.deepcopy(previous.corpus_adapters), CorpusAdapter(d, self.hidden, generator))

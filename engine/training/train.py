@@ -28,7 +28,7 @@ from engine.training.recipes import make_recipe
 from engine.training.trained import Trained, restore, trained_from
 from engine.values import Qrels, digest_of
 
-CHOOSING = "choosing λ₁ and λ₂"
+CHOOSING_LABEL = "choosing λ₁ and λ₂"
 TIMED_STEPS = 3
 """Steps that a preflight times."""
 
@@ -198,30 +198,30 @@ def _check(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
 
 
 def _reads_texts(recipe: Recipe, space: Space) -> bool:
-    """Whether the model reads the queries' texts, and not only their vectors."""
+    """Return True if the model reads the queries' texts, and not only their vectors."""
     return recipe.text_use == "encoder" or isinstance(space.adapt, AdaptedTexts)
 
 
 def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
-    """The facts that identify a checkpoint, without the recipe's parameters."""
+    """Return the facts that identify a checkpoint, without the recipe's parameters."""
     space = samples.space
-    base, before = space.encoder, adapted_of(space)
-    hashes = training_query_hashes(samples.train) | (frozenset() if before is None else before.learnt)
+    base, previous = space.encoder, adapted_of(space)
+    hashes = training_query_hashes(samples.train) | (frozenset() if previous is None else previous.learnt)
     try:
         frontier = version("frontier-retrieval")
     except PackageNotFoundError:
         frontier = "checkout"
     facts = space_facts(space) | {
         "encoder": base.name if base else "",
-        "embeddings": space.embeddings.digest if before is None else before.corpus,
-        "sketch": sketch(space.embeddings.vectors) if before is None else list(before.sketch),
+        "embeddings": space.embeddings.digest if previous is None else previous.corpus,
+        "sketch": sketch(space.embeddings.vectors) if previous is None else list(previous.sketch),
         "queries": samples.train.digest,
         "learnt": sorted(hashes),
         "train": train.digest,
         "dev_queries": samples.dev.digest,
         "dev": dev.digest,
         "seed": seed,
-        "parent": "" if before is None else before.digest,
+        "parent": "" if previous is None else previous.digest,
         "versions": {"torch": str(torch.__version__), "frontier": frontier},
     }
     encodes = _reads_texts(recipe, space)
@@ -239,7 +239,7 @@ def _resolve(
     progress: Progress | None,
     stop: Stop | None,
 ) -> Recipe:
-    """The recipe with what the data decide, read from a checkpoint where there is one."""
+    """Resolve what the data decide in a recipe, from a checkpoint if there is one."""
     open_names = [name for name in recipe.late if name not in params]
     if stored is None:
         best = partial(best_on_dev, samples=samples, progress=progress, stop=stop)
@@ -251,8 +251,8 @@ def _resolve(
 def best_on_dev(
     decoders: Sequence[Decoder], samples: Samples, progress: Progress | None = None, stop: Stop | None = None
 ) -> Decoder:
-    """The decoder with the best Comp@5 on dev; of equals, the one with the best Recall@5, then the first."""
-    relabelled = None if progress is None else (lambda done, total, _: progress(done, total, CHOOSING))
+    """Find the decoder with the best Comp@5 on dev; ties go to the best Recall@5, then to the first."""
+    relabelled = None if progress is None else (lambda done, total, _: progress(done, total, CHOOSING_LABEL))
     dev = (samples.space, samples.dev, samples.qrels)
     cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=relabelled, stop=stop)
     quality = {cell.label: (cell.mean["comp"], cell.mean["recall"]) for cell in cells}

@@ -43,7 +43,7 @@ class Trained(ByDigest):
 
     @property
     def digest(self) -> str:
-        """Of the weights and of what they adapt."""
+        """The digest of the weights and of what they adapt."""
         return self.adapted.digest
 
     @property
@@ -58,7 +58,7 @@ class Trained(ByDigest):
 
     @property
     def stopped(self) -> str:
-        """Why training ended; "" where the file holds a run that is not over."""
+        """The reason why training ended; "" where the file holds a run that is not over."""
         return self.run.stopped
 
     def queries(self, queries: QueryLike) -> Embeddings:
@@ -82,7 +82,7 @@ class Trained(ByDigest):
 
 
 def load_trained(path: str | Path, space: Space) -> Trained:
-    """The best weights of a checkpoint, whether or not its run is over.
+    """Load the best weights of a checkpoint, even of an unfinished run.
 
     space: the corpus as the encoder embedded it, on any device. Raises DataError, naming what differs, where the
     checkpoint is of another encoder, its other arithmetic, another corpus or other vectors, or damaged. Vectors of the
@@ -103,7 +103,7 @@ def load_trained(path: str | Path, space: Space) -> Trained:
 
 
 def decoder_at(path: str | Path) -> Decoder:
-    """The decoder that a checkpoint's embeddings are for, without making them. Raises DataError where it is damaged."""
+    """Return the decoder that a checkpoint's embeddings are for. Raises DataError for a damaged file."""
     path = Path(path)
     checkpoint = read(path)
     with _readable(path):
@@ -135,8 +135,8 @@ def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
     if not checkpoint.finished:
         return expected
     stored = decoder_from_json(checkpoint.extra["decoder"])
-    rest = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
-    if not rest or type(stored.select) is not type(expected.select):
+    other_keys = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
+    if not other_keys or type(stored.select) is not type(expected.select):
         raise TypeError(f"{stored.label} is not what {recipe.name} trains for")
     return stored
 
@@ -150,10 +150,10 @@ def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) ->
 
 def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState, facts: Mapping[str, Any]) -> Trained:
     """The best weights of a run; space: what it started from, the encoder's own or a trained one."""
-    before = adapted_of(space)
+    previous = adapted_of(space)
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))
-    done = 0 if before is None else min(len(before.adapters.corpus), len(adapted.adapters.corpus))
-    rows, many = adapted.adapters.encode_documents(space.vectors, done)
+    done = 0 if previous is None else min(len(previous.adapters.corpus), len(adapted.adapters.corpus))
+    rows, has_parts = adapted.adapters.encode_documents(space.vectors, done)
     embeddings = Embeddings(space.corpus.ids, rows.cpu(), adapted.encoder)
-    parts = None if many is None else as_parts(many.cpu(), space.corpus.ids, adapted.encoder)
+    parts = None if has_parts is None else as_parts(has_parts.cpu(), space.corpus.ids, adapted.encoder)
     return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapted), decoder, run, facts)

@@ -9,7 +9,7 @@ from engine.evaluation.studies.brute_force import SET_OBJECTIVE, OptimumGap, ite
 from engine.params import Whole
 from engine.space import Space
 from engine.stages import make_selector
-from engine.theory.relaxation import Ends, Relaxation, ends, relaxation
+from engine.theory.relaxation import Ends, Relaxation, measure_ends, relaxation
 from engine.theory.vrsd import Equivalence, equivalence
 from engine.wording import decimal, percent
 
@@ -55,7 +55,7 @@ def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: 
         relaxation(
             face_rows, point / torch.linalg.vector_norm(point), RELAXED_SET_SIZE, relevance_weight=relevance_weight
         ),
-        tuple(ends(space, query, sizes=(k,))),
+        tuple(measure_ends(space, query, sizes=(k,))),
     )
 
 

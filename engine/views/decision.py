@@ -101,7 +101,7 @@ def explain_document(
     """Collect the reasons for and against a document in one decoder's set for one query.
 
     query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
-    where its sets are made of weights; depth: of the decoder's pool; place: the row's rank as `places` has it, where it
+    where its sets are made of weights; depth: of the decoder's pool; place: the row's rank as of `find_ranks`, where it
     is known already (it takes a pass over the corpus); relevance: what the selector saw where that was not the inner
     product.
     """

@@ -62,7 +62,7 @@ class SliderRequest:
     k: int
     candidates: weakref.ref[ScoredCandidates] | None  # scored already, where that takes long
     within: bool  # whether the most relevant stand for a corpus too large for a drag
-    details: Mapping[str, Any]  # `relevant` and `scores` of `packed`
+    details: Mapping[str, Any]  # `relevant` and `scores` of `pack_sets`
 
     def answer(self) -> dict[str, Any]:
         """Compute the answers at all positions as JSON values. Raises DataError if the corpus is not in memory."""
@@ -97,7 +97,7 @@ def requests(
 ) -> list[SliderRequest]:
     """Build the requests for a slider's answers; a part of them comes first where all take long.
 
-    candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `packed`
+    candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `pack_sets`
     """
     stage, in_memory, size = decoder.select, isinstance(source, Space), len(source)
     is_exact = stage.no_path is None and param.name == stage.path_parameter

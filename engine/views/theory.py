@@ -17,7 +17,7 @@ from engine.stages import methods
 from engine.theory.elastic_net import Witness, counterexample, witness
 from engine.theory.margins import Margins
 from engine.theory.projection_bounds import simple_dimension, sufficient_dimension
-from engine.theory.random_projections import PairErrors, kept_from
+from engine.theory.random_projections import PairErrors, find_kept_dimensions
 from engine.theory.segments import Segments
 from engine.views.decision import weights_of
 from engine.views.document import ShownDocument, shown_fields
@@ -168,7 +168,7 @@ def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
             at_once=k == first,
             simple=simple_dimension(pairs.least, error),
         )
-        for pairs, k in zip(errors.bins, kept_from(errors, error), strict=True)
+        for pairs, k in zip(errors.bins, find_kept_dimensions(errors, error), strict=True)
     )
 
 

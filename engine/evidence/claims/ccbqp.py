@@ -35,7 +35,7 @@ from engine.evidence.rules import (
     thresholds,
 )
 from engine.matrix import largest_eigenvalue
-from engine.theory.relaxation import cone, ends, relaxation
+from engine.theory.relaxation import measure_cone, measure_ends, relaxation
 
 claim = PaperClaims("ccbqp")
 frontier_claim = partial(claim, measure=measure_frontiers, sets=frontiers.FRONTIER_SETS, cost=330)
@@ -176,7 +176,7 @@ def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Return, by set, runs that were rounded or stopped at the cap of steps, all runs, and the most steps."""
     set_counts = {}
     for judged_set in judged_sets:
-        end_rows = list(ends(judged_set.space, judged_set.queries("test", 40)))
+        end_rows = list(measure_ends(judged_set.space, judged_set.queries("test", 40)))
         n_short = sum(row.fractional + row.capped for row in end_rows)
         set_counts[judged_set.name] = [n_short, sum(row.runs for row in end_rows), max(row.most for row in end_rows)]
     return set_counts
@@ -208,7 +208,7 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         rows = judged_set.space.vectors
         part = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
         largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part] for _ in range(20)]
-        set_numbers[judged_set.name] = {"least": cone(judged_set.space).least, "sizes": part, "largest": largest}
+        set_numbers[judged_set.name] = {"least": measure_cone(judged_set.space).least, "sizes": part, "largest": largest}
     return set_numbers
 
 

@@ -42,7 +42,15 @@ from engine.theory.projection_bounds import (
 )
 from engine.theory.random_projections import DIMENSIONS, PairErrors
 from engine.theory.recall_losses import RecallLoss, recall_losses
-from engine.theory.text_vectors import SAME, against_best, inner, length_bins, margins_over, squared_norms, text_vectors
+from engine.theory.text_vectors import (
+    SAME_TOLERANCE,
+    compute_margins_over,
+    compute_squared_norms,
+    inner_products,
+    iterate_best_margins,
+    make_length_bins,
+    text_vectors,
+)
 from engine.values import Corpus, Dataset
 
 claim = PaperClaims("sparse-dense")
@@ -180,14 +188,14 @@ def _excesses(rng: np.random.Generator) -> Iterator[float]:
 def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
     """Yield the excess of each query, over documents that share a word with it against all that score less."""
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "boolean")
-    doc_norms, query_lengths = squared_norms(vectors.documents), np.sqrt(squared_norms(vectors.queries))
+    doc_norms, query_lengths = compute_squared_norms(vectors.documents), np.sqrt(compute_squared_norms(vectors.queries))
     for query_index, query_length in enumerate(query_lengths):
-        scores = inner(vectors.queries[[query_index]], vectors.documents)[0]
+        scores = inner_products(vectors.queries[[query_index]], vectors.documents)[0]
         matching = np.flatnonzero(scores)
         if len(matching):
             chosen_rows = rng.choice(matching, min(len(matching), 50), replace=False)
-            margins = margins_over(chosen_rows, scores, scores[chosen_rows], query_length, vectors.documents, doc_norms)
-            if (positive := margins[margins > SAME]).size:
+            margins = compute_margins_over(chosen_rows, scores, scores[chosen_rows], query_length, vectors.documents, doc_norms)
+            if (positive := margins[margins > SAME_TOLERANCE]).size:
                 yield float(f"{(2 * doc_norms.max()) ** -0.5 / query_length - positive.min():.6g}")
 
 
@@ -263,10 +271,10 @@ def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 def _measure_margins(judged_set: JudgedSet) -> Measurement:
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "bm25")
-    length_parts = length_bins(vectors.lengths, 4)
+    length_parts = make_length_bins(vectors.lengths, 4)
     rank_columns, ranks = [], (10, 100)
     for part_rows in length_parts:
-        margins = np.concatenate([block for *_, block in against_best(vectors.documents[part_rows], vectors.queries)])
+        margins = np.concatenate([block for *_, block in iterate_best_margins(vectors.documents[part_rows], vectors.queries)])
         rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, [rank - 1 for rank in ranks]])
     by_rank = np.stack(rank_columns, axis=1)
     # Only queries with a margin in every bin count, so that the bins compare the same queries.
@@ -315,7 +323,7 @@ def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
         rows = engine.recall_dimensions(corpus, group_queries, "bm25", draws=3, seed=N_GROUPS * seed + group, **options)
         needed_dimensions.append([dimension_row.dimension or BEYOND for dimension_row in rows])
     lengths = text_vectors(corpus, group_queries, "bm25").lengths
-    return {"words": [float(lengths[part].mean()) for part in length_bins(lengths, 4)], "needed": needed_dimensions}
+    return {"words": [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)], "needed": needed_dimensions}
 
 
 def judge_l7(measured: Measurement) -> Ruling:

@@ -28,17 +28,17 @@ RECIPES: Mapping[str, type[Recipe]] = find_recipes()
 
 
 def recipe_of(method: str) -> type[Recipe]:
-    """The recipe called `method`; ParamError lists those there are."""
+    """Return the recipe called `method`; ParamError lists the available ones."""
     if not isinstance(method, str) or method not in RECIPES:
         raise ParamError(f"method must be one of {', '.join(map(repr, RECIPES))}; got {method!r}")
     return RECIPES[method]
 
 
-def declared(method: str) -> tuple[Param, ...]:
-    """The declared parameters of a method."""
+def declared_params(method: str) -> tuple[Param, ...]:
+    """Return the declared parameters of a method."""
     return recipe_of(method).parameters()
 
 
 def make_recipe(method: str, **params: Any) -> Recipe:
-    """A recipe by name with its parameters, checked."""
-    return recipe_of(method)(**check_values(declared(method), params, f"training {method}"))
+    """Make a recipe by name with its parameters, checked."""
+    return recipe_of(method)(**check_values(declared_params(method), params, f"training {method}"))

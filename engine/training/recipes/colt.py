@@ -22,7 +22,7 @@ from engine.training.dataset import Samples, TrainingBatch
 from engine.training.encoder import copy_adapters, query_vectors
 from engine.training.loop import BuiltModel
 from engine.training.metrics import Losses
-from engine.training.recipe import EPOCHS, PATIENCE, TEMPERATURE, Recipe, rate_of
+from engine.training.recipe import N_EPOCHS, PATIENCE, TEMPERATURE, Recipe, rate_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class ColtRecipe(Recipe):
     dropout: float = declare(Real(0.2, "drop", 0.0, 0.9, advanced=True), "Share of edges left out an epoch.")
     rate: float = declare(rate_of(1e-3, "η", "Step size."))
     weight_decay: float = declare(Real(1e-7, "L2", 0.0, 1.0, comfortable=(0.0, 1e-3), advanced=True), "Weight of L2.")
-    epochs: int = declare(EPOCHS)
+    epochs: int = declare(N_EPOCHS)
     patience: int | None = declare(PATIENCE, default=None)
     batch: int = declare(Whole(256, "B", 1, comfortable=(32, 1024), advanced=True), "Queries a step.")
 
@@ -50,12 +50,12 @@ class ColtRecipe(Recipe):
         return "the documents' vectors themselves"
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
-        space, before = samples.space, adapters_of(samples.space)
+        space, previous = samples.space, adapters_of(samples.space)
         with torch.no_grad():
-            queries = before.encode_query(query_vectors(samples, before))
-        adapters = copy_adapters(before, Adapters(copy.deepcopy(before.query)))
-        trained, other = queries[: len(samples)], queries[len(samples) :]
-        model = Graphs(samples, trained, other, space.vectors, self.depth, adapters)
+            queries = previous.encode_query(query_vectors(samples, previous))
+        adapters = copy_adapters(previous, Adapters(copy.deepcopy(previous.query)))
+        trained, partner = queries[: len(samples)], queries[len(samples) :]
+        model = Graphs(samples, trained, partner, space.vectors, self.depth, adapters)
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, ListAndContrast(model, self))
 
@@ -70,13 +70,13 @@ class Graphs(TrainableEncoder):
     _before: Adapters
 
     def __init__(
-        self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, before: Adapters
+        self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, previous: Adapters
     ) -> None:
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
         self.unseen, self.depth = unseen, depth
         # Not registered as a submodule: it is frozen here.
-        object.__setattr__(self, "_before", before)
+        object.__setattr__(self, "_before", previous)
         scenes = list(dict.fromkeys(samples.relevant))
         number = {members: i for i, members in enumerate(scenes)}
         self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)
@@ -90,23 +90,23 @@ class Graphs(TrainableEncoder):
     def drop(self, share: float, generator: torch.Generator) -> None:
         """Leave out a random share of the edges, until the next call."""
         documents, scenes = (
-            self.adjacency(edges[:, torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share], other)
-            for edges, other in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0]))
+            self.adjacency(edges[:, torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share], partner)
+            for edges, partner in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0]))
         )
         self.graphs = documents, scenes
 
-    def adjacency(self, edges: Tensor, other: int) -> Tensor:
-        """Â = D^−½ A D^−½ of a graph of the queries and `other` nodes, sparse; edges: (2, E) query and node."""
+    def adjacency(self, edges: Tensor, partner: int) -> Tensor:
+        """Â = D^−½ A D^−½ of a graph of the queries and `partner` nodes, sparse; edges: (2, E) query and node."""
         query, node = edges[0], edges[1] + len(self.q)
-        count = len(self.q) + other
+        count = len(self.q) + partner
         index = torch.stack([torch.cat([query, node]), torch.cat([node, query])])
         degree = torch.bincount(index[0], minlength=count).to(self.q.dtype)
         value = (degree[index[0]] * degree[index[1]]).rsqrt()
         return torch.sparse_coo_tensor(index, value, (count, count), check_invariants=True).coalesce()
 
-    def propagate(self, graph: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    def propagate(self, graph: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and the other nodes after `depth` layers."""
-        layer = torch.cat([self.q, other])
+        layer = torch.cat([self.q, partner])
         total = layer
         for _ in range(self.depth):
             layer = torch.sparse.mm(graph, layer)
@@ -164,9 +164,9 @@ class ListAndContrast:
         largest, listed = key.topk(min(self.recipe.listed, documents), dim=1)
         return listed, (largest >= 1).to(self.model.t.dtype)
 
-    def _contrast(self, one: Tensor, other: Tensor) -> Tensor:
+    def _contrast(self, first_view: Tensor, second_view: Tensor) -> Tensor:
         """(B,) −log softmax of a row's own partner among all of the other view."""
-        score = one @ other.T / self.recipe.tau
+        score = first_view @ second_view.T / self.recipe.tau
         return torch.logsumexp(score, 1) - score.diagonal()
 
 

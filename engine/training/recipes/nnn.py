@@ -18,7 +18,7 @@ from engine.stages import make
 from engine.training.adapters import TrainableEncoder
 from engine.training.dataset import TrainingBatch
 from engine.training.implicit import WeightGraph, weight_graph
-from engine.training.losses import GAMMA, extended, set_margin
+from engine.training.losses import DEFAULT_GAMMA, extend_weights, set_margin
 from engine.training.metrics import Losses
 from engine.training.recipe import TEMPERATURE, AdapterRecipe, BestOnDev
 
@@ -26,7 +26,7 @@ FULL_GRAPH_DOCUMENTS = 1024
 """Largest corpus that is encoded once a step, with its graph; a larger one is encoded without, and then those rows
 again that have a gradient."""
 PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1")
-CHOSEN = "if not given, what is best on dev before training."
+CHOSEN_ON_DEV = "if not given, what is best on dev before training."
 PENALTIES = ("l1", "l2")
 
 
@@ -37,8 +37,8 @@ class NnnRecipe(AdapterRecipe):
     name, title, source, order = "nnn", "NNN-Tr", "NNN paper, §3.2 and B.5", 1
     late = (*PENALTIES, "query_rate")
 
-    l1: float = declare(PENALTY, f"Which documents get a weight at all; {CHOSEN} 0: L2-Tr.", symbol="λ₁")
-    l2: float = declare(PENALTY, f"How weight spreads; {CHOSEN} 0: L1-Tr.", symbol="λ₂")
+    l1: float = declare(PENALTY, f"Which documents get a weight at all; {CHOSEN_ON_DEV} 0: L2-Tr.", symbol="λ₁")
+    l2: float = declare(PENALTY, f"How weight spreads; {CHOSEN_ON_DEV} 0: L1-Tr.", symbol="λ₂")
     gradient: str = declare(
         Choice("implicit", "gradient", ("implicit", "unrolled")),
         "implicit: of the exact minimiser. unrolled: through every step of FISTA, as in the paper.",
@@ -48,7 +48,7 @@ class NnnRecipe(AdapterRecipe):
         "eq6: the paper's. extended: also moves relevant documents without a weight (not in the paper).",
     )
     regrid: bool = declare(Flag(True, "regrid"), "Choose λ₁ and λ₂ on dev again afterwards.")
-    gamma: float = declare(Real(GAMMA, "γ", 1.0, 100.0, comfortable=(1.0, 3.0), source="eq. 6"), "The margin.")
+    gamma: float = declare(Real(DEFAULT_GAMMA, "γ", 1.0, 100.0, comfortable=(1.0, 3.0), source="eq. 6"), "The margin.")
     tau: float = declare(TEMPERATURE)
     iterations: int = declare(
         Whole(50, "T", 1, comfortable=(10, 200), requires=("gradient", "unrolled"), advanced=True), "Steps of FISTA."
@@ -82,7 +82,7 @@ class NnnRecipe(AdapterRecipe):
         return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed)]))
 
     def _zero_penalties(self) -> dict[str, Any]:
-        """A penalty of 0 is another method, so it stays 0."""
+        """Keep penalties of 0 fixed, as a penalty of 0 is another method."""
         return {name: 0.0 for name in PENALTIES if getattr(self, name) == 0}
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
@@ -113,12 +113,12 @@ class ElasticNets:
         queries = self.model.encode_query(batch.positions)
         if recipe.gradient == "unrolled":
             rows = self.model.encode_corpus()
-            weights = unrolled(rows, queries, recipe.l1, recipe.l2, recipe.iterations)
+            weights = unroll_fista(rows, queries, recipe.l1, recipe.l2, recipe.iterations)
             graph = WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)
         else:
             graph = self._exact(batch, queries)
         if recipe.loss == "extended":
-            values = extended(graph, recipe.l1, recipe.l2)
+            values = extend_weights(graph, recipe.l1, recipe.l2)
             values = set_margin(values, graph.relevant, graph.beyond, recipe.most, recipe.gamma, recipe.tau)
         else:
             values = set_margin(graph.weights, graph.relevant, graph.beyond, None, recipe.gamma, recipe.tau)
@@ -135,8 +135,8 @@ class ElasticNets:
         return weight_graph(rows, self.model.encode_corpus, queries, batch, *penalties)
 
 
-def unrolled(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
-    """(B, n) weights, differentiable in rows (n, d) and queries (B, d); memory grows with `iterations`."""
+def unroll_fista(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
+    """Compute weights, (B, n), differentiable in rows and queries; memory grows with `iterations`."""
     bound = largest_eigenvalue(rows.detach()) + l2
     score = queries @ rows.T
     # The cheaper of the two ways to apply UUᵀ: for the graph of one batch the same numbers.

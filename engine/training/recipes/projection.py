@@ -23,15 +23,15 @@ from engine.training.adapters import Adapters, TrainableEncoder, adapters_of
 from engine.training.dataset import Samples, TrainingBatch
 from engine.training.encoder import copy_adapters, query_vectors
 from engine.training.loop import BuiltModel, parameter_groups
-from engine.training.losses import MASKED, info_nce
+from engine.training.losses import MASKED_SCORE, info_nce
 from engine.training.metrics import Losses
 from engine.training.projections import Heads, initial_heads
 from engine.training.recipe import CLIP, TEMPERATURE, Recipe, rate_of
 
-SOURCE = "Luan et al. 2021, "
+PROJECTION_SOURCE = "Luan et al. 2021, "
 BLOCK_NUMBERS = 1 << 22
 """Scores sorted at a time."""
-RANKING = "looking for hard negatives"
+RANKING_LABEL = "looking for hard negatives"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +92,13 @@ class ProjectionRecipe(Recipe):
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         space, (vectors, spread) = samples.space, self.document_vectors
-        before = adapters_of(space)
+        previous = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
-        pool = hardest(samples, self.pool) if self.hard else None
+        pool = find_hardest(samples, self.pool) if self.hard else None
         with torch.no_grad():
-            queries = before.encode_query(query_vectors(samples, before))
-        frozen = copy.deepcopy((before.query, before.corpus_adapters))
-        adapters = copy_adapters(before, Adapters(*frozen, before.table, heads))
+            queries = previous.encode_query(query_vectors(samples, previous))
+        frozen = copy.deepcopy((previous.query, previous.corpus_adapters))
+        adapters = copy_adapters(previous, Adapters(*frozen, previous.table, heads))
         model = Projected(adapters.to(space.device), heads, queries, space.vectors)
         groups = parameter_groups((list(model.parameters()), self.rate))
         optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
@@ -111,14 +111,14 @@ class ProjectionRecipe(Recipe):
 class DualEncoderRecipe(ProjectionRecipe):
     """One vector of k dimensions: a projection of the embeddings, learnt against sampled and hard negatives."""
 
-    name, title, source, order = "dual_encoder", "DE-k", SOURCE + "§4", 3
+    name, title, source, order = "dual_encoder", "DE-k", PROJECTION_SOURCE + "§4", 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiVectorRecipe(ProjectionRecipe):
     """Several vectors of k dimensions a document, the best of which counts; learnt as one is."""
 
-    name, title, source, order = "multi_vector", "ME-k", SOURCE + "§3 and §4", 4
+    name, title, source, order = "multi_vector", "ME-k", PROJECTION_SOURCE + "§3 and §4", 4
     listed_last = ("clip", "vectors", "spread")
 
     vectors: int = declare(
@@ -137,8 +137,8 @@ class MultiVectorRecipe(ProjectionRecipe):
         return Decoder(make("top_k"), make("max_sim"))
 
 
-def hardest(samples: Samples, most: int) -> Tensor:
-    """(Q, at most `most`) rows of BM25's best documents that are not relevant to a training query, −1 pads.
+def find_hardest(samples: Samples, max_hard: int) -> Tensor:
+    """Find BM25's best documents that are not relevant to a training query, (Q, at most `max_hard`), −1 pads.
 
     Best first, of equal ones the lower row; documents that share no word with the query are left out. Raises DataError
     where the queries' texts are not known, and Cancelled.
@@ -150,11 +150,11 @@ def hardest(samples: Samples, most: int) -> Tensor:
             "engine.Queries, or Embeddings with their texts, or hard=0"
         )
     scorer, n = make("bm25"), len(space)
-    rows = torch.full((len(samples), min(most, n)), -1)
+    rows = torch.full((len(samples), min(max_hard, n)), -1)
     step = max(1, BLOCK_NUMBERS // n)
-    report = with_cancellation(*current_reporter(), f"stopped while {RANKING}")
+    report = with_cancellation(*current_reporter(), f"stopped while {RANKING_LABEL}")
     for start in range(0, len(samples), step):
-        report(start, len(samples), RANKING)
+        report(start, len(samples), RANKING_LABEL)
         block = slice(start, min(start + step, len(samples)))
         batch = QueryBatch(train.ids[block], train.vectors[:0], train.texts[block])
         score = scorer.score(space, batch).cpu()
@@ -162,7 +162,7 @@ def hardest(samples: Samples, most: int) -> Tensor:
         score[relevant.query.cpu(), relevant.document.cpu()] = 0
         best = score.sort(dim=1, descending=True, stable=True)
         rows[block] = torch.where(best.values > 0, best.indices, -1)[:, : rows.shape[1]]
-    report(len(samples), len(samples), RANKING)
+    report(len(samples), len(samples), RANKING_LABEL)
     return rows
 
 
@@ -186,8 +186,8 @@ class Negatives:
         share = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
         # The r-th irrelevant document: every relevant one up to it moves it on by one.
         row = (share * irrelevant.unsqueeze(1)).long().minimum((irrelevant - 1).clamp_min(0).unsqueeze(1))
-        for place in self._places:
-            row += row >= place.unsqueeze(1)
+        for position in self._places:
+            row += row >= position.unsqueeze(1)
         uniform = torch.where(irrelevant.unsqueeze(1) > 0, row, -1)
         if self.pool is None:
             return uniform
@@ -245,16 +245,16 @@ class SampledSoftmax:
         self.drawn = self.negatives.draw(generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        drawn = self.drawn[batch.positions.cpu()].to(batch.positions.device)
-        query, slot = (drawn >= 0).nonzero(as_tuple=True)
-        documents, column = torch.cat([batch.document, drawn[query, slot]]).unique(return_inverse=True)
+        negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
+        query, slot = (negative_rows >= 0).nonzero(as_tuple=True)
+        documents, column = torch.cat([batch.document, negative_rows[query, slot]]).unique(return_inverse=True)
         right, wrong = column.split([len(batch.document), len(query)])
         relevant = batch.relevance(right, len(documents))
         score = max_inner_products(self.model.encode_query(batch.positions), self.model.encode_parts(documents))
         if not self.recipe.in_batch:
             listed = relevant.clone()
             listed[query, wrong] = True
-            score = score.masked_fill(~listed, MASKED)
+            score = score.masked_fill(~listed, MASKED_SCORE)
         return Losses(info_nce(score, relevant, self.recipe.tau))
 
 

@@ -14,8 +14,8 @@ from dashboard.services.source import Source
 from dashboard.theory import dimensions
 from dashboard.theory.page import GROUPS
 from engine.theory.margins import margin, relevant_margins
-from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
-from engine.theory.random_projections import kept_from
+from engine.theory.measured_dimensions import TRIED_DIMENSIONS, LengthDimension, find_reached_dimension
+from engine.theory.random_projections import find_kept_dimensions
 from engine.views.theory import compare_with_bound, compute_needed, proof, turn_query
 from support import pages
 from support.patience import patient
@@ -94,8 +94,8 @@ def test_the_smallest_dimension_by_length():
     assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
     values = pages.first_table(app, "Smallest k")
     for index, k in enumerate(shown):
-        shares = {d: values[f"k = {d:,}"][index] for d in DIMENSIONS}
-        assert number(k) == (reached(shares, 0.9) or DIMENSIONS[-1])
+        shares = {d: values[f"k = {d:,}"][index] for d in TRIED_DIMENSIONS}
+        assert number(k) == (find_reached_dimension(shares, 0.9) or TRIED_DIMENSIONS[-1])
     job = app.session_state["jobs"]["theory"]
     app.slider(key="theory.target").set_value(0.5)
     fewer = pages.column(pages.run(app), "Smallest k")
@@ -105,10 +105,10 @@ def test_the_smallest_dimension_by_length():
 
 def test_the_dimension_from_which_on_all_reach_a_target():
     recall_at = {16: 0.95, 64: 0.5, 32: 0.1, 128: 0.9, 256: 1.0}
-    assert [reached(recall_at, t) for t in (0, 0.2, 0.5, 0.9, 0.91, 1)] == [16, 64, 64, 128, 256, 256]
-    assert reached({16: 0.5}, 0.6) is None and reached({}, 0.5) is None
+    assert [find_reached_dimension(recall_at, t) for t in (0, 0.2, 0.5, 0.9, 0.91, 1)] == [16, 64, 64, 128, 256, 256]
+    assert find_reached_dimension({16: 0.5}, 0.6) is None and find_reached_dimension({}, 0.5) is None
     with pytest.raises(engine.ParamError, match="target"):
-        reached({16: 1.0}, 1.5)
+        find_reached_dimension({16: 1.0}, 1.5)
 
 
 def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
@@ -224,12 +224,12 @@ def test_bounds_beside_what_was_measured(demo):
     dataset, _ = demo
     queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
     result = engine.pair_errors(dataset.corpus, queries, dimensions=(32, 128, 512), bins=3, draws=8, accuracy=0.9)
-    assert kept_from(result, 0.1) == tuple(own.dimension for own in result.bins)
+    assert find_kept_dimensions(result, 0.1) == tuple(own.dimension for own in result.bins)
     for own, row in zip(result.bins, compare_with_bound(result, 0.1), strict=True):
         assert row.guaranteed == own.guaranteed and row.measured == own.dimension
         assert row.times is None or row.times == pytest.approx(row.guaranteed / row.measured)
     with pytest.raises(engine.ParamError, match="error"):
-        kept_from(result, 1.5)
+        find_kept_dimensions(result, 1.5)
 
 
 def test_what_shares_of_the_queries_need(demo):

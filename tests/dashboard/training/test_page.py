@@ -24,7 +24,7 @@ from engine.evaluation.splits import three_way
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
 from engine.training.leakage import learnt_from
-from engine.training.recipes import RECIPES, declared
+from engine.training.recipes import RECIPES, declared_params
 from support import pages
 from support.live_feedback import add
 from support.patience import patient
@@ -60,7 +60,9 @@ def test_the_form_has_what_methods_declare_and_divides_one_split(source):
         app.selectbox(key="train.method").set_value(method).run()
         shown = {name.split(".")[2] for name in pages.widgets(app) if name.startswith(f"train.{method}.")}
         late = set(recipe.late) - (set(SMALL) if method == METHOD else set())
-        assert {p.name for p in declared(method) if p.requires is None} - late <= shown and not shown & late, method
+        assert {p.name for p in declared_params(method) if p.requires is None} - late <= shown and not shown & late, (
+            method
+        )
 
 
 def test_what_tune_reports_on_is_not_learnt_from_by_default():
@@ -89,7 +91,7 @@ def test_what_it_takes_is_said_beforehand(source):
 def test_what_is_said_before_training_is_of_the_form(source):
     app = page(source)
     assert "Trains small adapters" in pages.texts(app)
-    side = next(p for p in declared(METHOD) if p.name == "query_side")
+    side = next(p for p in declared_params(METHOD) if p.name == "query_side")
     app = page(source, **{f"train.{METHOD}.{side.name}": side.options[1]})
     assert "small adapters" not in pages.texts(app) and "the whole query encoder" in pages.texts(app)
     assert len({recipe().learns for recipe in RECIPES.values()}) == 3

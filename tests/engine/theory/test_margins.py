@@ -10,7 +10,7 @@ import torch
 
 import engine
 from engine.theory.margins import relevant_margins
-from engine.theory.text_vectors import K1, B, against_best, length_bins, text_vectors
+from engine.theory.text_vectors import BM25_B_VALUE, BM25_K1_VALUE, iterate_best_margins, make_length_bins, text_vectors
 from support.instances import problem
 from support.judged_sets import DATA, needs_data
 from support.random_texts import corpus_of, made, space_of
@@ -27,7 +27,7 @@ def plain(corpus, queries, weighting):
     if weighting == "boolean":
         return [dict.fromkeys(c, 1.0) for c in counts], [dict.fromkeys(q, 1.0) for q in asked], lengths
     rows = [
-        {w: f / (f + K1 * (1 - B + B * size / mean)) for w, f in c.items()}
+        {w: f / (f + BM25_K1_VALUE * (1 - BM25_B_VALUE + BM25_B_VALUE * size / mean)) for w, f in c.items()}
         for c, size in zip(counts, lengths, strict=True)
     ]
     return rows, [{w: idf[w] for w in q} for q in asked], lengths
@@ -105,7 +105,7 @@ def test_no_margin_is_above_1():
     for _ in range(40):
         line = rng.standard_normal(7)
         rows = np.outer(rng.random(5) + 0.1, line)
-        over = next(against_best(rows, line[None]))[3]
+        over = next(iterate_best_margins(rows, line[None]))[3]
         assert np.nanmax(over) <= 1 and np.nanmax(over) > 1 - 1e-9
     space = space_of(corpus_of(["a", "b", "a b"]), [[0.3, 0.9], [0.1, 0.3], [0.2, 0.6]])
     smallest = engine.margins(space, engine.Embeddings(("q",), torch.tensor([[0.3, 0.9]])), "dense", bins=1).smallest
@@ -148,9 +148,9 @@ def test_margins_need_what_they_read():
 
 def test_bins_are_of_like_size_and_by_length():
     lengths = np.array([5, 0, 9, 5, 1, 7, 7])
-    assert [part.tolist() for part in length_bins(lengths, 3)] == [[0, 4], [3, 5], [2, 6]]
-    assert [len(part) for part in length_bins(lengths, 50)] == [1] * 6
-    assert length_bins(np.zeros(3), 2) == []
+    assert [part.tolist() for part in make_length_bins(lengths, 3)] == [[0, 4], [3, 5], [2, 6]]
+    assert [len(part) for part in make_length_bins(lengths, 50)] == [1] * 6
+    assert make_length_bins(np.zeros(3), 2) == []
 
 
 @pytest.mark.parametrize("projection", ["rademacher", "gaussian"])
@@ -215,7 +215,7 @@ def test_recall_grows_with_the_dimension_and_is_whole_at_the_vectors_own():
     cut = engine.recall_dimensions(
         space, asked, "dense", reduction="truncated", dimensions=(2, 8, 16, 999), rank=1, bins=2
     )
-    for row, part in zip(cut, length_bins(np.array([1 + i % 7 for i in range(60)]), 2), strict=True):
+    for row, part in zip(cut, make_length_bins(np.array([1 + i % 7 for i in range(60)]), 2), strict=True):
         assert list(row.recall) == [2, 8, 16] and row.recall[16] == 1 and row.dimension in (2, 8, 16)
         for k, recall in row.recall.items():
             best = (rows[part] @ points.T).argmax(0)

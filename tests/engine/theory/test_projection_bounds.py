@@ -16,7 +16,7 @@ ERRORS = st.floats(1e-6, 0.99)
 
 def test_by_hand():
     # ε = ½: ε²/2 − ε³/3 = 1/8 − 1/24 = 1/12.
-    assert bounds.rate(0.5) == pytest.approx(1 / 12)
+    assert bounds.compute_rate(0.5) == pytest.approx(1 / 12)
     assert bounds.pair_error_bound(240, 0.5) == pytest.approx(4 * math.exp(-10))
     assert bounds.sufficient_dimension(0.5, 4 * math.exp(-10.001)) == 241
     assert bounds.simple_dimension(0.5, 0.05) == math.floor(48 * math.log(80)) + 1 == 211
@@ -25,7 +25,7 @@ def test_by_hand():
 def test_the_papers_slope():
     """ "For β = .05, k* ≤ 8.76 (ε²/2 − ε³/3)⁻¹" (§2.1.3)."""
     for margin in (0.01, 0.1, 0.7):
-        assert bounds.sufficient_dimension(margin, 0.05) * bounds.rate(margin) == pytest.approx(8.76, abs=0.18)
+        assert bounds.sufficient_dimension(margin, 0.05) * bounds.compute_rate(margin) == pytest.approx(8.76, abs=0.18)
     assert 2 * math.log(80) == pytest.approx(8.76, abs=0.005)
 
 
@@ -39,7 +39,7 @@ def test_the_dimension_is_the_smallest_that_the_bound_accepts(margin, error):
 @given(MARGINS, ERRORS)
 def test_corollary_1_follows_from_lemma_1(margin, error):
     """ε²/6 ≤ ε²/2 − ε³/3 on (0, 1], with equality at 1: what the corollary asks is always enough for the lemma."""
-    assert margin**2 / 6 <= bounds.rate(margin) * (1 + 1e-12)
+    assert margin**2 / 6 <= bounds.compute_rate(margin) * (1 + 1e-12)
     assert bounds.simple_dimension(margin, error) >= bounds.sufficient_dimension(margin, error)
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 import engine
-from engine.theory.relaxation import cone, ends, relaxation
+from engine.theory.relaxation import measure_cone, measure_ends, relaxation
 from support.instances import problem, unit
 from support.quadratic_oracles import Problem
 from support.rankings import queries_of, space_of
@@ -99,7 +99,7 @@ def test_bad_input_is_refused(change, error, message):
 def test_ends_count_what_the_selector_says():
     rows, points = problem("clustered", 2, n=60, d=8, batch=5)
     space, queries = space_of(rows), queries_of(points)
-    for found in ends(space, queries, (0.0, 0.7), (2, 6)):
+    for found in measure_ends(space, queries, (0.0, 0.7), (2, 6)):
         params = {"relevance_weight": found.weight, "polish": False}
         info = engine.select("frank_wolfe", rows, points, k=found.k, **params).info
         steps = [i["iterations"] for i in info]
@@ -108,10 +108,10 @@ def test_ends_count_what_the_selector_says():
         for b, query in enumerate(points):
             assert Problem(rows, query, found.weight, found.k).algorithm_1()[1] == info[b]["integral"]
     opposite = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
-    (stuck,) = ends(space_of(opposite), queries_of(np.array([[0.6, 0.8]])), (0.0,), (2,), loading=0.0)
+    (stuck,) = measure_ends(space_of(opposite), queries_of(np.array([[0.6, 0.8]])), (0.0,), (2,), loading=0.0)
     assert stuck.fractional == 1
     with pytest.raises(engine.ParamError, match="sizes must be at least 2"):
-        list(ends(space, queries, (0.5,), (1,)))
+        list(measure_ends(space, queries, (0.5,), (1,)))
 
 
 def test_a_cone_by_numpy(monkeypatch):
@@ -119,13 +119,15 @@ def test_a_cone_by_numpy(monkeypatch):
     rows[7] = -1.5 * rows[3]
     for chunk in (1 << 22, 100):
         monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", chunk)
-        found = cone(space_of(rows))
+        found = measure_cone(space_of(rows))
         assert found.least == pytest.approx(-1) and set(found.pair) == {"d3", "d7"}
         assert found.sizes == (3, 6, 12, 24, 48)
         for size, largest in zip(found.sizes, found.largest, strict=True):
             part = rows[[i * 48 // size for i in range(size)]].astype(np.float64)
             assert largest == pytest.approx(np.linalg.eigvalsh(part @ part.T)[-1])
     line = np.tile([[0.6, 0.8]], (64, 1))
-    assert cone(space_of(line)).slope == pytest.approx(1) and cone(space_of(line)).least == pytest.approx(1)
+    assert measure_cone(space_of(line)).slope == pytest.approx(1) and measure_cone(
+        space_of(line)
+    ).least == pytest.approx(1)
     with pytest.raises(engine.DataError, match="at least two documents"):
-        cone(space_of(line[:1]))
+        measure_cone(space_of(line[:1]))

@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 import engine
 from engine.solvers.elastic_net.path import WeightPath
-from engine.theory.success_sets import McNemar, passes_through, success_sets
+from engine.theory.success_sets import McNemar, path_has_support, success_sets
 from support.instances import problem
 from support.rankings import queries_of, space_of
 
@@ -72,10 +72,10 @@ def test_proposition_1_is_on_the_path_and_not_in_dense():
 
 def test_pairs_by_hand():
     first, second = np.array([1, 1, 1, 1, 0, 0], bool), np.array([1, 0, 0, 0, 1, 0], bool)
-    found = McNemar.of(first, second)
+    found = McNemar.compare(first, second)
     assert (found.both, found.first, found.second, found.neither) == (1, 3, 1, 1)
     assert found.p == pytest.approx(2 * binom.cdf(1, 4, 0.5))
-    assert McNemar.of(first, first).p == 1
+    assert McNemar.compare(first, first).p == 1
 
 
 def test_a_segment_of_no_length_does_not_count():
@@ -83,7 +83,7 @@ def test_a_segment_of_no_length_does_not_count():
         l2=0.1, levels=np.array([1.0, 0.5, 0.5 - 1e-12, 0.1]), ends=np.array([1, 3, 6]), finished=True,
         members=np.array([4, 4, 2, 4, 2, 9]), p=np.ones(6), q=np.ones(6),
     )  # fmt: skip
-    assert passes_through(path, [4]) and passes_through(path, [2, 4, 9]) and not passes_through(path, [2, 4])
+    assert path_has_support(path, [4]) and path_has_support(path, [2, 4, 9]) and not path_has_support(path, [2, 4])
 
 
 def test_nothing_relevant_is_refused(judged):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.theory.vrsd import equivalence, on_pools, reduction, subset_by_retrieval
+from engine.theory.vrsd import compare_on_pools, equivalence, reduction, subset_by_retrieval
 from support.instances import few_or_all, problem
 from support.rankings import queries_of, space_of
 
@@ -88,7 +88,7 @@ def test_bad_numbers_are_refused(given, message):
 
 def test_on_pools_the_most_relevant_documents_are_the_candidates():
     rows, queries = problem("clustered", 5, n=40, d=8, batch=4, dtype=np.float64)
-    for at, found in enumerate(on_pools(space_of(rows), queries_of(queries), 3, 10)):
+    for at, found in enumerate(compare_on_pools(space_of(rows), queries_of(queries), 3, 10)):
         pool = np.argsort(-(rows @ queries[at]), kind="stable")[:10]
         assert found.query == f"q{at}" and found.equivalence == equivalence(rows[pool], queries[at], 3)
         values = [cosine(rows[[pool[0], *c]], queries[at]) for c in combinations(pool[1:], 2)]

@@ -146,7 +146,7 @@ def test_the_file_gives_it_back_in_half_the_size(data, trained, some, tmp_path):
     read = engine.load_trained(path, data[0])
     assert read.digest == trained.digest and read.space.embeddings == trained.space.embeddings
     assert read.queries(some).vectors.equal(trained.queries(some).vectors)
-    prefix = "best." + own.PREFIX
+    prefix = "best." + own.ENCODER_PREFIX
     weights = {name.removeprefix(prefix): t for name, t in load_file(path).items() if name.startswith(prefix)}
     assert set(weights) == set(trained.space.adapt.adapters.encoder.state_dict())
     assert all(t.dtype == torch.float16 for t in weights.values() if t.is_floating_point())
@@ -277,7 +277,7 @@ def test_a_preflight_counts_the_time_of_the_encoder(data, monkeypatch):
     real = own.TextAdapters._rows
     monkeypatch.setattr(own.TextAdapters, "_rows", lambda self, texts: seen.append(len(texts)) or real(self, texts))
     result = engine.preflight("dense", *data, **QUICK)
-    dev = [min(own.BLOCK, DEV - at) for at in range(0, DEV, own.BLOCK)]
+    dev = [min(own.TEXT_BLOCK_SIZE, DEV - at) for at in range(0, DEV, own.TEXT_BLOCK_SIZE)]
     assert seen == [16] * 4 + dev and result.seconds > 0
 
 

@@ -15,7 +15,7 @@ from engine.cli.commands import train as group
 from engine.errors import Cancelled, DataError, ParamError
 from engine.training.comparison import System, compare_systems
 from engine.training.experiment import course, foreseen
-from engine.training.recipes import RECIPES, declared
+from engine.training.recipes import RECIPES, declared_params
 from support.cli import run
 from support.datafiles import beir_of_things
 from support.training import QUICK, StopAfter, comparable, only, planted, quality
@@ -208,4 +208,4 @@ def test_every_method_has_its_command_and_every_parameter_its_flag():
         command = group.get_command(ctx, method)
         assert command.help == recipe.__doc__
         flags = {flag for option in command.get_params(ctx) for flag in option.opts}
-        assert {p.flag for p in declared(method)} <= flags
+        assert {p.flag for p in declared_params(method)} <= flags

@@ -9,8 +9,8 @@ from engine.training import implicit
 from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, QueryAdapter
 from engine.training.dataset import TrainingBatch
 from engine.training.implicit import WeightGraph, implicit_weights, supports, weight_graph
-from engine.training.losses import extended, info_nce, set_margin
-from engine.training.recipes.nnn import unrolled
+from engine.training.losses import extend_weights, info_nce, set_margin
+from engine.training.recipes.nnn import unroll_fista
 from support.elastic_oracles import minimiser, paper_fista, violations
 from support.instances import clustered_rows, random_rows, unit
 
@@ -47,7 +47,7 @@ def sizes_of(support):
 def the_loss(kind, rows, queries, relevant, l2=L2, most=3):
     result = WeightGraph(rows, queries, weights_of(rows, queries, l2=l2), relevant, 0)
     if kind == "extended":
-        return set_margin(extended(result, L1, l2), relevant, 0, most)
+        return set_margin(extend_weights(result, L1, l2), relevant, 0, most)
     return set_margin(result.weights, relevant)
 
 
@@ -87,8 +87,10 @@ def test_as_through_two_thousand_steps_of_fista(family):
     pulls = []
     for way in ("implicit", "unrolled"):
         u, v = differentiable(rows, queries)
-        weights = weights_of(u, v) if way == "implicit" else unrolled(u, v, L1, L2, 2000)
-        set_margin(extended(WeightGraph(u, v, weights, relevant, 0), L1, L2), relevant, 0, most=8).sum().backward()
+        weights = weights_of(u, v) if way == "implicit" else unroll_fista(u, v, L1, L2, 2000)
+        set_margin(
+            extend_weights(WeightGraph(u, v, weights, relevant, 0), L1, L2), relevant, 0, max_documents=8
+        ).sum().backward()
         pulls.append((u.grad.flatten(), v.grad.flatten()))
     for mine, theirs in zip(*pulls, strict=True):
         assert theirs.norm() > 0
@@ -102,7 +104,7 @@ def test_unrolled_steps_are_those_of_the_paper(steps, n, d):
     """Also where the mean row says nothing of the direction in which the rows are longest."""
     rows, queries, _ = instance(3, n=n, d=d)
     for own in (rows, torch.cat([rows, -0.999 * rows])):
-        result = unrolled(own, queries, L1, L2, steps)
+        result = unroll_fista(own, queries, L1, L2, steps)
         for b, query in enumerate(queries):
             assert np.abs(result[b].numpy() - paper_fista(own, query, L1, L2, steps)).max() < 1e-12
 
@@ -113,8 +115,8 @@ def test_minimisers_over_many_rows_are_those_over_all_at_once(l2, monkeypatch):
     rows, queries, _ = instance(7, n=400, d=24, batch=9, rows=clustered_rows)
     rows, queries = rows.float(), queries.float()
     whole = supports(rows, queries, 0.03, l2)
-    monkeypatch.setattr(implicit, "DIRECT", 10)
-    monkeypatch.setattr(implicit, "FIRST", 2)
+    monkeypatch.setattr(implicit, "MAX_DIRECT_ROWS", 10)
+    monkeypatch.setattr(implicit, "FIRST_SUPPORT_SIZE", 2)
     grown = supports(rows, queries, 0.03, l2)
     full = [torch.zeros(9, 400, dtype=torch.float64).scatter_add_(1, s.members, s.weights) for s in (whole, grown)]
     assert sizes_of(whole)[:-1].min() > 3 and (whole.weights[~whole.mask] == 0).all()
@@ -131,8 +133,8 @@ def test_a_row_whose_dual_exceeds_the_penalty_a_little_joins_the_support(excess,
     x = np.float32(0.4)
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, x, np.sqrt(1 - x * x)]], dtype=torch.float32)
     l1 = float(x) / 2 - excess
-    monkeypatch.setattr(implicit, "DIRECT", 1)
-    monkeypatch.setattr(implicit, "FIRST", 1)
+    monkeypatch.setattr(implicit, "MAX_DIRECT_ROWS", 1)
+    monkeypatch.setattr(implicit, "FIRST_SUPPORT_SIZE", 1)
     support = supports(rows, torch.tensor([[1.0, 0.5, 0.0]]), l1, 0.1)
     assert support.members[support.mask].tolist() == [0, 1]
     assert support.weights[0].tolist() == pytest.approx([(1 - l1) / 1.1, excess / 1.1], rel=1e-4)
@@ -163,7 +165,7 @@ def test_a_graph_of_the_rows_that_count_is_the_whole_graph(kind):
             assert 0 < result.rows.shape[0] < 60 and result.beyond == 60 - result.rows.shape[0]
         else:
             result = WeightGraph(whole, v, weights_of(whole, v, 0.05, 0.05), relevant, 0)
-        scores, most = (extended(result, 0.05, 0.05), 32) if kind == "extended" else (result.weights, None)
+        scores, most = (extend_weights(result, 0.05, 0.05), 32) if kind == "extended" else (result.weights, None)
         values.append(set_margin(scores, result.relevant, result.beyond, most))
         values[-1].mean().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
@@ -197,10 +199,10 @@ def test_the_margin_is_eq_6_whether_zeros_are_listed_or_counted(gamma, tau):
     expected = [by_the_book(w, r, gamma, tau) for w, r in zip(weights, relevant, strict=True)]
     w, r = torch.from_numpy(weights), torch.from_numpy(relevant)
     assert np.abs(set_margin(w, r, gamma=gamma, tau=tau).numpy() - expected).max() < 1e-12
-    assert np.abs(set_margin(w, r, most=30, gamma=gamma, tau=tau).numpy() - expected).max() < 1e-12
+    assert np.abs(set_margin(w, r, max_documents=30, gamma=gamma, tau=tau).numpy() - expected).max() < 1e-12
     for b in range(6):
         most = int((~r[b]).sum())
-        one = set_margin(w[b : b + 1].float(), r[b : b + 1], most=most, gamma=gamma, tau=tau)
+        one = set_margin(w[b : b + 1].float(), r[b : b + 1], max_documents=most, gamma=gamma, tau=tau)
         assert abs(float(one) - expected[b]) < 1e-6
         # Documents without a weight that are not listed at all.
         kept = (w[b] > 0) | r[b]
@@ -212,14 +214,16 @@ def test_only_so_many_irrelevant_documents_count():
     w = torch.tensor([[0.9, 0.5, 0.4, 0.0, 0.0, 0.7]])
     r = torch.tensor([[False, False, False, False, False, True]])
     listed = set_margin(w[:, [0, 1, 5]], r[:, [0, 1, 5]])
-    assert set_margin(w, r, most=2) == pytest.approx(float(listed))
+    assert set_margin(w, r, max_documents=2) == pytest.approx(float(listed))
     with_zeros = set_margin(w[:, [0, 1, 2, 3, 5]], r[:, [0, 1, 2, 3, 5]])
-    assert set_margin(w[:, [0, 1, 2, 5]], r[:, [0, 1, 2, 5]], beyond=7, most=4) == pytest.approx(float(with_zeros))
+    assert set_margin(w[:, [0, 1, 2, 5]], r[:, [0, 1, 2, 5]], beyond=7, max_documents=4) == pytest.approx(
+        float(with_zeros)
+    )
 
 
 def test_where_every_document_is_relevant_there_is_nothing_to_lose():
     w = torch.rand(2, 5, requires_grad=True)
-    values = set_margin(w, torch.ones(2, 5, dtype=torch.bool), most=3)
+    values = set_margin(w, torch.ones(2, 5, dtype=torch.bool), max_documents=3)
     values.sum().backward()
     assert values.tolist() == [0, 0] and not w.grad.any()
     info = info_nce(w, torch.ones(2, 5, dtype=torch.bool))
@@ -232,7 +236,7 @@ def test_what_a_relevant_document_misses_is_its_weight_without_the_bound():
     rows, queries, relevant = instance(2)
     rows = rows * torch.linspace(0.5, 2, len(rows), dtype=torch.float64).unsqueeze(1)
     weights = weights_of(rows, queries)
-    scores = extended(WeightGraph(rows, queries, weights, relevant, 0), L1, L2)
+    scores = extend_weights(WeightGraph(rows, queries, weights, relevant, 0), L1, L2)
     assert scores.masked_fill(relevant & (weights == 0), 0).equal(weights)
     places = (relevant & (weights == 0)).nonzero().tolist()
     assert len(places) > 2

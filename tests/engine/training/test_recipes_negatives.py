@@ -13,7 +13,7 @@ from engine.training.dataset import gather_samples
 from engine.training.loop import generator_of
 from engine.training.projections import Heads, Projection
 from engine.training.recipes import make_recipe
-from engine.training.recipes.projection import Negatives, Projected, SampledSoftmax, hardest
+from engine.training.recipes.projection import Negatives, Projected, SampledSoftmax, find_hardest
 from support.bm25_oracle import bm25
 from support.instances import random_rows, unit
 from support.random_texts import corpus_of, space_of
@@ -94,7 +94,7 @@ def words():
 def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
     space, _, _, samples = words
     scores = np.asarray(bm25(space.corpus.texts, samples.train.texts))
-    result = hardest(samples, 7)
+    result = find_hardest(samples, 7)
     assert result.shape == (12, 7)
     for row, score, own in zip(result.tolist(), scores, samples.relevant, strict=True):
         wrong = [j for j in range(30) if j not in own and score[j] > 0]
@@ -106,16 +106,16 @@ def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
     calls = []
     monkeypatch.setattr("engine.training.recipes.projection.BLOCK_NUMBERS", 100)
     with report_to(lambda *args: calls.append(args)):
-        assert hardest(samples, 7).equal(result)
+        assert find_hardest(samples, 7).equal(result)
     assert [done for done, *_ in calls] == [0, 3, 6, 9, 12]
-    assert hardest(samples, 99).shape == (12, 30)
+    assert find_hardest(samples, 99).shape == (12, 30)
     with report_to(stop=StopAfter(0)), pytest.raises(engine.Cancelled):
-        hardest(samples, 7)
+        find_hardest(samples, 7)
 
 
 def test_negatives_are_irrelevant_and_drawn_anew(words):
     samples = words[-1]
-    pool = hardest(samples, 5)
+    pool = find_hardest(samples, 5)
     negatives = Negatives(samples.relevant, 30, pool, 40, 3)
     epochs = [negatives.draw(generator_of(0, epoch)) for epoch in range(30)]
     assert epochs[0].equal(negatives.draw(generator_of(0, 0))) and not epochs[0].equal(epochs[1])

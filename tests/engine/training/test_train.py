@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 import engine
-from engine.training.checkpoints import SEAL, _seal
+from engine.training.checkpoints import SEAL_KEY, _seal
 from engine.training.dataset import gather_samples
 from engine.training.loop import fit
 from engine.training.metrics import Losses
@@ -342,13 +342,13 @@ def test_a_damaged_file_is_refused(data, file, tmp_path):
 def sealed(file, path, facts=None, weights=None, **entries):
     """A copy with other contents, sealed as Frontier seals: anybody can."""
     with safe_open(file, "pt") as held:
-        text = {k: v for k, v in held.metadata().items() if k != SEAL}
+        text = {k: v for k, v in held.metadata().items() if k != SEAL_KEY}
         tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 (no mapping)
     if facts is not None:
         text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
     text |= {name: value(text[name]) if callable(value) else value for name, value in entries.items()}
     tensors = weights(tensors) if weights else tensors
-    path.write_bytes(save(tensors, text | {SEAL: _seal(tensors, text)}))
+    path.write_bytes(save(tensors, text | {SEAL_KEY: _seal(tensors, text)}))
     return path
 
 

@@ -19,7 +19,7 @@ from engine.cli.group import main
 from engine.evaluation.export import ExportContext, export
 from engine.training.dataset import gather_samples
 from engine.training.leakage import learnt_from
-from engine.training.recipes import RECIPES, declared, make_recipe
+from engine.training.recipes import RECIPES, declared_params, make_recipe
 from engine.training.train import prepare_run
 from engine.values import Corpus, Embeddings, EncoderRef, Qrels, Queries
 from support.datafiles import beir_of_things
@@ -168,7 +168,7 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(data):
     assert batch.document.tolist() == [*samples.relevant[5], 7] and batch.query.tolist() == [0, 0, 0, 1]
 
 
-PARAMS = [(method, param) for method in RECIPES for param in declared(method)]
+PARAMS = [(method, param) for method in RECIPES for param in declared_params(method)]
 
 
 @pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
@@ -206,7 +206,7 @@ def test_every_parameter_has_an_effect(method, param, tiny_history):
     if param.name in ("regrid", "query_side"):
         return  # test_penalties_are_chosen_on_dev_before_and_after; test_training_encoder.py
     base = {"dense": QUICK, "nnn": NNN, "colt": {"batch": 24, "rate": 1e-3}}.get(method, PROJECTED) | {"epochs": 2}
-    known = {p.name for p in declared(method)}
+    known = {p.name for p in declared_params(method)}
     base |= {k: v for k, v in AMONG.get(param.name, {}).items() if k in known}
     assert tiny_history(method, **base) != tiny_history(method, **{**base, param.name: OTHER.get(param.name, 0.5)})
 
@@ -214,7 +214,7 @@ def test_every_parameter_has_an_effect(method, param, tiny_history):
 def test_no_parameter_is_called_as_an_argument_of_what_trains():
     for function in (engine.train, engine.course, engine.preflight):
         taken = set(inspect.signature(function).parameters) - {"params"}
-        assert not taken & {p.name for method in RECIPES for p in declared(method)}
+        assert not taken & {p.name for method in RECIPES for p in declared_params(method)}
 
 
 def test_a_preflight_says_what_is_coming(data):

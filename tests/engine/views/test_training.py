@@ -6,7 +6,7 @@ import pytest
 import engine
 from dashboard.charts.training import plot_training
 from engine.training.comparison import CONTROL, START
-from engine.training.experiment import course, finished, foreseen, histories, planned
+from engine.training.experiment import course, foreseen, histories, is_course_finished, list_planned_stages
 from engine.training.metrics import Dev, Epoch
 from engine.views.training import SHARE_TITLES, curves, find_best_epoch, select_compared_systems
 from support.training import QUICK, planted
@@ -33,7 +33,7 @@ def taken(data, tmp_path_factory):
 
 def test_what_it_takes_is_of_all_stages(data):
     found = foreseen("nnn", *data, **PARAMS)
-    assert list(found.stages) == planned("nnn") == [START, CONTROL, "nnn"]
+    assert list(found.stages) == list_planned_stages("nnn") == [START, CONTROL, "nnn"]
     assert found.method.queries == 120 and found.repeated == 0
     assert found.seconds == sum(stage.seconds for stage in found.stages.values()) > found.method.seconds > 0
 
@@ -56,7 +56,7 @@ def test_the_untrained_decoder_is_known_before_the_end(data, taken):
 def test_a_folder_says_what_was_seen(taken):
     _, folder, _, seen = taken
     assert {n: list(h) for n, h in histories(folder, "nnn").items()} == seen
-    assert finished(folder, "nnn") and not finished(folder, "colt")
+    assert is_course_finished(folder, "nnn") and not is_course_finished(folder, "colt")
 
 
 def test_the_table_by_groups_and_as_numbers(taken):
