@@ -36,14 +36,12 @@ JSON_FLAG = json_option()
 JSON_LINES_FLAG = json_option("One JSON object a line.")
 JUDGED_DATA = judged_options()
 JUDGED_SAMPLE = judged_options(
-    "Whose judged queries are asked.",
-    option("--count", type=click.IntRange(1), default=200, help="How many of the queries, at random."),
-    seed_option("Of the choice of queries."),
+    "Split whose judged queries are used.",
+    option("--count", type=click.IntRange(1), default=200, help="Number of queries, drawn at random."),
+    seed_option("Seed of the choice of queries."),
 )
 SMALL_SIZE = size_option(default="5")
-POOL_SIZE = option(
-    "--pool", type=int, default=18, help="How many of the most relevant documents; their sets are enumerated."
-)
+POOL_SIZE = option("--pool", type=int, default=18, help="Number of most relevant documents whose sets are enumerated.")
 COLLECTION = click.argument("name", metavar="NAME/COLLECTION")
 LOG_FILE = click.argument("log", metavar="LOG")
 EXPORT_FILE = file_option("--export", "target", help="The adapted vectors: .npy, .npz or .parquet.")
@@ -81,9 +79,9 @@ def decode() -> None:
 @main.command()
 @option("--decoder", "setting", required=True, metavar="FILE", help="A decoder exported as JSON.")
 @SOURCE
-@click.option("-k", "k", help="How many documents a query gets. Default: as exported.")
-@option("--host", default="127.0.0.1", help="Where it listens; others than this machine need 0.0.0.0, say.")
-@option("--port", type=click.IntRange(0, 65535), default=8600, help="0 takes a free one.")
+@click.option("-k", "k", help="Documents per query. Default: as exported.")
+@option("--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0 accepts other machines.")
+@option("--port", type=click.IntRange(0, 65535), default=8600, help="0 picks a free port.")
 @runs_in("engine.cli.decode")
 def answer() -> None:
     """Serve one decoder: POST /answer takes {"queries": ["…"]} or {"vectors": [[…]]}, GET /health says what is served.
@@ -95,7 +93,7 @@ def answer() -> None:
 @main.command(cls=DeclaredCommand, flags=lazy("engine.cli.passages:task_flags"))
 @CORPUS
 @group_options("reading", lazy("engine.cli.inputs:ReadOptions"), TABLE_COLUMNS)
-@click.option("--out", required=True, metavar="FOLDER", help="Where the BEIR folder goes: new, or empty.")
+@click.option("--out", required=True, metavar="FOLDER", help="BEIR folder to write: new, or empty.")
 @runs_in("engine.cli.passages")
 def passages() -> None:
     """Make labelled queries out of a corpus: find the document that contains a passage.
@@ -116,11 +114,11 @@ def sizes() -> None:
 
 
 @main.command()
-@judged_options("Whose judged queries are decoded.")
+@judged_options("Split whose judged queries are decoded.")
 @stages_option("select", "selectors", "Default: every selector.")
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("rerank", "reranks", "Default: none.")
-@option("--depth", metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
+@option("--depth", metavar="VALUE", help="Number of candidates to rerank and choose from. Default: all.")
 @POINTS
 @click.option(
     "--values",
@@ -140,7 +138,7 @@ def sweep() -> None:
 @main.command()
 @FINISHED_SWEEP
 @OTHER_RUNS
-@metrics_option("Of the table. Default: those of the store.")
+@metrics_option("Metrics of the table. Default: those of the store.")
 @click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
 @click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")
 @file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
@@ -155,15 +153,15 @@ def compare() -> None:
 @option("--select", "selector", metavar=STAGE_TEXT, help="Tune this selector; all chooses among all of them.")
 @option("--retrieve", metavar=STAGE_TEXT, help="Tune this scorer instead; beside --select all: scorers to try, or all.")
 @option("--objective", help="maximise, diverse or knee; default: diverse for selectors, maximise with --metric.")
-@option("--metric", help="What is maximised; default: comp.")
-@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: 0.95.")
+@option("--metric", help="Metric to maximise; default: comp.")
+@option("--share", type=float, help="Share of the baseline's Recall that diverse keeps; default: 0.95.")
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
 @SIZE_OPTION
 @POINTS
 @option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
-@seed_option("Of the search and of the draws.")
+@seed_option("Seed of the search and of the draws.")
 @execution_options("tune.db")
 @option(
     "--export",
@@ -179,14 +177,16 @@ def tune() -> None:
 
 @main.command()
 @JUDGED_DATA
-@stages_option("rerank", "reranks", "Scores again.", required=True)
+@stages_option("rerank", "reranks", "Rerankers.", required=True)
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("select", "selectors", "Default: the first one.")
-@click.option("--depth", "depths", multiple=True, metavar="N", help="How many are reranked. Default: 10 to 1000.")
-@click.option("--random", type=int, help="So many others, at random, are reranked too; nothing is kept.")
-@seed_option("Of those.")
+@click.option(
+    "--depth", "depths", multiple=True, metavar="N", help="Number of candidates to rerank. Default: 10 to 1000."
+)
+@click.option("--random", type=int, help="Number of random documents to rerank too; nothing is stored.")
+@seed_option("Seed of the random documents.")
 @SIZE_OPTION
-@metrics_option("What is measured.", default=("mrr",))
+@metrics_option("Metrics to measure.", default=("mrr",))
 @execution_options("depths.db")
 @JSON_LINES_FLAG
 @runs_in("engine.cli.search")
@@ -196,7 +196,7 @@ def depths() -> None:
 
 @main.command()
 @JUDGED_DATA
-@stages_option("retrieve", "retrieves", "Whose vectors. Default: dense.")
+@stages_option("retrieve", "retrieves", "Scorers whose vectors are searched. Default: dense.")
 @click.option(
     "--index",
     "indexes",
@@ -206,8 +206,8 @@ def depths() -> None:
 )
 @SIZE_OPTION
 @metrics_option("Default: mrr and ndcg.")
-@option("--share", metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
-@seed_option("Of the graph and of k-means.")
+@option("--share", metavar="VALUE", help="Share of the exact answer that the quickest must reach. Default: 0.99.")
+@seed_option("Seed of the graph and of k-means.")
 @JSON_LINES_FLAG
 @runs_in("engine.cli.search")
 def ann() -> None:
@@ -218,8 +218,8 @@ def ann() -> None:
 @JUDGED_DATA
 @stages_option("select", "selectors", "Default: every selector that has a weight of relevance.")
 @size_option("sizes", ("10", "20", "50", "100"))
-@click.option("--weight", "weights", multiple=True, type=float, default=(0.5, 0.7, 0.9), help="Of relevance.")
-@option("--calls", type=int, default=9, help="How many queries are timed.")
+@click.option("--weight", "weights", multiple=True, type=float, default=(0.5, 0.7, 0.9), help="Weight of relevance.")
+@option("--calls", type=int, default=9, help="Number of queries to time.")
 @click.option(
     "--plain/--no-plain", default=True, help="mmr, dpp, max_sum without swaps: also as their papers print them."
 )
@@ -249,8 +249,8 @@ def budget() -> None:
 @option("--workers", type=click.IntRange(1, 64), default=1, help="Processes of this machine, a thread each.")
 @option("--work", metavar="FOLDER", type=click.Path(file_okay=False), help="Trained systems, a folder a set.")
 @click.option("--train", is_flag=True, help="Train what --work lacks: hours on a processor.")
-@seed_option("Of samples and resamples.")
-@click.option("--anew", is_flag=True, help="Measure again what is kept from before.")
+@seed_option("Seed of samples and resamples.")
+@click.option("--anew", is_flag=True, help="Measure again what is stored.")
 @file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
 @json_option("One JSON object a claim.")
 @runs_in("engine.cli.theory")
@@ -285,7 +285,9 @@ def nnn() -> None:
 @JUDGED_SAMPLE
 @size_option("sizes", ("5", "10", "50"))
 @click.option("--weight", "weights", multiple=True, type=float, default=(0.0, 0.3, 0.6, 0.8, 0.9, 1.0), help="θ.")
-@option("--pool", type=click.IntRange(4, 10), default=8, help="Of the most relevant documents; faces are enumerated.")
+@option(
+    "--pool", type=click.IntRange(4, 10), default=8, help="Number of most relevant documents; all faces are enumerated."
+)
 @JSON_FLAG
 @runs_in("engine.cli.theory")
 def ccbqp() -> None:
@@ -295,7 +297,7 @@ def ccbqp() -> None:
 @theory.command()
 @JUDGED_SAMPLE
 @SMALL_SIZE
-@stages_option("select", "selectors", "Of those with an objective. Default: all of them, with and without swaps.")
+@stages_option("select", "selectors", "Selectors with an objective. Default: all, with and without swaps.")
 @POOL_SIZE
 @click.option("--fix-first", is_flag=True, help="vrsd: only sets with the most relevant document (Definition 2).")
 @json_option("One JSON object a selector and query.")
@@ -306,10 +308,10 @@ def gap() -> None:
 
 @theory.command()
 @JUDGED_SAMPLE
-@option("--vectors", type=click.Choice(["bm25", "boolean", "dense"]), default="bm25", help="What is projected.")
+@option("--vectors", type=click.Choice(["bm25", "boolean", "dense"]), default="bm25", help="Vectors to project.")
 @click.option("--dimension", "dimensions", multiple=True, type=int, default=(256, 1024, 4096), help="k.")
 @option("--rank", type=int, default=1, help="r₀: within how many the best document is wanted.")
-@option("--draws", type=int, default=40, help="How many projections are drawn.")
+@option("--draws", type=int, default=40, help="Number of projections.")
 @json_option("One JSON object a query and dimension.")
 @runs_in("engine.cli.theory")
 def recall() -> None:
@@ -338,7 +340,7 @@ def load_command() -> None:
 @COLLECTION
 @option("--queries", type=click.IntRange(1, 10_000), default=20, help="Points between two documents, at random.")
 @click.option("--data", metavar="NAME|PATH", help="A data set whose queries are asked instead.")
-@option("-n", "--depth", "n", type=click.IntRange(1, 10_000), default=500, help="How many documents are compared.")
+@option("-n", "--depth", "n", type=click.IntRange(1, 10_000), default=500, help="Number of documents to compare.")
 @option("--enough", type=click.FloatRange(0, 1), default=0.95, help="The recall at which to stop.")
 @seed_option("Same seed, same points.")
 @json_option("One JSON object an ef.")
@@ -404,7 +406,7 @@ SHOWING = chain_options(
     ),
     option(
         "--candidates", metavar="K", callback=_PARSE_DECLARED,
-        help="So many are drawn for the reranker; default: 10.",
+        help="Documents drawn for the reranker; default: 10.",
     ),
     click.option(
         "--arrive", "arrivals", multiple=True, metavar="SHARE@ROUND", callback=_parse_arrivals,
@@ -427,7 +429,7 @@ SHOWING = chain_options(
 )  # fmt: skip
 """How a simulated deployment shows documents."""
 STREAM_OPTIONS = lazy("engine.cli.simulation:StreamOptions")
-STREAM_SPLIT = split_option("Whose judged queries are the stream; default: the largest.", default=None)
+STREAM_SPLIT = split_option("Split whose judged queries are the stream; default: the largest.", default=None)
 
 
 @orag.command(cls=DeclaredCommand, flags=lazy("engine.cli.simulation:simulation_flags"))
@@ -435,14 +437,14 @@ STREAM_SPLIT = split_option("Whose judged queries are the stream; default: the l
     "stream",
     STREAM_OPTIONS,
     EMBEDDED,
-    option("--preset", default="default", help="How it learns: default, careful or paper."),
+    option("--preset", default="default", help="Preset of learning: default, careful or paper."),
     STREAM_SPLIT,
     split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test"),
     SHOWING,
 )
 @SELECTORS
 @SIZE_OPTION
-@file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
+@file_option("--file", "file", help="File of intermediate results; the same command resumes from it.")
 @file_option("--log", "log", help="Write the feedback as a log, for replay and report; .jsonl: as an export.")
 @EXPORT_FILE
 @JSON_FLAG
@@ -454,7 +456,7 @@ def simulate() -> None:
 @orag.command()
 @LOG_FILE
 @SOURCE
-@option("--to", "to", metavar="N|NAME", help="As it was after N records, or at a snapshot.")
+@option("--to", "to", metavar="N|NAME", help="State after N records, or at a snapshot.")
 @EXPORT_FILE
 @JSON_FLAG
 @runs_in("engine.cli.feedback")
@@ -466,7 +468,7 @@ def replay() -> None:
 @LOG_FILE
 @SOURCE
 @click.argument("events", nargs=-1, metavar="[EVENT]…")
-@option("--last", type=click.IntRange(1), metavar="N", help="The newest N that count.")
+@option("--last", type=click.IntRange(1), metavar="N", help="Undo the newest N events that count.")
 @JSON_FLAG
 @runs_in("engine.cli.feedback")
 def undo() -> None:
@@ -476,12 +478,12 @@ def undo() -> None:
 @orag.command()
 @LOG_FILE
 @SOURCE
-@split_option("Whose queries are followed; default: the largest.", default=None)
-@option("--points", default=10, help="At how many moments to look.")
-@click.option("--query", "texts", multiple=True, help="What it is answered then and now; may be given more than once.")
+@split_option("Split whose queries are followed; default: the largest.", default=None)
+@option("--points", default=10, help="Number of moments to measure.")
+@click.option("--query", "texts", multiple=True, help="A query to answer then and now; may be given more than once.")
 @SELECTORS
 @SIZE_OPTION
-@option("--events", "shown", default=10, help="How many of the newest events to list.")
+@option("--events", "shown", default=10, help="Number of newest events to list.")
 @JSON_FLAG
 @runs_in("engine.cli.feedback")
 def report() -> None:
@@ -493,7 +495,7 @@ def report() -> None:
     "stream",
     STREAM_OPTIONS,
     EMBEDDED,
-    option("--preset", default="paper", help="How it learns, but for rate and batch: default, careful or paper."),
+    option("--preset", default="paper", help="Preset, except rate and batch: default, careful or paper."),
     option(
         "--rates",
         metavar="η,η,…",

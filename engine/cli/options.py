@@ -118,7 +118,7 @@ def group_options(group_name: str, group: Callable[..., Any], *decorators: Decor
 
 def size_option(dest_name: str = "k", default: str | tuple[str, ...] = "10") -> Decorator:
     """Return the option of the set size, or of several if the default is a tuple."""
-    help, multiple = "How many documents a query gets.", not isinstance(default, str)
+    help, multiple = "Documents per query.", not isinstance(default, str)
     return option(
         "-k", dest_name, default=default, multiple=multiple, callback=lazy("engine.cli.inputs:parse_sizes"), help=help
     )
@@ -132,7 +132,7 @@ def execution_options(default_store: str) -> Decorator:
     return group_options(
         "execution",
         dict,
-        option("--store", default=default_store, metavar="FILE", help="Where finished cells are kept."),
+        option("--store", default=default_store, metavar="FILE", help="File of finished cells."),
         option("--workers", type=int, help="Processes on this machine; default: this one alone."),
         option(
             "--cluster",
@@ -204,7 +204,7 @@ EMBEDDED = chain_options(CORPUS, READING, ENCODER, option("--trained", metavar="
 SOURCE = group_options("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDDED)
 
 
-def judged_options(help: str = "Whose judged queries are asked.", *sampling: Decorator) -> Decorator:
+def judged_options(help: str = "Split whose judged queries are used.", *sampling: Decorator) -> Decorator:
     """Return the options of a command on the judged queries of a split.
 
     Sampling: options that draw some of them.
@@ -225,7 +225,7 @@ FINISHED_SWEEP = group_options(
     option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
     READING,
     click.argument("store", metavar="STORE"),
-    split_option("Where the store holds several; default: test.", default=None),
+    split_option("Split, if the store holds several; default: test.", default=None),
     option("-k", "k", type=int, help="Default: the largest in the store."),
     option("--x", "across", default="ilad", help="The frontier's x axis: a metric, or milliseconds."),
     option("--y", "up", default="recall", help="Its y axis."),

@@ -70,13 +70,15 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
     return selections
 
 
-def require_values(values: Sequence[Any], value: str) -> list[Any] | None:
+def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
     """Return the values that a store brought, None if it brought none. Raises DataError if only some are missing."""
     n_missing = sum(store_value is None for store_value in values)
     if n_missing == len(values):
         return None
     if n_missing:
-        raise DataError(f"{n_missing} of {len(values)} candidates have no {value}; give it to all of them, or to none")
+        raise DataError(
+            f"{n_missing} of {len(values)} candidates have no {field_name}; give it to all of them, or to none"
+        )
     return list(values)
 
 
