@@ -135,7 +135,9 @@ def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> 
         if not epochs:
             return "not begun"
         stage_name, history = list(epochs.items())[-1]
-        return "finished" if is_course_finished(folder, method) else f"stopped in {stage_name}, epoch {history[-1].epoch}"
+        return (
+            "finished" if is_course_finished(folder, method) else f"stopped in {stage_name}, epoch {history[-1].epoch}"
+        )
     except FrontierError:
         return "damaged: train it anew"
 

@@ -194,7 +194,10 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
         f"document in the top {RESULT_RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open "
         f"symbol: more than {TRIED_DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
-    texts = [f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}" for k in smallest]
+    texts = [
+        f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}"
+        for k in smallest
+    ]
     # A dimension that no row was measured at gets no column.
     measured_k = [k for k in TRIED_DIMENSIONS if any(k in row.recall for row in rows)]
     draw_table(

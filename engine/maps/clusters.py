@@ -64,7 +64,8 @@ def title_prefix(titles: Sequence[str]) -> str:
         return ""
     # The common prefix of the smallest and the largest title is common to all.
     first, last = min(titles), max(titles)
-    differing = len(commonprefix((first, last)))  # noqa: RUF071 - of texts, not of paths
+    differing = (position for position, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    n_common = next(differing, min(len(first), len(last)))
     separator_ends = [match.end() for match in re.finditer(r"[\W_]+", first[:n_common])]
     return first[: separator_ends[-1]] if separator_ends else ""
 

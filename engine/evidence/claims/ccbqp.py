@@ -208,7 +208,11 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         rows = judged_set.space.vectors
         part = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
         largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part] for _ in range(20)]
-        set_numbers[judged_set.name] = {"least": measure_cone(judged_set.space).least, "sizes": part, "largest": largest}
+        set_numbers[judged_set.name] = {
+            "least": measure_cone(judged_set.space).least,
+            "sizes": part,
+            "largest": largest,
+        }
     return set_numbers
 
 

@@ -194,7 +194,9 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
         matching = np.flatnonzero(scores)
         if len(matching):
             chosen_rows = rng.choice(matching, min(len(matching), 50), replace=False)
-            margins = compute_margins_over(chosen_rows, scores, scores[chosen_rows], query_length, vectors.documents, doc_norms)
+            margins = compute_margins_over(
+                chosen_rows, scores, scores[chosen_rows], query_length, vectors.documents, doc_norms
+            )
             if (positive := margins[margins > SAME_TOLERANCE]).size:
                 yield float(f"{(2 * doc_norms.max()) ** -0.5 / query_length - positive.min():.6g}")
 
@@ -274,7 +276,9 @@ def _measure_margins(judged_set: JudgedSet) -> Measurement:
     length_parts = make_length_bins(vectors.lengths, 4)
     rank_columns, ranks = [], (10, 100)
     for part_rows in length_parts:
-        margins = np.concatenate([block for *_, block in iterate_best_margins(vectors.documents[part_rows], vectors.queries)])
+        margins = np.concatenate(
+            [block for *_, block in iterate_best_margins(vectors.documents[part_rows], vectors.queries)]
+        )
         rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, [rank - 1 for rank in ranks]])
     by_rank = np.stack(rank_columns, axis=1)
     # Only queries with a margin in every bin count, so that the bins compare the same queries.
@@ -323,7 +327,10 @@ def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
         rows = engine.recall_dimensions(corpus, group_queries, "bm25", draws=3, seed=N_GROUPS * seed + group, **options)
         needed_dimensions.append([dimension_row.dimension or BEYOND for dimension_row in rows])
     lengths = text_vectors(corpus, group_queries, "bm25").lengths
-    return {"words": [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)], "needed": needed_dimensions}
+    return {
+        "words": [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)],
+        "needed": needed_dimensions,
+    }
 
 
 def judge_l7(measured: Measurement) -> Ruling:
