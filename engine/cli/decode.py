@@ -128,16 +128,10 @@ def decode(
     # The summary has null where a metric is undefined: JSON has no NaN.
     if as_json:
         summary = {
-            "decoder": decoder.label,
-            "corpus": dataset.corpus.name,
-            "documents": len(dataset.corpus),
-            "k": k,
-            "queries": len(queries),
-            "milliseconds": timing and round(timing[0], 3),
-            "calls": timing and timing[1],
-            "mean": nan_to_none(measured.mean),
-            "left_out": measured.left_out,
-        }
+            "decoder": decoder.label, "corpus": dataset.corpus.name, "documents": len(dataset.corpus), "k": k,
+            "queries": len(queries), "milliseconds": timing and round(timing[0], 3), "calls": timing and timing[1],
+            "mean": nan_to_none(measured.mean), "left_out": measured.left_out,
+        }  # fmt: skip
         return echo_json({**summary, "results": entries}, allow_nan=False)
     for query_entry in entries:
         echo_entry(query_entry, traced)

@@ -309,7 +309,7 @@ def _simulation_json(simulation: Any) -> dict[str, Any]:
         "rounds": len(simulation.trail),
         "queries": len(simulation.queries),
         "left_out": simulation.left_out,
-        **simulation.variant.settings(),
+        **simulation.variant.list_settings(),
         "exploration": exploration(simulation).as_json(),
         "checkpoints": [c.as_json() | {"alarm": c.drift.alarm, "light": c.drift.light} for c in simulation.checkpoints],
         "regret": {"steps": curves.steps, **curves.lines, "notes": curves.notes, "rate": curves.rate},

@@ -117,10 +117,8 @@ def containing_passages(
     if (length := LENGTH.check(length)) is not None:
         corpus = cut_passages(corpus, length, 0.0).corpus
     report_items = partial(_report_items, progress=with_cancellation(progress, stop, STOPPED_MESSAGE))
-    word_spans = [
-        [word_match.span() for word_match in WORD_PATTERN.finditer(document_text)]
-        for document_text in report_items(corpus.texts, "reading words")
-    ]
+    texts = report_items(corpus.texts, "reading words")
+    word_spans = [[match.span() for match in WORD_PATTERN.finditer(text)] for text in texts]
     query_rows = _sample_rows(corpus, word_spans, count, shortest, seed)
     builder, missing_ids = _JudgedCorpusBuilder(corpus), []
     for row_index in report_items(query_rows, "choosing passages"):
@@ -132,14 +130,9 @@ def containing_passages(
         builder.add_query(row_index, query_span)
         changed_copies: list[str] = []
         for copy_number in range(distractors):
+            n_changed = min(1 + copy_number % changed, len(query_span))
             changed_copy = _replace_words(
-                corpus,
-                word_spans,
-                row_index,
-                query_span,
-                min(1 + copy_number % changed, len(query_span)),
-                changed_copies,
-                generator,
+                corpus, word_spans, row_index, query_span, n_changed, changed_copies, generator
             )
             if changed_copy is None:
                 missing_ids.append(corpus.ids[row_index])
@@ -152,9 +145,7 @@ def containing_passages(
         query_id: {documents.ids[row_index]: 1 for row_index in query_rows}
         for query_id, query_rows in zip(builder.queries, containing_rows, strict=True)
     }
-    short_ids = [
-        doc_id for doc_id, document_spans in zip(corpus.ids, word_spans, strict=True) if len(document_spans) < shortest
-    ]
+    short_ids = [doc_id for doc_id, spans in zip(corpus.ids, word_spans, strict=True) if len(spans) < shortest]
     repeated_queries = [query_id for query_id, relevant_ids in query_grades.items() if len(relevant_ids) > 1]
     queries = Queries(tuple(builder.queries), tuple(builder.spans))
     return Dataset(

@@ -106,53 +106,40 @@ def compute_standing(
     if not system_names or (baseline is not None and baseline not in system_names):
         raise ParamError(f"baseline must be one of the runs ({', '.join(system_names) or 'none'}); got {baseline!r}")
     baseline_index = 0 if baseline is None else system_names.index(baseline)
-    judged_rows = [query_index for query_index, query_id in enumerate(queries.ids) if qrels.grades.get(query_id)]
-    judged_queries = queries.take(judged_rows)
+    judged_queries = queries.take([row for row, query_id in enumerate(queries.ids) if qrels.grades.get(query_id)])
     if not len(judged_queries):
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
     def score(ranking: Ranking, qrels: Qrels) -> np.ndarray:
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
-    rankings, system_values, returned_ids = [], [], []
-    for ranked_run in runs:
-        ranking = ranked_run.build_ranking(space, judged_queries.ids, k)
-        rankings.append(ranking)
-        system_values.append(score(ranking, qrels))
-        returned_ids.append(_list_ids(ranking, space))
-    all_values = np.stack(system_values, axis=1)
+    rankings = [ranked_run.build_ranking(space, judged_queries.ids, k) for ranked_run in runs]
+    returned_ids = [_list_ids(ranking, space) for ranking in rankings]
+    all_values = np.stack([score(ranking, qrels) for ranking in rankings], axis=1)
     # A query without a relevant document has no value of the metric, so no system's mean counts it.
     values = all_values[np.isfinite(all_values).all(1)]
     means = _means_with_intervals(values, resamples, seed)
+    shares = [_judged_share(system_lists, judged_queries.ids, qrels) for system_lists in returned_ids]
     systems = []
-    for system_name, system_lists, (mean, low, high) in zip(system_names, returned_ids, means, strict=True):
-        share = _judged_share(system_lists, judged_queries.ids, qrels)
+    for system_name, share, (mean, low, high) in zip(system_names, shares, means, strict=True):
         systems.append(SystemStanding(name=system_name, mean=mean, low=low, high=high, judged_share=share))
-    others, labels = [], []
-    for index, system_name in enumerate(system_names):
-        if index != baseline_index and len(values):
-            others.append(index)
-            labels.append((system_name, system_name, system_names[baseline_index]))
-    baseline_values = values[:, [baseline_index]]
-    comparisons: Sequence[Comparison] = ()
-    if others:
-        comparisons = build_comparisons(labels, metric, k, values[:, others], baseline_values, resamples, seed)
-    differences = []
+    others = [index for index in range(len(runs)) if index != baseline_index and len(values)]
+    labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in others]
+    columns = values[:, others], values[:, [baseline_index]]
+    comparisons = build_comparisons(labels, metric, k, *columns, resamples, seed) if others else ()
+
+    # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
+    def mean_difference(favoured: RankedLists, compared: RankedLists, system_index: int) -> float:
+        completed = _with_unjudged(qrels, judged_queries.ids, favoured, compared)
+        return float(np.nanmean(score(rankings[system_index], completed) - score(rankings[baseline_index], completed)))
+
+    differences, baseline_lists = [], returned_ids[baseline_index]
     for system_index, comparison in zip(others, comparisons, strict=True):
-        system_lists, baseline_lists = returned_ids[system_index], returned_ids[baseline_index]
-
-        # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
-        def mean_difference(favoured: RankedLists, compared: RankedLists, system_index: int = system_index) -> float:
-            completed = _with_unjudged(qrels, judged_queries.ids, favoured, compared)
-            system_scores = score(rankings[system_index], completed)
-            return float(np.nanmean(system_scores - score(rankings[baseline_index], completed)))
-
         n_needed = estimate_queries_needed(values[:, system_index] - values[:, baseline_index], difference)
-        worst_case = mean_difference(baseline_lists, system_lists)
-        best_case = mean_difference(system_lists, baseline_lists)
-        differences.append(
-            JudgedDifference(comparison=comparison, n_needed=n_needed, worst_case=worst_case, best_case=best_case)
-        )
+        worst = mean_difference(baseline_lists, returned_ids[system_index], system_index)
+        best = mean_difference(returned_ids[system_index], baseline_lists, system_index)
+        bounds = {"worst_case": worst, "best_case": best}
+        differences.append(JudgedDifference(comparison=comparison, n_needed=n_needed, **bounds))
     return Standing(
         metric=metric, k=k, difference=difference, n_queries=len(values),
         n_without_relevant=len(all_values) - len(values), systems=tuple(systems), differences=tuple(differences),

@@ -88,7 +88,7 @@ def long_functions(parsed: dict[str, ast.Module]) -> list[str]:
     for name, tree in parsed.items():
         for node in ast.walk(tree):
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            if function and not re.search("compiled|exactly|maxima|njit", _decorators(node)):
+            if function and not re.search("jit_", _decorators(node)):
                 docstring = (ast.get_docstring(node, clean=False) or "").count("\n")
                 length = (node.end_lineno or 0) - node.lineno + 1 - docstring
                 if length > MOST_LINES:

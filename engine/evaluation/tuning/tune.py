@@ -499,17 +499,14 @@ def choose_value(
         draw_means = {metric: rounded[draw, 1:] for metric, rounded in drawn_means.items()}
         draw_choice = choose_piece(draw_means, draw_base, curve.band_positions, margin)
         chosen_values.append(curve.band_positions[draw_choice.best])
-    return (
-        curve.make_stage(value),
-        choice,
-        {
-            "stability": float(np.mean(np.abs(np.array(chosen_values) - value) <= near_distance)),
-            "queries": int(is_common.sum()),
-            "interval": (float(low_edge), float(high_edge)),
-            "curve": curve,
-            "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
-        },
-    )
+    details = {
+        "stability": float(np.mean(np.abs(np.array(chosen_values) - value) <= near_distance)),
+        "queries": int(is_common.sum()),
+        "interval": (float(low_edge), float(high_edge)),
+        "curve": curve,
+        "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
+    }
+    return curve.make_stage(value), choice, details
 
 
 def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Cell], resamples: int, seed: int) -> Gap:
