@@ -6,14 +6,14 @@ from support.language import measure_language
 from support.paths import ROOT
 
 LIMITS = {
-    "empty_names_per_1000": 66.5,
-    "question_docstrings_percent": 15.0,
-    "participle_functions_percent": 9.0,
-    "comprehensions_per_100_lines": 6.6,
-    "constants_in_three_modules": 83,
+    "empty_names_per_1000": 7.2,
+    "question_docstrings_percent": 0.65,
+    "participle_functions_percent": 1.2,
+    "comprehensions_per_100_lines": 6.0,
+    "constants_in_three_modules": 9,
 }
 """Largest figure of engine and dashboard; the aim is 10, 1, 3, 4.5 and 20."""
-MINIMA = {"mean_name_length": 5.4, "comment_lines_percent": 0.6}
+MINIMA = {"mean_name_length": 7.3, "comment_lines_percent": 1.6}
 """Smallest figure; the aim is 7 letters and 2 per cent."""
 SLACK = 0.1
 """Share by which a figure may be better than its limit before the limit has to follow."""

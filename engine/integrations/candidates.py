@@ -46,10 +46,25 @@ def require_package(package_name: str, extra_name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The set that a decoder picks for a query, best first.
+    """The documents that a decoder selects for a query, best first.
 
-    rows: places among the candidates; ids: those given with them, else the rows as text; scores: what the selector
-    ranks by; certificate: what the answer rests on, as `Ranking.info` has it
+    Parameters
+    ----------
+    rows : tuple of int
+        Positions among the candidates.
+    ids : tuple of str
+        The ids given with them, otherwise the rows as text.
+    scores : tuple of float
+        The values by which the selector ranks.
+    certificate : mapping of str to object
+        The evidence of the answer, as in `Ranking.info`.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> decoder = engine.Decoder(engine.make("mmr"))
+    >>> engine.integrations.answer(decoder, None, vectors=torch.eye(2), query_vector=torch.tensor([1.0, 0.0]), k=1).ids
+    ('0',)
     """
 
     rows: tuple[int, ...]
@@ -85,10 +100,29 @@ def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
 class Answerer:
     """A decoder for the candidates of a store: the n that it fetched, of which the decoder selects k.
 
-    decoder: an engine.Decoder, or the file or the content of one that was exported as JSON; k: how many documents a
-    query gets, by default as exported, else 10; encoder: what embeds queries and candidates that come without vectors,
-    a name as `engine.embed` takes it or a function of texts and their role ("document" or "query"), by default as
-    exported. Vectors of texts stay in memory, and never go to the disk. Raises ParamError or DataError.
+    Vectors of texts stay in memory and are never written to the disk.
+
+    Parameters
+    ----------
+    decoder : Decoder, mapping of str to object, str or Path
+        A decoder, or the file or the content of one that was exported as JSON.
+    k : int or None
+        The number of documents per query; by default as exported, or 10.
+    encoder : str, Encode or None
+        The encoder of queries and of candidates without vectors: a name, as `engine.embed` takes it, or a function
+        of texts and their role ("document" or "query"); by default as exported.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> answerer = engine.integrations.Answerer(engine.Decoder(engine.make("mmr")), k=1)
+    >>> answerer(None, vectors=torch.eye(2), query_vector=torch.tensor([1.0, 0.0])).rows
+    (0,)
     """
 
     def __init__(
@@ -201,9 +235,39 @@ def answer(
     encoder: str | Encode | None = None,
     **candidates: Any,
 ) -> Selection:
-    """Select from the candidates of a store for one query, with the arguments of `Answerer`, which caches vectors.
+    """Select documents from the candidates of a store for one query.
 
-    Raises ParamError or DataError.
+    `Answerer` takes the same arguments, and keeps vectors from one query to the next.
+
+    Parameters
+    ----------
+    decoder : Decoder, mapping of str to object, str or Path
+        A decoder, or the file or the content of one that was exported as JSON.
+    query : str or None
+        The text of the query; None if its vector is given.
+    texts : sequence of str or None
+        The texts of the candidates.
+    encoder : str, Encode or None
+        As in `Answerer`.
+    **candidates
+        Further arguments of `Answerer.__call__`: vectors, query_vector, scores, ids and k.
+
+    Returns
+    -------
+    Selection
+        The selected documents, best first.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> decoder = engine.Decoder(engine.make("mmr"))
+    >>> engine.integrations.answer(decoder, None, vectors=torch.eye(2), query_vector=torch.tensor([1.0, 0.0]), k=1).rows
+    (0,)
     """
     return Answerer(decoder, encoder=encoder)(query, texts, **candidates)
 

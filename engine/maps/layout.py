@@ -78,10 +78,39 @@ _MAX_JUDGED = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Layout(ByDigest):
-    """A map: points (m, 2) float32 of the documents at `rows` (m,) int64, ascending; equal vectors share one point.
+    """A two-dimensional map of a corpus; equal vectors share a point.
 
-    of: how many documents the corpus has; embeddings: the digest of theirs; asked, perplexity: the one asked for and
-    the one used, which a small corpus lowers, None for PCA; mean (d,), axes (d, 2): PCA's, None for t-SNE.
+    Parameters
+    ----------
+    points : ndarray
+        (m, 2) float32 positions.
+    rows : ndarray
+        (m,) int64 rows of the documents, ascending.
+    of : int
+        The number of documents in the corpus.
+    embeddings : str
+        The digest of their embeddings.
+    method : str
+        "tsne" or "pca".
+    seed : int
+        The seed of t-SNE.
+    asked : float or None
+        The requested perplexity; None for PCA.
+    perplexity : float or None
+        The perplexity used, which a small corpus lowers; None for PCA.
+    mean : ndarray or None
+        (d,) mean vector of PCA; None for t-SNE.
+    axes : ndarray or None
+        (d, 2) axes of PCA; None for t-SNE.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> engine.layout(space, "pca").points.shape
+    (3, 2)
     """
 
     points: np.ndarray
@@ -127,11 +156,49 @@ def layout(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Layout:
-    """A map of a corpus: similar documents lie close together.
+    """Compute a map of a corpus, in which similar documents are close.
 
-    method: "tsne" or "pca"; perplexity: at most a third of the other vectors is used; most: a larger corpus is sampled.
-    cache: False neither reads nor writes the disk. progress(done, total, label) and stop: in steps well under a second.
-    Raises ParamError, Cancelled when stopped, FrontierError where the cache cannot be written.
+    Parameters
+    ----------
+    space : Space
+        The corpus.
+    method : str
+        "tsne" or "pca".
+    perplexity : float
+        The perplexity of t-SNE; at most a third of the other vectors is used.
+    seed : int
+        The seed of t-SNE and of the sample.
+    most : int
+        The largest number of documents; a larger corpus is sampled.
+    cache : bool
+        False neither reads nor writes the disk.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    Layout
+        The positions of the documents.
+
+    Raises
+    ------
+    ParamError
+        If an argument is invalid.
+    Cancelled
+        If it is stopped.
+    FrontierError
+        If the cache cannot be written.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> engine.layout(space, "pca").points.shape
+    (3, 2)
     """
     request = _LayoutRequest.check(space, method, perplexity, seed, most)
     report = with_cancellation(progress, stop, "the map was stopped at {done} of {total} steps")

@@ -60,11 +60,35 @@ class Outlook:
 
 @without_autocast
 def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
-    """λ₁ and λ₂ that make the elastic net's support exactly the k most relevant rows (NNN paper, Theorem 1, eq. 8).
+    """Compute λ₁ and λ₂ that make the elastic net's support the k most relevant rows (NNN paper, Theorem 1, eq. 8).
 
-    vectors: (n, d) unit rows; query: (d,) of unit length; all in float64. With α the k-th best score and β the next:
-    λ₁ = (α + max(0, β))/2, δ = (α − max(0, β))/2, λ₂ = k/δ + k − 1. Raises DataError where a vector is not unit, and
-    ParamError where the theorem says nothing: α is not above max(0, β).
+    With α the k-th best score and β the next: λ₁ = (α + max(0, β))/2, δ = (α − max(0, β))/2, λ₂ = k/δ + k − 1.
+
+    Parameters
+    ----------
+    vectors : array
+        (n, d) unit rows, float64.
+    query : array
+        (d,) unit vector, float64.
+    k : int
+        The number of rows.
+
+    Returns
+    -------
+    Witness
+        The parameters and the support.
+
+    Raises
+    ------
+    DataError
+        If a vector is not of length 1.
+    ParamError
+        If α is not above max(0, β), where the theorem says nothing.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> witness = engine.witness(torch.eye(3).double(), torch.eye(3)[0].double(), k=1)
     """
     k = SET_SIZE.check(k)
     matrix, points = resolve_search_inputs(vectors, query)
@@ -89,9 +113,29 @@ def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
 
 
 def counterexample(l1: float = 0.1) -> Example:
-    """Rows 2 and 3 rebuild the query, though row 1 scores above row 3 (NNN paper, Proposition 1).
+    """Return vectors for which the elastic net omits a document that is more relevant than a chosen one.
 
-    l1: λ₁ in (0, 1/3), at λ₂ = 0. Raises ParamError elsewhere.
+    Rows 2 and 3 reconstruct the query, although row 1 scores above row 3 (NNN paper, Proposition 1).
+
+    Parameters
+    ----------
+    l1 : float
+        λ₁ in (0, 1/3), at λ₂ = 0.
+
+    Returns
+    -------
+    Example
+        The vectors, the query and the parameters.
+
+    Raises
+    ------
+    ParamError
+        If λ₁ is outside this range.
+
+    Examples
+    --------
+    >>> import engine
+    >>> example = engine.counterexample(0.1)
     """
     number = isinstance(l1, int | float | np.floating) and not isinstance(l1, bool)
     if not number or not 0 < l1 < 1 / 3:
@@ -105,10 +149,32 @@ def counterexample(l1: float = 0.1) -> Example:
 
 @without_autocast
 def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
-    """Bound the steps of FISTA on a corpus, by what its rows have in common (NNN paper, eq. 5).
+    """Compute the length of FISTA's steps on a corpus (NNN paper, eq. 5).
 
-    vectors: (n, d), a Matrix, or a Space. The more the rows point one way, the larger the largest eigenvalue of UUᵀ, at
-    least n · |mean row|², and the shorter a step.
+    The more the rows point in one direction, the larger is the largest eigenvalue of UUᵀ, at least n · |mean row|², and
+    the shorter is a step.
+
+    Parameters
+    ----------
+    vectors : array, Matrix or Space
+        (n, d) vectors, or a Matrix or a Space.
+    l2 : float
+        λ₂.
+
+    Returns
+    -------
+    Outlook
+        The eigenvalue and the step length.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> outlook = engine.outlook(torch.eye(3))
     """
     matrix = getattr(vectors, "matrix", vectors)
     matrix = (

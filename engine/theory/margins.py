@@ -74,9 +74,32 @@ class RelevantMargins(MarginSpread):
 
 
 def margin(query: Any, first: Any, second: Any) -> float:
-    """⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|), in [−1, 1] (sparse-dense paper, Definition 2.1).
+    """Compute the margin ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|) of two documents (sparse-dense paper, Definition 2.1).
 
-    Three vectors of one length. NaN where q is zero or the documents are one vector. Raises DataError.
+    Parameters
+    ----------
+    query : array of shape (d,)
+        The vector of the query.
+    first : array of shape (d,)
+        The vector of the first document.
+    second : array of shape (d,)
+        The vector of the second document.
+
+    Returns
+    -------
+    float
+        The margin, in [−1, 1]; NaN if q is zero or the documents have one vector.
+
+    Raises
+    ------
+    DataError
+        If the vectors have different lengths.
+
+    Examples
+    --------
+    >>> import engine
+    >>> engine.margin([1.0, 0.0], [1.0, 0.0], [0.0, 0.0])
+    1.0
     """
     q, a, b = (np.asarray(v, dtype=np.float64) for v in (query, first, second))
     if q.ndim != 1 or not q.shape == a.shape == b.shape:
@@ -96,13 +119,47 @@ def margins(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Margins:
-    """Margins of each query's best document over the others, in bins of documents of like length.
+    """Compute the margins of each query's best document over the others, by document length.
 
-    space: a corpus, or a Space for vectors="dense"; queries: engine.Queries or plain text, Embeddings with their texts;
-    vectors: "bm25", "boolean" or "dense"; ranks: of the margins to return, 1 for the smallest; bins: of equal size. The
-    best document is the best within each bin. Pairs of equal scores have no order to keep: they are counted and left
-    out, as are documents repeated word for word. progress(done, total, label) counts blocks of queries. Raises
-    ParamError, DataError and Cancelled.
+    The best document is the best within each bin. Pairs of equal scores have no order: they are counted and left out,
+    like documents that are repeated word for word.
+
+    Parameters
+    ----------
+    space : Space or Corpus
+        A corpus, or a Space for vectors="dense".
+    queries : object
+        Queries or plain text, or Embeddings with their texts.
+    vectors : str
+        "bm25", "boolean" or "dense".
+    ranks : sequence of int
+        Ranks of the margins to return; 1 is the smallest.
+    bins : int
+        The number of bins of documents of similar length, equally large.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    Margins
+        The margins in each bin.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> result = engine.margins(corpus, ["red apple"], bins=1, ranks=[1])
     """
     if isinstance(ranks, int) or not len(ranks):
         raise ParamError(f"ranks must be a list of whole numbers in [1, ∞); got {ranks!r}")

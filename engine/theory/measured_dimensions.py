@@ -59,11 +59,52 @@ def recall_dimensions(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> tuple[LengthDimension, ...]:
-    """Dimensions that keep each query's best document in the first `rank`, in bins of documents of like length.
+    """Find the dimensions that keep each query's best document in the first `rank`, by document length.
 
-    space, queries, vectors, bins: as in `margins`; reduction: "rademacher", "gaussian", or "truncated", the first k
-    dimensions of dense vectors; dimensions: the k to try, when truncated without those beyond the vectors'; draws: of
-    the projection. A document that ties with the best one is no rival. Raises ParamError, DataError and Cancelled.
+    A document that ties with the best one is not a rival.
+
+    Parameters
+    ----------
+    space : Space or Corpus
+        As in `margins`.
+    queries : object
+        As in `margins`.
+    vectors : str
+        As in `margins`.
+    reduction : str
+        "rademacher", "gaussian", or "truncated": the first k dimensions of dense vectors.
+    dimensions : sequence of int
+        The dimensions k to try; truncated, only those that the vectors have.
+    target : float
+        The share of queries whose best document is kept.
+    rank : int
+        The rank that it must reach.
+    bins : int
+        As in `margins`.
+    draws : int
+        The number of projections.
+    seed : int
+        The seed of the random numbers.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    tuple of LengthDimension
+        The smallest sufficient dimension in each bin.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> dimensions = engine.recall_dimensions(corpus, ["red apple"])  # doctest: +SKIP
     """
     reduction, vectors, rank = DIMENSION_REDUCTION.check(reduction), VECTORS.check(vectors), RESULT_RANK.check(rank)
     target, bins, draws, seed = (

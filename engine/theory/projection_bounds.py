@@ -25,18 +25,60 @@ def compute_rate(margin: Any) -> Any:
 
 
 def pair_error_bound(k: int, margin: float) -> float:
-    """Compute 4 exp(−k/2 (ε²/2 − ε³/3)), Lemma 1's bound on the probability that a pair is reversed.
+    """Compute the bound 4 exp(−k/2 (ε²/2 − ε³/3)) on the chance that a projection reverses a pair (Lemma 1).
 
-    k: in [1, ∞); margin: in (0, 1]. Raises ParamError.
+    Parameters
+    ----------
+    k : int
+        The dimension, at least 1.
+    margin : float
+        The margin ε of the pair, in (0, 1].
+
+    Returns
+    -------
+    float
+        The bound; from 1 on it says nothing.
+
+    Raises
+    ------
+    ParamError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> import engine
+    >>> round(engine.pair_error_bound(1000, 0.2), 4)
+    0.0007
     """
     k, margin = PROJECTION_DIMENSION.check(k), check_open_unit("margin (ε)", margin, is_closed=True)
     return 4 * math.exp(-k / 2 * compute_rate(margin))
 
 
 def sufficient_dimension(margin: float, error: float) -> int:
-    """Find the smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4/β): enough to keep a pair's order (eq. 2).
+    """Compute the smallest dimension that keeps a pair's order, k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4/β) (eq. 2).
 
-    margin: in (0, 1]; error: in (0, 1). Raises ParamError.
+    Parameters
+    ----------
+    margin : float
+        The margin ε of the pair, in (0, 1].
+    error : float
+        The allowed chance β of a reversal, in (0, 1).
+
+    Returns
+    -------
+    int
+        The dimension.
+
+    Raises
+    ------
+    ParamError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> import engine
+    >>> engine.sufficient_dimension(0.2, 0.05)
+    506
     """
     margin, error = check_open_unit("margin (ε)", margin, is_closed=True), check_open_unit("error (β)", error)
     return math.ceil(_divide_finite(2 * _compute_nats(error), compute_rate(margin), margin))

@@ -99,12 +99,55 @@ def pair_errors(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> PairErrors:
-    """Share of pairs with ⟨Aq, Ad₁⟩ ≤ ⟨Aq, Ad₂⟩, though d₁ is the query's best document and d₂ is not, by margin and k.
+    """Measure the share of pairs that random projections reverse, by margin and dimension.
 
-    space, queries, vectors: as in `margins`; dimensions: the k to try; bins: by margin, the first those that every k
-    keeps in order, the others even in the logarithm of (ε²/2 − ε³/3)⁻¹ up to the reach of the largest k; pairs: drawn
-    per bin; draws: number of A, whose first k rows serve every k; accuracy: the share that `dimension` is for. Raises
-    ParamError, DataError when no pair has an order that the largest k could keep, and Cancelled.
+    A pair is reversed if ⟨Aq, Ad₁⟩ ≤ ⟨Aq, Ad₂⟩, where d₁ is the query's best document and d₂ another.
+
+    Parameters
+    ----------
+    space : Space or Corpus
+        As in `margins`.
+    queries : object
+        As in `margins`.
+    vectors : str
+        As in `margins`.
+    projection : str
+        "rademacher" or "gaussian".
+    dimensions : sequence of int
+        The dimensions k to try.
+    bins : int
+        The number of bins by margin: the first has the pairs that every k keeps in order, the others are even in
+        the logarithm of (ε²/2 − ε³/3)⁻¹ up to the reach of the largest k.
+    pairs : int
+        The number of pairs drawn per bin.
+    draws : int
+        The number of projections A, whose first k rows serve every k.
+    accuracy : float
+        The share of pairs in order that `dimension` is for.
+    seed : int
+        The seed of the random numbers.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    PairErrors
+        The shares by bin and dimension.
+
+    Raises
+    ------
+    ParamError
+        If an argument is invalid.
+    DataError
+        If no pair has an order that the largest k could keep.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> errors = engine.pair_errors(corpus, ["red apple"])  # doctest: +SKIP
     """
     projection, accuracy, seed = PROJECTION.check(projection), ACCURACY.check(accuracy), SEED.check(seed)
     bins, pairs, draws = MARGIN_BINS.check(bins), N_PAIRS.check(pairs), N_DRAWS.check(draws)

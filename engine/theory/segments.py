@@ -46,11 +46,35 @@ class SegmentMargins:
 
 
 def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) -> SegmentMargins:
-    """Both margins of Theorem 1, and which of its premises hold.
+    """Compute both margins of Theorem 1 for two documents, and which of its premises hold.
 
-    query: (v,); first, second: (m, v) segments of two documents, whose sums the documents are; at: i, the segment that
-    the query refers to, by default the first document's best. Segments of one position need not be orthogonal to each
-    other: the proof uses those of different positions only. Raises DataError.
+    Segments of one position need not be orthogonal to each other: the proof uses those of different positions only.
+
+    Parameters
+    ----------
+    query : array
+        (v,) vector of the query.
+    first : array
+        (m, v) segments of the first document, whose sum is the document.
+    second : array
+        (m, v) segments of the second document.
+    at : int or None
+        The segment that the query refers to; by default the first document's best.
+
+    Returns
+    -------
+    SegmentMargins
+        The margins and the premises.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import engine
+    >>> margins = engine.segment_margins([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.0], [0.0, 1.0]])
     """
     q, a, b = (np.asarray(argument, dtype=np.float64) for argument in (query, first, second))
     if q.ndim != 1 or a.ndim != 2 or a.shape != b.shape or a.shape[1] != len(q) or not len(a):
@@ -113,15 +137,43 @@ def segments(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Segments:
-    """Theorem 1 on a corpus: margins of documents, of segments that meet its premises, and of real passages.
+    """Check Theorem 1 on a corpus: margins of documents, of segments that meet its premises, and of passages.
 
-    space, queries: as `margins` takes them for words; passage_words: how long passages are; rivals: how many documents
-    it is set against, the best of those that score above 0 and below it. Words count as often as they occur, times
-    their idf in the query: so a document is the sum of its passages, which with BM25's weights it is not. Segments are
-    a part of the vocabulary, the words of the best document's best passage, and so orthogonal to the rest; the theorem
-    speaks of a pair where these are all of the query's words that the document has. Real passages share words: they
-    are not orthogonal, and nothing is proved of them. progress(done, total, label) counts queries. Raises ParamError or
-    DataError, and Cancelled when stopped.
+    Words count as often as they occur, times their idf in the query, so that a document is the sum of its passages,
+    which it is not with BM25's weights. Segments are a part of the vocabulary, the words of the best passage of the
+    best document, and so orthogonal to the rest; the theorem is about pairs in which these are all words of the query
+    that the document has. Real passages share words: they are not orthogonal, and nothing is proved of them.
+
+    Parameters
+    ----------
+    space : Space or Corpus
+        As in `margins`, for words.
+    queries : object
+        As in `margins`, for words.
+    passage_words : int
+        The length of passages in words.
+    rivals : int
+        The number of documents to compare with: the best of those that score above 0 and below the best.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    Segments
+        The margins by query.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> result = engine.segments(corpus, ["red apple"])  # doctest: +SKIP
     """
     passage_words, rivals = PASSAGE_LENGTH.check(passage_words), N_RIVALS.check(rivals)
     corpus = space.corpus if isinstance(space, Space) else space

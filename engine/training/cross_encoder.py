@@ -105,16 +105,58 @@ def train_cross_encoder(
     stop: Stop | None = None,
     **params: Any,
 ) -> Path:
-    """Fine-tune a cross-encoder, and write the best of it by nDCG@10 on dev as a folder, for the scorer cross_encoder.
+    """Fine-tune a cross-encoder, and write the best one by nDCG@10 on dev, for the scorer cross_encoder.
 
-    model: a folder or a name on the Hugging Face hub, as the scorer takes them; a model that has no head for relevance
-    gets a new one. corpus: a Space for retrieve="dense", else its texts are enough. queries: with their texts. qrels:
-    judgements by split. out: a new or an empty folder, which gets the model and training.json, the history. device:
-    "cpu", or None for a GPU if there is one. watch: called with a Look before the first epoch and after each. progress:
-    counts steps. stop: ends it between two steps with the best so far. params: as `Reranking` declares them. A query of
-    train that has the text of one of dev is left out. Raises ParamError; DataError where data do not fit or splits
-    share queries; Cancelled where it is stopped before dev was first measured; FrontierError without the extra `train`,
-    or where the model cannot be loaded.
+    Queries of train whose text is in dev are left out.
+
+    Parameters
+    ----------
+    model : str
+        A folder, or a name on the Hugging Face hub; a model without a head for relevance gets a new one.
+    corpus : Corpus or Space
+        A Space for retrieve="dense"; otherwise the texts suffice.
+    queries : AnyQueries
+        The queries with their texts.
+    qrels : Splits
+        Judgements by split.
+    out : str or Path
+        A new or empty folder for the model and training.json, the history.
+    train : str
+        The split to train on.
+    dev : str
+        The split that chooses the best state.
+    seed : int
+        The seed of the random numbers.
+    device : str or None
+        "cpu", or None for a GPU if there is one.
+    watch : callable or None
+        Called with a Look before the first epoch and after each.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The training ends between two steps once it returns true, with the best state so far.
+    **params
+        The parameters that `Reranking` declares.
+
+    Returns
+    -------
+    Path
+        The folder of the model.
+
+    Raises
+    ------
+    ParamError
+        If an argument is invalid.
+    DataError
+        If the data do not fit or splits share queries.
+    Cancelled
+        If it is stopped before dev was measured.
+    FrontierError
+        If the extra `train` is not installed, or the model cannot be loaded.
+
+    Examples
+    --------
+    >>> folder = engine.train_cross_encoder("model", corpus, queries, qrels, out="tuned")  # doctest: +SKIP
     """
     _check_installed()
     seed = SEED.check(seed)

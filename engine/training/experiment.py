@@ -182,14 +182,60 @@ def course(
     stop: Stop | None = None,
     **params: Any,
 ) -> Course:
-    """Train a method and its control, and compare them with where they started.
+    """Train a method and its control, and compare both with their starting point.
 
-    Three stages: inner products, or `start` in their place; the control, the same again for as long, from there; the
-    method, from there too. For method "dense" there are the first two. space: the encoder's own. test: the split of the
-    table, dev where there is none; queries of train and dev with the text of one of test are left out, and of train
-    with that of one of dev. folder: for a checkpoint a stage, from which a stopped course resumes. watch: called with a
-    stage and every Epoch of it. lines: called with a system that does not learn, the method's decoder before training
-    for it, and its dev metrics. Otherwise as `train`. Stopped in the middle of a stage, it returns what there is.
+    The stages are inner products (or `start` in their place), the control, trained as long without the method, and the
+    method, both from the first stage. For the method "dense" there are the first two only. Queries of train and dev
+    whose text is in test are left out, and those of train whose text is in dev.
+
+    Parameters
+    ----------
+    method : str
+        The name of a recipe.
+    space : Space
+        The space of the encoder itself.
+    queries : AnyQueries
+        The queries, whose ids name the judgements.
+    qrels : Splits
+        Judgements by split.
+    train : str
+        The split to train on.
+    dev : str
+        The split that chooses the epoch.
+    test : str
+        The split of the results; dev if it does not exist.
+    start : Trained or None
+        A training to start from.
+    folder : str, Path or None
+        A folder for one checkpoint per stage, from which an interrupted course resumes.
+    seed : int
+        The seed of the random numbers.
+    watch : callable or None
+        Called with the stage and each Epoch of it.
+    lines : callable or None
+        Called with each system that does not learn, and its metrics on dev.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+    **params
+        The parameters of the recipe.
+
+    Returns
+    -------
+    Course
+        The stages so far, also if it is stopped within a stage.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> course = engine.course("nnn", space, queries, qrels)  # doctest: +SKIP
     """
     recipe = make_recipe(method, **params)
     vectors, judgements, _ = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)

@@ -48,17 +48,57 @@ def train(
     stop: Stop | None = None,
     **params: Any,
 ) -> Trained:
-    """Train embeddings for a decoder, by adapters over those that the space has; dev says which epoch was the best.
+    """Train embeddings for a decoder, by adapters over those of the space; dev chooses the epoch.
 
-    method: a name of RECIPES, such as "dense", "nnn" or "colt". space: the encoder's own, or a trained one, which is
-    trained on (nnn and colt are meant to start from a dense one, as in the paper), unless it was projected to fewer
-    dimensions. queries: at least those that the two splits judge, as the encoder below embeds them. qrels: judgements
-    by split. params: as the method declares them; λ₁ and λ₂ of nnn that are not given are first chosen on dev, by
-    Comp@5 over the paper's grid, and again afterwards; a 0 that is given stays. checkpoint: a file that holds the run
-    after every epoch: a killed run resumes from there, a finished one is read. watch: called with every Epoch.
-    progress: counts steps. stop: ends it between two steps with the best so far. A query of train that has the text of
-    one of dev is left out. Raises ParamError, and DataError where data do not fit, splits share queries, the space has
-    learnt from some of dev, or the checkpoint is another run's; Cancelled where it is stopped before the first step.
+    Queries of train whose text is in dev are left out. λ₁ and λ₂ of nnn that are not given are first chosen on dev, by
+    Comp@5 over the paper's grid, and again after the training; a given 0 stays 0.
+
+    Parameters
+    ----------
+    method : str
+        A name of RECIPES, such as "dense", "nnn" or "colt".
+    space : Space
+        The space of the encoder itself, or a trained one to continue from, unless it was projected to fewer
+        dimensions. In the paper nnn and colt start from a dense one.
+    queries : AnyQueries
+        At least the queries that the two splits judge, embedded by the same encoder.
+    qrels : Splits
+        Judgements by split.
+    train : str
+        The split to train on.
+    dev : str
+        The split that chooses the epoch.
+    seed : int
+        The seed of the random numbers.
+    checkpoint : str, Path or None
+        A file with the state after every epoch: an interrupted training resumes from it, a finished one is read.
+    watch : callable or None
+        Called with every Epoch.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The training ends between two steps once it returns true, with the best epoch so far.
+    **params
+        The parameters of the recipe.
+
+    Returns
+    -------
+    Trained
+        The trained vectors and the history.
+
+    Raises
+    ------
+    ParamError
+        If an argument is invalid.
+    DataError
+        If the data do not fit, splits share queries, the space has learnt from dev, or the checkpoint is another
+        training's.
+    Cancelled
+        If it is stopped before the first step.
+
+    Examples
+    --------
+    >>> trained = engine.train("nnn", space, queries, qrels)  # doctest: +SKIP
     """
     seed = SEED.check(seed)
     recipe = make_recipe(method, **params)
@@ -145,7 +185,45 @@ def preflight(
     stop: Stop | None = None,
     **params: Any,
 ) -> Preflight:
-    """Estimate `train` from the time of its first steps, without the choice of λ₁ and λ₂. Raises as `train`."""
+    """Estimate the time of `train` from its first steps, without the choice of λ₁ and λ₂.
+
+    Parameters
+    ----------
+    method : str
+        The name of a recipe.
+    space : Space
+        The corpus to search.
+    queries : AnyQueries
+        The queries, whose ids name the judgements.
+    qrels : Splits
+        Judgements by split.
+    train : str
+        The split to train on.
+    dev : str
+        The split that chooses the epoch.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+    **params
+        The parameters of the recipe.
+
+    Returns
+    -------
+    Preflight
+        The estimated time and memory.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> estimate = engine.preflight("nnn", space, queries, qrels)  # doctest: +SKIP
+    """
     recipe = make_recipe(method, **params)
     _check(space, recipe, queries)
     samples = gather_samples(space, queries, qrels, train, dev, progress, stop)

@@ -82,11 +82,30 @@ class Trained(ByDigest):
 
 
 def load_trained(path: str | Path, space: Space) -> Trained:
-    """Load the best weights of a checkpoint, even of an unfinished run.
+    """Load the best weights of a checkpoint, of a finished training or not.
 
-    space: the corpus as the encoder embedded it, on any device. Raises DataError, naming what differs, where the
-    checkpoint is of another encoder, its other arithmetic, another corpus or other vectors, or damaged. Vectors of the
-    same encoder may differ in their last digits.
+    Vectors of the same encoder may differ in their last digits.
+
+    Parameters
+    ----------
+    path : str or Path
+        The checkpoint.
+    space : Space
+        The corpus as the encoder embedded it, on any device.
+
+    Returns
+    -------
+    Trained
+        The training with its vectors.
+
+    Raises
+    ------
+    DataError
+        If the checkpoint is damaged, or belongs to another encoder, arithmetic, corpus or other vectors.
+
+    Examples
+    --------
+    >>> trained = engine.load_trained("nnn.safetensors", space)  # doctest: +SKIP
     """
     if not isinstance(space, Space) or space.adapt is not None:
         raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")

@@ -111,14 +111,53 @@ def approximate(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Iterator[AnnResult]:
-    """Search every scorer's vectors in every index; each scorer's exact search comes first.
+    """Search the vectors of scorers with approximate indexes, and measure recall and time.
 
-    scorers: whose scores are largest inner products (`Scorer.document_vectors`); indexes: settings of Hnsw and Ivf, or
-    a function that makes them for a number of vectors; metrics: that need no aspects, by default MRR and nDCG where
-    there are judgements; seed: of the graph's layers and of k-means; repeats: how often each query is timed, its
-    quickest counts. Hits are vectors: a document counts once, at its best, and more are fetched until there are k
-    documents. Raises FrontierError without faiss, ParamError or DataError before the first (an index that so many
-    vectors do not fit when its scorer's turn comes), and Cancelled when stopped.
+    The exact search of each scorer comes first. Hits are vectors: a document counts once, at its best, and more vectors
+    are fetched until there are k documents.
+
+    Parameters
+    ----------
+    scorers : sequence of Scorer or Scorer
+        Scorers whose scores are largest inner products (`Scorer.document_vectors`).
+    space : Space
+        The corpus to search.
+    queries : Queries or Embeddings
+        The queries, whose ids name the judgements.
+    qrels : Qrels or None
+        Their judgements.
+    indexes : Indexes
+        Settings of Hnsw and Ivf, or a function that builds them for a number of vectors.
+    k : int
+        The size of the retrieved sets.
+    metrics : sequence of str or None
+        Metrics that need no aspects; by default MRR and nDCG if there are judgements.
+    seed : int
+        The seed of the graph's layers and of k-means.
+    repeats : int
+        The number of timings of each query, of which the quickest counts.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    iterator of Searched
+        One result for each scorer and index.
+
+    Raises
+    ------
+    FrontierError
+        If faiss is not installed.
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> searches = engine.approximate(engine.make("dense"), space, queries, qrels)  # doctest: +SKIP
     """
     import_faiss()
     scorer_list = [scorers] if isinstance(scorers, Scorer) else list(scorers)

@@ -80,15 +80,46 @@ class OptimumGap:
 
 @without_autocast
 def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any) -> Optimum:
-    """Find the best set of k rows for one query, by enumeration in float64; ties go to the first in row order.
+    """Find the best set of k rows for one query by enumeration in float64.
 
-    objective: "vrsd", cos(Σ u_i, query), 0 where the sum is zero; "frank_wolfe" or "max_sum", θ/k Σ r_i −
-    (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, at k = 1 relevance (the objective those two report); "dpp", θ Σ r_i + (1−θ) log
-    det of the Gram matrix, −inf where that is singular. vectors: (n, d); query: (d,); relevance_weight: θ, for all
-    but vrsd; fix_first: for vrsd alone, only sets count that hold the row with the largest inner product, of equal
-    ones the first. The VRSD paper's Definition 2 fixes that document, d₀, and its Algorithm 1 begins with it; without,
-    the default, every set counts, which is a wider problem than the paper's. Raises ParamError where there are more
-    than MAX_SETS sets, and ParamError or DataError for bad input.
+    Of equally good sets the first in row order is returned.
+
+    The objectives are: "vrsd", cos(Σ u_i, query), 0 if the sum is zero; "frank_wolfe" or "max_sum", θ/k Σ r_i −
+    (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, at k = 1 the relevance (these two report this objective); "dpp", θ Σ r_i + (1−θ) log
+    det of the Gram matrix, −inf if that is singular.
+
+    Parameters
+    ----------
+    objective : str
+        The name of the objective.
+    vectors : array
+        (n, d) vectors of the documents.
+    query : array
+        (d,) vector of the query.
+    k : int
+        The size of the retrieved sets.
+    **params
+        relevance_weight: θ, for all objectives but vrsd. fix_first: for vrsd only; sets must contain the row with
+        the largest inner product, as the paper's Definition 2 and Algorithm 1 do. Without it every set counts,
+        which is a wider problem.
+
+    Returns
+    -------
+    Optimum
+        The best set and its value.
+
+    Raises
+    ------
+    ParamError
+        If there are more than MOST_SETS sets, or an argument is invalid.
+    DataError
+        If the vectors are invalid.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> engine.optimum("vrsd", torch.eye(3), torch.tensor([1.0, 1.0, 0.0]), k=2).index
+    (0, 1)
     """
     objective = SET_OBJECTIVE.check(objective)
     params = check_values((FIX_FIRST,) if objective == "vrsd" else (OBJECTIVE_WEIGHT,), params, objective)

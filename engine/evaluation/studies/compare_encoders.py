@@ -74,11 +74,52 @@ def compare_encoders(
 ) -> EncoderComparison:
     """Decode the same queries in several spaces of one corpus, and compare each with the first.
 
-    variants: at least two, by name, of one corpus and the same queries in the same order; qrels: their judgements;
-    metrics: by default those that can be measured. A similarity means something else in every space, so that ILAD in
-    two of them is not one quantity: all sets are measured in the first encoder's space. Interval and test are paired
-    over the queries on which all decoders have the metric with all encoders; Holm's correction is over the rows of a
-    metric. Raises ParamError, DataError or Cancelled.
+    Similarities of two encoders are not comparable, so ILAD of all sets is measured in the first encoder's space.
+    Interval and test are paired over the queries on which all decoders have the metric with all encoders; Holm's
+    correction is over the rows of a metric.
+
+    Parameters
+    ----------
+    variants : mapping of str to Variant
+        At least two spaces by name, of one corpus, with the same queries in the same order.
+    decoders : sequence of Decoder
+        The decoders to compare.
+    qrels : Qrels or None
+        Their judgements.
+    k : int
+        The size of the retrieved sets.
+    metrics : sequence of str or None
+        Names of metrics; by default those that can be measured.
+    resamples : int
+        The number of draws of the intervals.
+    seed : int
+        The seed of the random numbers.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+
+    Returns
+    -------
+    EncoderComparison
+        The cells of all variants and their comparisons.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> variants = dict.fromkeys(("one", "two"), Variant(space, queries))
+    >>> decoders = [engine.Decoder(engine.make("top_k"))]
+    >>> comparison = engine.compare_encoders(variants, decoders, qrels, k=1)
     """
     k, resamples, seed = SET_SIZE.check(k), RESAMPLES.check(resamples), SEED.check(seed)
     decoders = list(dict.fromkeys(decoders))

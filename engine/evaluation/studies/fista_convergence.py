@@ -47,10 +47,45 @@ def convergence(
     l2: float = 0.1,
     steps: Sequence[int] = FISTA_STEPS,
 ) -> Iterator[ConvergenceRow]:
-    """Yield the minimiser, then FISTA after each of `steps` steps, over all queries at once.
+    """Measure FISTA after given numbers of steps beside the exact minimiser.
 
-    queries: Queries, or Embeddings of them, where there are qrels (their ids name the judgements), else whatever decode
-    takes. Raises ParamError or DataError. To end early, stop iterating.
+    The minimiser comes first, then FISTA after each of `steps` steps, over all queries at once.
+
+    Parameters
+    ----------
+    space : Space
+        The corpus to search.
+    queries : Queries or QueryLike
+        Queries or Embeddings if there are judgements; otherwise as `decode` takes them.
+    qrels : Qrels or None
+        Their judgements.
+    k : int
+        The size of the retrieved sets.
+    l1 : float
+        λ₁.
+    l2 : float
+        λ₂.
+    steps : sequence of int
+        Numbers of steps, ascending.
+
+    Returns
+    -------
+    iterator of Reached
+        The results after each number of steps; stop iterating to end early.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> [reached.steps for reached in engine.convergence(space, queries, k=1, steps=[1, 2])]
+    [None, 1, 2]
     """
     k = SET_SIZE.check(k)
     params = check_values(spec_of("nnn").params, {"l1": l1, "l2": l2}, "nnn")

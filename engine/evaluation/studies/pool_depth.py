@@ -25,8 +25,40 @@ def pool_depth(
 ) -> PoolDepth:
     """Find the smallest depth at which a share of the queries gets the same documents in the same order.
 
-    Compared with the decoder's own depth, else the full corpus. Deeper pools are assumed to be no worse: depths are
-    doubled from k on, then bisected between the last two. Raises ParamError or DataError.
+    The reference is the decoder at its own depth, or over the full corpus. Deeper pools are assumed to be no worse: the
+    depth is doubled from k on, then the interval between the last two is bisected.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        The decoder.
+    space : Space
+        The corpus to search.
+    queries : Queries or Embeddings
+        The queries.
+    k : int
+        The size of the retrieved sets.
+    share : float
+        The share of the queries.
+
+    Returns
+    -------
+    PoolDepth
+        The depth and the share that it reaches.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> engine.pool_depth(engine.Decoder(engine.make("mmr")), space, queries, k=1).depth
+    1
     """
     min_share = STABLE_SHARE.check(share)
     vectors = embed_for_space(space, queries)

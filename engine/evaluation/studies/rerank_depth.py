@@ -37,11 +37,42 @@ def rerank_depths(
     metrics: Sequence[str] = ("mrr",),
     **options: Any,
 ) -> Iterator[Cell]:
-    """Sweep every decoder over the rerank depths, MRR@10 by default; a cell's depth is its `decoder["depth"]`.
+    """Measure decoders at several rerank depths.
 
-    decoders: each with a rerank stage, their own depth passed over; depths: how many of the retrieved documents are
-    reranked, from k on; in place of those beyond the corpus, the whole of it once; options: as `sweep` takes them.
-    Raises ParamError or DataError before the first.
+    `decoder["depth"]` of a cell is its depth.
+
+    Parameters
+    ----------
+    decoders : sequence of Decoder
+        Decoders with a rerank stage; their own depth is ignored.
+    space : Space
+        The corpus to search.
+    queries : Queries or Embeddings
+        The queries, whose ids name the judgements.
+    qrels : Qrels
+        Their judgements.
+    depths : sequence of int
+        The numbers of retrieved documents to rerank, from k on; the full corpus once, in place of those beyond it.
+    k : int
+        The size of the retrieved sets.
+    metrics : sequence of str
+        Names of metrics.
+    **options
+        Options of `sweep`.
+
+    Returns
+    -------
+    iterator of Cell
+        One cell for each decoder and depth.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together.
+
+    Examples
+    --------
+    >>> cells = engine.rerank_depths([decoder], space, queries, qrels)  # doctest: +SKIP
     """
     k = SET_SIZE.check(k)
     decoder_list = [decoders] if isinstance(decoders, Decoder) else decoders

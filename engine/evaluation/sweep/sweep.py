@@ -48,12 +48,33 @@ class _SweepRequest:
 
 
 def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
-    """Build decoders over a grid of the declared parameters of a selector, or of a scorer before top-k.
+    """Build decoders over the parameters of a selector, or of a scorer before top-k.
 
-    points: number of values a parameter, unless its paper names them
+    Parameters
+    ----------
+    name : str
+        The name of a selector or scorer.
+    points : int
+        The number of values per parameter, if its paper names none.
+    **fixed
+        Parameters with one value, or with several to combine: `grid("nnn", fill=("strict", "fill"))` has the
+        paper's decoder, whose sets can be shorter than k, beside the one that fills its sets up.
 
-    fixed: parameters that stay as given, or take several values: grid("nnn", fill=("strict", "fill")) has the paper's
-    decoder, whose sets may be shorter than k, beside the one whose sets a sweep fills up. Raises ParamError.
+    Returns
+    -------
+    list of Decoder
+        One decoder for each combination of values.
+
+    Raises
+    ------
+    ParamError
+        If a name or value is invalid.
+
+    Examples
+    --------
+    >>> import engine
+    >>> len(engine.grid("mmr", 3))
+    3
     """
     spec = spec_of(name)
     checked_values = {}
@@ -91,13 +112,62 @@ def sweep(
     stop: Stop | None = None,
     answers: Aspects | None = None,
 ) -> Iterator[Cell]:
-    """Yield the cell of every decoder at every k as it is finished; stored cells come first.
+    """Measure decoders at every k, and yield each cell when it is finished.
 
-    queries: those to decode, in their order, whose ids name the judgements; split: their name in the cells; aspects,
-    answers: for metrics that need them; store: a file of finished cells, created where there is none, whose cells are
-    not computed again; workers: processes of this machine, none for this one; cluster: address of a Dask scheduler,
-    which runs what its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises
-    ParamError or DataError before the first cell, and Cancelled when stopped: finished cells are in the store.
+    Cells that the store has come first.
+
+    Parameters
+    ----------
+    decoders : sequence of Decoder
+        The decoders to measure.
+    space : Space or Elsewhere
+        The corpus to search.
+    queries : Queries or Embeddings
+        The queries to decode, in this order; their ids name the judgements.
+    qrels : Qrels or None
+        Their judgements.
+    k : int or sequence of int
+        One or several sizes of the retrieved sets.
+    metrics : sequence of str
+        Names of metrics.
+    split : str
+        The name of the split in the cells.
+    aspects : mapping or None
+        Query id → aspect → ids of the documents that cover it.
+    store : Store, str, Path or None
+        A file of finished cells, created if need be; the cells in it are not computed again.
+    workers : int or None
+        The number of processes on this machine; by default none but this one.
+    cluster : str or None
+        The address of a Dask scheduler. It runs what its clients send, so use one that you trust.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+    answers : mapping or None
+        Query id → answer → ids of the documents that contain it.
+
+    Returns
+    -------
+    iterator of Cell
+        One cell for each decoder and k.
+
+    Raises
+    ------
+    ParamError, DataError
+        If an argument is invalid or inputs do not belong together; before the first cell.
+    Cancelled
+        If it is stopped; finished cells are in the store.
+
+    Examples
+    --------
+    >>> import engine, torch
+    >>> corpus = engine.Corpus(("a", "b", "c"), ("red apple", "green apple", "blue sky"))
+    >>> space = engine.Space(corpus, engine.Embeddings(("a", "b", "c"), torch.eye(3)))
+    >>> queries, qrels = engine.Embeddings(("q",), torch.tensor([[1.0, 0.5, 0.1]])), engine.Qrels({"q": {"a": 1}})
+    >>> cells = list(engine.sweep(engine.grid("mmr", 2), space, queries, qrels, k=1, metrics=["recall"]))
+    >>> [cell.mean["recall"] for cell in cells]
+    [1.0, 1.0]
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ParamError(f"workers must be a whole number in [1, ∞) or None; got {workers!r}")

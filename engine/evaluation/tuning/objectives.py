@@ -24,10 +24,24 @@ MIN_KNEE_DISTANCE = 0.02
 
 @dataclass(frozen=True)
 class Objective(Declared):
-    """Goal of tuning: a metric, diversity at a share of the baseline's Recall, or the frontier's knee.
+    """A quantity to tune for, with its constraint.
 
-    aim: which of these; metric: for "maximise"; share: of the baseline's Recall that "diverse" must keep. The
-    baseline is the first of the registered selectors, at the same k.
+    The baseline is the first registered selector at the same k.
+
+    Parameters
+    ----------
+    aim : str
+        "maximise" for one metric, or "diverse" for the most diversity within a budget of Recall.
+    metric : str
+        The metric that "maximise" maximises.
+    share : float
+        The share of the baseline's Recall that "diverse" must keep.
+
+    Examples
+    --------
+    >>> import engine
+    >>> engine.Objective("diverse", share=0.9).share
+    0.9
     """
 
     aim: str = declare(

@@ -69,18 +69,79 @@ def tune(
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
 ) -> Tuned:
-    """Tune a selector, or a scorer, for an objective: choose on dev, report on test beside the baseline.
+    """Find the best parameters of a selector or scorer for an objective: chosen on dev, reported on test.
 
-    name: of a selector, compared with the first one, or of a scorer, as the retriever, compared with the first;
-    queries: at least those that the two splits judge; qrels: by split, as a Dataset has them (`split_in_half` makes two
-    of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in `grid`;
-    free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder whose other
-    stages and depth are kept; metrics: reported besides the objective's; values: "all" or "grid". Where the one free
-    parameter has a path, the middle of the interval that is best of all its values is chosen, unless "grid" is asked
-    for. Otherwise up to two parameters every setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries
-    `trials` of them, seeded. Of equally good settings the one closest to the default is chosen. Everything is measured
-    by `sweep`, whose aspects, store, workers, cluster, progress and stop these are; seen gets every point of dev, the
-    baseline's too, as soon as it is there. Raises ParamError, DataError, FrontierError, Cancelled.
+    If the one free parameter has a λ path, the middle of the best interval of all its values is chosen, unless
+    values="grid". Otherwise every setting of the grid is tried for up to two parameters, and beyond that Optuna's TPE
+    (extra `tune`) tries `trials` of them. Of equally good settings the one closest to the default is chosen.
+
+    Parameters
+    ----------
+    name : str
+        The name of a selector, which is compared with the first selector, or of a scorer, which is compared with
+        the first scorer.
+    space : Space
+        The corpus to search.
+    queries : Queries or Embeddings
+        At least the queries that the two splits judge.
+    qrels : mapping of str to Qrels
+        Judgements by split. `split_in_half` makes two of one.
+    objective : Objective or str
+        An Objective, or its aim.
+    k : int
+        The size of the retrieved sets.
+    dev : str
+        The split to choose on.
+    test : str or None
+        The split to report on; None for no report.
+    points : int
+        The number of values per parameter, as in `grid`.
+    free : str, sequence of str or None
+        The parameters to choose; by default those that sweeps vary.
+    fixed : mapping of str to object or None
+        Values of other parameters.
+    like : Decoder or None
+        A decoder whose other stages and depth are kept.
+    metrics : sequence of str
+        Metrics to report besides the objective's.
+    aspects : mapping or None
+        Query id → aspect → ids of the documents that cover it.
+    values : str
+        "all" or "grid".
+    trials : int
+        The number of settings that TPE tries.
+    seed : int
+        The seed of the random numbers.
+    resamples : int
+        The number of draws of the intervals.
+    store : Store, str, Path or None
+        A file of finished cells, created if need be; the cells in it are not computed again.
+    workers : int or None
+        The number of processes on this machine; by default none but this one.
+    cluster : str or None
+        The address of a Dask scheduler. It runs what its clients send, so use one that you trust.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+    seen : callable or None
+        Called with each cell of dev when it is finished.
+
+    Returns
+    -------
+    Tuned
+        The chosen decoder, and its comparison with the baseline on test.
+
+    Raises
+    ------
+    ParamError, DataError, FrontierError
+        If an argument is invalid, inputs do not belong together, or a worker fails.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> tuned = engine.tune("mmr", space, queries, {"dev": dev, "test": test})  # doctest: +SKIP
     """
     if values not in ("all", "grid"):
         raise ParamError(f'values must be "all" or "grid"; got {values!r}')
@@ -119,14 +180,69 @@ def choose(
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
 ) -> Tuned:
-    """Choose the best decoder for an objective on dev, each at its best setting, and test all of them on test.
+    """Choose the best decoder for an objective on dev, and test all candidates on test.
 
-    queries: at least those that the splits judge; qrels: by split; selectors: names, by default all; scorers: names of
-    those to retrieve with, by default the first alone; points: values a parameter, as in `grid`. A selector with a path
-    behind the first scorer is given the best of all its values. On test every candidate is compared with the baseline,
-    the first selector behind the first scorer, and Holm's correction is over all of them; the choice is dev's. What is
-    measured is kept in the store, so the same call goes on where it was stopped. seen: called with
-    every cell of dev as it is finished. Raises ParamError, DataError, FrontierError, Cancelled.
+    Each selector gets its best parameters on dev; the best of these by dev is chosen. On test every candidate is
+    compared with the baseline, the first selector behind the first scorer, with Holm's correction over all of them. A
+    selector with a λ path behind the first scorer gets the best of all its values. Results are kept in the store, so an
+    interrupted call continues.
+
+    Parameters
+    ----------
+    space : Space
+        The corpus to search.
+    queries : Queries or Embeddings
+        At least the queries that the splits judge.
+    qrels : mapping of str to Qrels
+        Judgements by split.
+    objective : Objective or str
+        An Objective, or its aim.
+    k : int
+        The size of the retrieved sets.
+    dev : str
+        The split to choose on.
+    test : str or None
+        The split to report on; None for no report.
+    selectors : sequence of str or None
+        Names of selectors; by default all.
+    scorers : sequence of str or None
+        Names of scorers to retrieve with; by default the first.
+    points : int
+        The number of values per parameter, as in `grid`.
+    aspects : mapping or None
+        Query id → aspect → ids of the documents that cover it.
+    seed : int
+        The seed of the random numbers.
+    resamples : int
+        The number of draws of the intervals.
+    store : Store, str, Path or None
+        A file of finished cells, created if need be; the cells in it are not computed again.
+    workers : int or None
+        The number of processes on this machine; by default none but this one.
+    cluster : str or None
+        The address of a Dask scheduler. It runs what its clients send, so use one that you trust.
+    progress : callable or None
+        Called repeatedly as progress(done, total, label).
+    stop : callable or None
+        The work is cancelled once it returns true.
+    seen : callable or None
+        Called with each cell of dev when it is finished.
+
+    Returns
+    -------
+    Tuned
+        The chosen decoder, the candidates and their comparison on test.
+
+    Raises
+    ------
+    ParamError, DataError, FrontierError
+        If an argument is invalid, inputs do not belong together, or a worker fails.
+    Cancelled
+        If it is stopped.
+
+    Examples
+    --------
+    >>> best = engine.choose(space, queries, {"dev": dev, "test": test})  # doctest: +SKIP
     """
     study = _Study.build(
         objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), (),
