@@ -105,7 +105,7 @@ def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Jo
     job.partial = TrainingProgress(histories(folder, request.method), {})
 
     def on_epoch(stage_name: str, epoch: Epoch) -> None:
-        job.partial = job.partial.after(stage_name, epoch)
+        job.partial = job.partial.with_epoch(stage_name, epoch)
 
     def on_dev(system_name: str, dev_metrics: Dev) -> None:
         job.partial = replace(job.partial, lines={**job.partial.lines, system_name: dev_metrics})
