@@ -17,7 +17,7 @@ import torch
 
 from engine.candidates import Candidates
 from engine.params import Whole, declare
-from engine.solvers.tie_breaking import ranked
+from engine.solvers.tie_breaking import rank_exactly
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -32,7 +32,7 @@ class Toy(Selector):
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The most relevant, then from rank 2 + gap on; the runners-up last, if k reaches so far."""
         width = min(candidates.count, k + self.gap)
-        index, gain = ranked(candidates.relevance, width, candidates.relevance_error, candidates.exact_relevance)
+        index, gain = rank_exactly(candidates.relevance, width, candidates.relevance_error, candidates.exact_relevance)
         order = torch.tensor([0, *range(1 + self.gap, width), *range(1, 1 + self.gap)])[:k].clamp_max(width - 1)
         return Ranking(index[:, order], gain[:, order], tuple({} for _ in range(candidates.batch)))
 '''

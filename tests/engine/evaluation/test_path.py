@@ -358,7 +358,7 @@ def test_the_certified_route_misses_no_row(family, monkeypatch):
     grown = 0
     for rows, query, best, l2, whole in paths(family, range(6), (0.0, 0.01, 0.3), 1e-3, n=90):
         with monkeypatch.context() as patch:
-            for name, value in (("GRAM_ROWS", 0), ("FIRST", 2), ("PROBES", 1)):
+            for name, value in (("GRAM_ROWS", 0), ("PATH_START_ROWS", 2), ("N_PROBES", 1)):
                 patch.setattr(f"engine.solvers.elastic_net.path.{name}", value)
             path = regularization_path(candidates(rows, query), l2, 1e-3 * best)
         assert path.finished and max(path.residual, whole.residual) <= 1e-8 * best

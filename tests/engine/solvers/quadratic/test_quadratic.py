@@ -240,7 +240,7 @@ def test_work_is_capped_and_said(monkeypatch):
     monkeypatch.setattr("engine.solvers.quadratic.solve.max_swaps", lambda k: 1)
     monkeypatch.setattr("engine.solvers.quadratic.solve.max_swaps", lambda k: 1)
     for module in ("sets", "frank_wolfe", "solve"):
-        monkeypatch.setattr(f"engine.solvers.quadratic.{module}.STEPS", 1)
+        monkeypatch.setattr(f"engine.solvers.quadratic.{module}.MAX_ASCENT_STEPS", 1)
     for rows in (2048, 0):
         monkeypatch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", rows)
         answer = engine.select("max_sum", *problem("random", 1, n=60, d=8, batch=8), k=8, relevance_weight=0.3)
