@@ -79,7 +79,7 @@ def main():
     corpus = engine.load_dataset("numpy-api").corpus
     demo = engine.Space(corpus, engine.embed(corpus, device="cpu"), "cpu")
     sets = {"numpy-api": (demo, noisy_documents(demo))}
-    for n in (10_000, 100_000) if given.is_large else (10_000,):
+    for n in (10_000, 100_000) if given.large else (10_000,):
         data = clustered(n, 384)
         sets[f"clustered, {n:,}"] = space_of(data.vectors), embeddings(data.queries[:QUERIES])
     rows, failed = [], False

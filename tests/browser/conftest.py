@@ -22,7 +22,7 @@ def pytest_runtest_makereport(item, call):
     """What stood on every open page is part of a failure."""
     report = yield
     browser = item.funcargs.get("browser")
-    if report.when == "call" and report.failed_text and browser is not None:
+    if report.when == "call" and report.failed and browser is not None:
         for page in (page for context in browser.contexts for page in context.pages):
             with suppress(Exception):  # a page that hangs says nothing
                 report.sections.append((page.url, page.locator("body").inner_text(timeout=2000)[:LONGEST]))

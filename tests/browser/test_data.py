@@ -61,7 +61,7 @@ def test_upload_map_embed_query_and_slide(page, server):
 
 def test_text_of_a_hostile_table_never_acts(page, server):
     acted = []
-    page.on("dialog", lambda dialog: (acted.append(dialog.message), dialog.dismiss_help()))
+    page.on("dialog", lambda dialog: (acted.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda r: acted.append(r.url) if "hostile" in r.url or "192.0.2.1" in r.url else None)
     heads = ["id " + HOSTILE[0], "text " + HOSTILE[2], "title " + HOSTILE[1], HOSTILE[3], HOSTILE[5]]
     rows = [heads] + [[f"{i} {h}", f"text {h}", f"title {h}", h, h] for i, h in enumerate(HOSTILE * 3)]

@@ -87,7 +87,7 @@ def _is_loaded(url):
 def still(page):
     """Fails on dialogs, and gives what asserts that nothing acts on the page as it is now."""
     dialogs = []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss_help()))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
 
     def check(where):
         assert dialogs == [] and page.evaluate(ACTING) == [], where

@@ -26,7 +26,7 @@ def place(address="127.0.0.1", hosts=(), roots=(), allow_uploads=False, base="")
 def test_what_others_can_reach_takes_nothing_unless_allowed(found, shared, tmp_path, capsys):
     rules = found.build_rules(("numpy-api",))
     assert found.is_shared is rules.shared is shared and rules.uploads is not shared
-    found.warn()
+    found.warn_if_open()
     said = capsys.readouterr().err
     assert ("asks for no password" in said) is shared and said.count("\n") == shared
     allowed = Listening(found.base, found.address, found.hosts, (str(tmp_path),), True).build_rules(())
@@ -34,8 +34,8 @@ def test_what_others_can_reach_takes_nothing_unless_allowed(found, shared, tmp_p
 
 
 def test_a_server_is_known_by_the_address_that_it_listens_on():
-    assert place("192.168.1.5", hosts=("papers",)).names == ("papers", "192.168.1.5")
-    assert place("0.0.0.0").names == () and place("0.0.0.0").local_address == "127.0.0.1"
+    assert place("192.168.1.5", hosts=("papers",)).host_names == ("papers", "192.168.1.5")
+    assert place("0.0.0.0").host_names == () and place("0.0.0.0").local_address == "127.0.0.1"
     assert place("192.168.1.5").local_address == "192.168.1.5"
 
 

@@ -145,7 +145,7 @@ def test_without_queries_documents_ask(tmp_path):
     app = compared(first)
     result = app.session_state[encoders.RESULT_KEY]
     assert not app.exception and result.comparison.metrics == ("ilad", "redundancy")
-    assert result.on == encoders.DOCUMENT_QUERIES and len(result.texts) == 30
+    assert result.query_set == encoders.DOCUMENT_QUERIES and len(result.query_texts) == 30
     assert result.comparison.agreement(result.comparison.decoders[0], "bundled, bfloat16") > 0.8
 
 

@@ -212,7 +212,7 @@ def test_a_damaged_file_in_use_is_written_again(source, used):
 
 def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
     plain, there = corpora.get_loading_job(source).result, pages.load(used)
-    assert used.plain == source and there.plain is plain and there.dataset is plain.dataset
+    assert used.without_training == source and there.without_training is plain and there.dataset is plain.dataset
     asked = engine.embed_queries(there.space, plain.dataset.queries)
     assert torch.allclose(asked.vectors, there.queries, atol=1e-6)
     assert not torch.allclose(there.queries, plain.queries) and there.space.vectors.shape == plain.space.vectors.shape
@@ -292,7 +292,7 @@ def test_code_for_elsewhere_loads_the_checkpoint(used):
     assert words[words.index("--trained") + 1] == str(kept.find_checkpoint(used.trained)) and "--dtype" in words
     assert "trained" in snippets["qdrant"].text
     assert json.loads(snippets["json"].text)["trained"] == str(kept.find_checkpoint(used.trained))
-    assert kept.export_fields(there.plain) == {}
+    assert kept.export_fields(there.without_training) == {}
 
 
 def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used):
@@ -367,8 +367,8 @@ def test_two_windows_share_a_training(source, go_on):
     assert second.segmented_control(key="tune.page").value == "Train"
     assert second.session_state["jobs"]["train"] is job and "train.cancel" in pages.keys(second)
     mine = first.session_state["jobs"]
-    jobs._cancel_all(mine.line, mine.session)  # as when the first window is closed
-    mine.line.clear()
+    jobs._cancel_all(mine.queue, mine.session)  # as when the first window is closed
+    mine.queue.clear()
     assert not job.stop.is_set()
     pages.press(second, "train.cancel")
     assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"
