@@ -3,7 +3,6 @@
 `python -m support.reference`, run in `tests`, writes `assets/reference.md`.
 """
 
-import importlib
 import inspect
 import re
 import textwrap
@@ -13,8 +12,8 @@ import click
 from numpydoc.docscrape import NumpyDocString
 
 import engine
+from dashboard.serve import main
 from engine import integrations, orag
-from engine.cli import main
 from support.paths import ROOT
 
 PATH = ROOT / "assets" / "reference.md"
@@ -121,5 +120,4 @@ def _describe_commands(group: click.Group, name: str, context: click.Context) ->
 
 
 if __name__ == "__main__":
-    importlib.import_module("engine.cli.commands")
     PATH.write_text(build_reference(), encoding="utf-8")
