@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MIN_GROUP_QUERIES = 10
 """Smaller groups are grey, as their means are uncertain."""
 STRATUM_PX = 30
-"""Of each decoder."""
+"""Height for each decoder."""
 ROW_PX, MARGIN_PX = 52, 70
 
 

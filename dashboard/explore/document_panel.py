@@ -27,7 +27,7 @@ PANEL_CSS = """<style>
 </style>"""
 """A drawer at the right, on a phone at the bottom: nothing of the page moves when it opens."""
 MAX_CHARACTERS = 20_000
-"""Of a document's text."""
+"""Largest number of characters of a document's text that is shown."""
 PANEL_KEY = "reading"
 
 

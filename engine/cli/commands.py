@@ -427,7 +427,7 @@ SHOWING = chain_options(
         help="Queries come again until documents were updated so often; the paper has about 3,000 (appendix C.3).",
     ),
 )  # fmt: skip
-"""How a simulated deployment shows documents."""
+"""Options of the way that a simulated deployment shows documents."""
 STREAM_OPTIONS = lazy("engine.cli.simulation:StreamOptions")
 STREAM_SPLIT = split_option("Split whose judged queries are the stream; default: the largest.", default=None)
 

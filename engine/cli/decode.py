@@ -31,7 +31,7 @@ from engine.views.decision import describe_trust
 from engine.views.methods import method_columns, method_table
 
 TIMING_SECONDS = 0.5
-"""What timing an answer may take."""
+"""Longest time that timing an answer may take."""
 DEFAULT_METHODS = {"select": "top_k", "retrieve": "dense", "rerank": None}
 
 

@@ -22,7 +22,7 @@ Decorator = Callable[[Any], Any]
 MAX_LINE_CHARACTERS = 300
 """Characters of a progress line."""
 _HELP_ERRORS: type[click.ClickException] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""What click since 8.2 raises to show the help of a group that is named alone: its words are our own."""
+"""Exception by which click since 8.2 shows the help of a group that is named alone; the words are our own."""
 
 
 class CommandGroup(click.Group):

@@ -1,4 +1,4 @@
-"""What commands read: corpora and their vectors, judged queries, and methods that options name."""
+"""Inputs of commands: corpora and their vectors, judged queries, and methods that options name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -12,7 +12,7 @@ from engine.cli.group import Decorator, lazy
 from engine.params import Param, parse_values
 
 STAGE_TEXT = "NAME[:PARAM=VALUE,…]"
-"""How an option names a method and its parameters."""
+"""Form in which an option names a method and its parameters."""
 
 
 def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:

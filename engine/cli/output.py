@@ -1,4 +1,4 @@
-"""What commands print: JSON, aligned tables, one-line texts; nothing in it steers the terminal."""
+"""Output of commands: JSON, aligned tables, one-line texts; nothing in it steers the terminal."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

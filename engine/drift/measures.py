@@ -23,7 +23,7 @@ DEPTH = 10
 """Answers and neighbourhoods are compared over so many documents."""
 MOVERS = 10
 WATCHED = 500
-"""Of a larger corpus, the neighbourhoods of a seeded sample of so many documents are followed."""
+"""Documents whose neighbourhoods are followed; of a larger corpus, a seeded sample."""
 HUB_ALARM = 0.03
 AMBER, RED = 1.0, 2.0
 SLACK = 1e-5

@@ -1,1 +1,1 @@
-"""What decoders reach on judged queries: metrics, sweeps, frontiers, statistics, tuning, tables and exports."""
+"""Evaluation of decoders on judged queries: metrics, sweeps, frontiers, statistics, tuning, tables and exports."""

@@ -24,7 +24,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 REQUEST_FIELDS = {"queries", "vectors"}
 QUERY_LIMIT = Whole(1, "B", 1, 1000, name="queries", help="Queries of one request.")
 MAX_REQUEST_BYTES = 32 << 20
-"""Of a request: a thousand vectors of 1,536 numbers as text."""
+"""Largest request: a thousand vectors of 1,536 numbers as text."""
 MAX_BRACKETS = 1 << 19
 """Brackets in a request: each of two bytes may become an object of thirty times its size."""
 

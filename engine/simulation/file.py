@@ -50,7 +50,7 @@ class SimulationFile:
 
     @property
     def advice(self) -> str:
-        """How to resume a stopped simulation, in words."""
+        """Text that says how to resume a stopped simulation."""
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:

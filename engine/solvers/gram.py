@@ -19,7 +19,7 @@ from engine.solvers.jit import jit_exact
 from engine.values import Ranking
 
 STRIP_LENGTH = 512
-"""So many rows' sums stay in the nearest cache while the dimensions pass."""
+"""Rows per block: their sums stay in the nearest cache while the dimensions pass."""
 
 
 @jit_exact

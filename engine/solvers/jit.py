@@ -1,4 +1,4 @@
-"""How loops are compiled: by Numba, once a machine, and anew whenever a file of this folder changes.
+"""Compilation of loops: by Numba, once per machine, and again whenever a file of this folder changes.
 
 Until then a small problem is solved sooner by the Python that the loops are written in.
 Numba's index of compiled code is a pickle, the one that Frontier reads: whoever could write it could run code. So the

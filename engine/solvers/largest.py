@@ -7,7 +7,7 @@ from engine.solvers.jit import jit_exact, jit_maxima
 Array = np.ndarray
 
 N_LANES = 64
-"""So many running maxima: a processor compares them side by side, which it cannot do with one."""
+"""Number of running maxima, which a processor compares side by side."""
 
 
 @jit_maxima

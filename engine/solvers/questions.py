@@ -27,7 +27,7 @@ SPAN_TOLERANCE = 1e-9
 GAIN_TOLERANCE = 1e-10
 """Gains closer than this, relative to what they are sums of, may have been ordered otherwise by other rounding."""
 NORM_SLACK = 1e-6
-"""How much longer than they say rows may be, relative to their squared length: the rounding of unit rows."""
+"""Relative excess of a row's squared length over its stated one: the rounding of unit rows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ Array = np.ndarray
 CANCELLATION_SHARE = 1e-5
 """A sum's squared length below this share of its terms' squared total has lost digits: it is made from the vectors."""
 NOISE_SHARE = 1e-14
-"""What is left of rows that cancel, relative to their lengths' total: it points nowhere."""
+"""Length of a sum of rows that cancel, relative to the total of their lengths: it has no direction."""
 
 
 def select_nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Who wins: the best candidate, or the k best, decided in float64 wherever float32 leaves it open.
+"""Selection of the best candidate, or the k best, decided in float64 wherever float32 leaves it open.
 
 Ties go to the lower row.
 """
@@ -14,7 +14,7 @@ ExactScorer = Callable[[Tensor, Tensor], Tensor]
 MAX_CONTENDERS = 64
 """With more contenders than this a problem, exact duplicates are looked for before anything is scored again."""
 N_RUNNERS_UP = 16
-"""How many runners-up `rank_exactly` fetches at first: enough unless near-ties abound."""
+"""Runners-up that `rank_exactly` fetches at first: enough unless near-ties abound."""
 
 
 def find_best(

@@ -179,7 +179,7 @@ def train_cross_encoder(
 
 
 class _Data(NamedTuple):
-    """What is searched, and the queries."""
+    """The corpus to search, and the queries."""
 
     space: Space
     train: AnyQueries

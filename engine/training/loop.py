@@ -35,7 +35,7 @@ class TrainingObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BuiltModel:
-    """What a recipe trains, and how."""
+    """The trained parameters of a recipe, and its optimiser's settings."""
 
     model: TrainableEncoder  # encodes queries and documents by position
     optimizer: torch.optim.Optimizer  # over the parameters that learn

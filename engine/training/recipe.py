@@ -73,7 +73,7 @@ class Recipe(Declared):
     """
 
     name: ClassVar[str] = ""
-    """How it is called in commands; "" for a base of other recipes."""
+    """Name in commands; "" for a base of other recipes."""
     title: ClassVar[str]
     source: ClassVar[str]
     order: ClassVar[int] = 1000

@@ -1,1 +1,1 @@
-"""What each chart and table shows, as plain columns; no chart library, and no method named."""
+"""Content of each chart and table as plain columns; no chart library, and no method named."""

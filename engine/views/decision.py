@@ -23,7 +23,7 @@ MIN_RESIDUAL = 1e-16
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """What one query's documents were worth to a selector."""
+    """Relevance of one query's documents to a selector."""
 
     score: Tensor  # (n,) float64, NaN for a document outside the pool whose score is not of the same kind
     place: Tensor  # (n,) their ranks from 1, those of the pool first, then the others as they were retrieved

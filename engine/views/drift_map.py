@@ -139,7 +139,7 @@ def _directions(rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class DriftComparison:
-    """The same documents in two encoders, before and after feedback, on the map of the first."""
+    """Documents in two encoders, before and after feedback, on the map of the first."""
 
     rows: np.ndarray  # (m,) those that moved most in either, farthest first
     points: np.ndarray  # (2, 2, m, 2) by encoder, by before and after: places on the map

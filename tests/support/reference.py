@@ -63,7 +63,7 @@ def _describe(name: str, value: object) -> str:
     doc = NumpyDocString(inspect.getdoc(value) or "")
     lines = [f"\n### {name}\n"]
     if not (inspect.isclass(value) and issubclass(value, Exception)):
-        lines += ["```python", *textwrap.wrap(name + _format_signature(value), 110, subsequent_indent="    "), "```\n"]
+        lines += ["```text", *textwrap.wrap(name + _format_signature(value), 110, subsequent_indent="    "), "```\n"]
     lines += [" ".join(doc["Summary"]), *(["", *doc["Extended Summary"]] if doc["Extended Summary"] else [])]
     for section in SECTIONS:
         if doc[section]:
@@ -73,7 +73,7 @@ def _describe(name: str, value: object) -> str:
                 head = ", ".join(f"`{part}`" for part in (entry.name, entry.type) if part)
                 lines.append(f"- {head}: {text}" if text else f"- {head}")
     if doc["Examples"]:
-        lines += ["\n**Examples**\n", "```python", *doc["Examples"], "```"]
+        lines += ["\n**Examples**\n", "```pycon", *doc["Examples"], "```"]
     if inspect.isclass(value):
         lines += _list_methods(value)
     return "\n".join(lines)

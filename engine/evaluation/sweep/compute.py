@@ -37,7 +37,7 @@ TIMING_FRACTION, MIN_TIMING_SECONDS = 0.02, 0.01
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """What every unit of a sweep needs."""
+    """Inputs that all units of a sweep share."""
 
     space: Space | Elsewhere
     vectors: Embeddings  # the queries' embeddings

@@ -611,8 +611,8 @@ def choose_value(
     margin = compute_margins(objective, columns)
     near_distance, chosen_values = NEAR_SHARE * (curve.interval[1] - curve.interval[0]), []
     for draw in range(N_DRAWS):
-        draw_base = {metric: float(rounded[draw, 0]) for metric, rounded in drawn_means.items()}
-        draw_means = {metric: rounded[draw, 1:] for metric, rounded in drawn_means.items()}
+        draw_base = {metric: float(column[draw, 0]) for metric, column in drawn_means.items()}
+        draw_means = {metric: column[draw, 1:] for metric, column in drawn_means.items()}
         draw_choice = choose_piece(draw_means, draw_base, curve.band_positions, margin)
         chosen_values.append(curve.band_positions[draw_choice.best])
     details = {

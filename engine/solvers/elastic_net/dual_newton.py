@@ -12,7 +12,7 @@ from engine.candidates import Candidates
 START_ROWS = 512
 """The working set begins with so many of the most relevant rows and doubles at most."""
 DUAL_TOLERANCE = 1e-11
-"""What a dual may exceed λ₁ by, of the largest score."""
+"""Largest excess of a dual over λ₁, of the largest score."""
 MAX_NEWTON_STEPS, LINE_SEARCH_HALVINGS = 300, 40
 MIN_STEP_NORM = 1e-13
 """A gradient shorter than this, of the query's length, is rounding."""

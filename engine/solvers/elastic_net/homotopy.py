@@ -21,7 +21,7 @@ from engine.solvers.elastic_net.active_set import (
 from engine.solvers.jit import jit_reassociating
 
 RESTART_TOLERANCE = 1e-10
-"""What a condition may be off by at the end of a segment, of the largest score, before the segment is begun anew."""
+"""Largest error of a condition at the end of a segment, of the largest score; above it the segment is repeated."""
 
 
 @jit_reassociating

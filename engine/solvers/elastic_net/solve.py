@@ -29,7 +29,7 @@ MIN_START_ROWS, MAX_START_ROWS = 64, 512
 MIN_NEWTON_L2 = 1e-12
 """On a GPU a λ₂ under this share of the longest squared row goes the way of λ₂ = 0: Newton's systems have no digits."""
 WORKING_SET_GROWTH = 1536
-"""How many rows the working set may grow by, at first."""
+"""Rows by which the working set may grow at first."""
 MAX_GRAM_POOL = 512
 """Pools of so many rows go by their Gram matrix."""
 

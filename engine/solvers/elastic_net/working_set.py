@@ -24,7 +24,7 @@ from engine.solvers.elastic_net.rounding import TINY
 from engine.solvers.jit import jit_reassociating
 
 MIN_WORKING_GROWTH = 256
-"""So many of the worst rows enter the working set after a pass, or as many as it holds already."""
+"""Rows that enter the working set after a pass, the worst first, or as many as it holds already."""
 
 
 @jit_reassociating

@@ -37,11 +37,11 @@ from engine.values import Ranking
 SINGLE_POOL_SIZE = 256
 """Up to so many candidates all are one pool."""
 GRAM_MIN_PROBLEMS = 8
-"""So many problems over a small corpus repay keeping its inner products."""
+"""Number of problems over a small corpus from which caching its inner products pays."""
 POOL_SIZE_RANGE = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles after fewer than FRUITFUL picks."""
 SUM_POOL_SIZE = 1024
-"""That of max_sum has so many rows and two a pick."""
+"""Rows in a pool of max_sum, beside two per pick."""
 MAX_POOL_SIZE = 1024
 """No pool is larger."""
 MAX_PARTIAL_REFRESH = 4096
@@ -50,7 +50,7 @@ MIN_POOL_PICKS = 16
 POINT_BLOCK_SIZE = 16
 """With so many points a pass has products at a time."""
 N_GUESSED_PICKS = 8
-"""So many further picks of a pool are guessed, and share a pass."""
+"""Number of further picks of a pool that are guessed and share a pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +85,9 @@ class Problem:
     chosen: np.ndarray
     scores: np.ndarray
     pool_size: int
-    """How many rows its next pool has."""
+    """Number of rows of its next pool."""
     n_known: int
-    """How many picks are known before any pool: the first, or none."""
+    """Number of picks known before any pool: the first, or none."""
     n_done: int = 0
     past_rank: int = -1
     largest_pool: int = 0
@@ -97,7 +97,7 @@ class Problem:
     """Upper bounds on the states of all candidates after the first `n_folded` picks."""
     n_folded: int = 0
     refresh_all: bool = True
-    """Whether the next renewal is one of all bounds."""
+    """True if the next renewal is one of all bounds."""
 
     @property
     def picks(self) -> np.ndarray:

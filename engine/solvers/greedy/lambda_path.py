@@ -46,7 +46,7 @@ from engine.solvers.lines import LambdaPath, order_lines
 Array = np.ndarray
 
 ROUNDING_SLACK = 2.0**-46
-"""What rounding may decide, as a share of the size of the gains' parts: 128 units."""
+"""Largest difference that rounding can decide, relative to the gains' parts: 128 units."""
 MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512

@@ -17,7 +17,7 @@ from engine.solvers.tie_breaking import find_best
 from engine.values import Ranking
 
 SWAP_TOLERANCE = 1e-9
-"""What counts as no improvement, relative to the scale of a swap's gain."""
+"""Largest gain of a swap that counts as none, relative to the scale of gains."""
 
 
 class Quadratic:

@@ -17,9 +17,9 @@ N_FIGURES = 7
 """A set is described by its value, the ascent's steps and gap, how many swaps were made, whether none is left, from how
 many sets it was sought, and whether the ascent ended at a set."""
 N_SCRATCH_ARRAYS = 4
-"""How many (n,) arrays the loops need."""
+"""Number of (n,) arrays that the loops need."""
 MAX_ASCENT_STEPS = 200
-"""How many steps an ascent may take, as in the authors' implementation."""
+"""Largest number of steps of an ascent, as in the authors' implementation."""
 
 
 @jit_exact
