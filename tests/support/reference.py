@@ -54,7 +54,7 @@ def build_reference() -> str:
             if module.startswith(packages):
                 parts.append(_describe(name, value))
     parts.append("\n## Command line\n")
-    parts += _describe_commands(main, "frontier", click.Context(main, info_name="frontier"))
+    parts += _describe_commands(main, click.Context(main, info_name="frontier", **main.context_settings))
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -105,17 +105,17 @@ def _list_methods(value: type) -> list[str]:
     return ["\n**Methods and properties**\n", *rows] if rows else []
 
 
-def _describe_commands(group: click.Group, name: str, context: click.Context) -> list[str]:
+def _describe_commands(group: click.Group, context: click.Context) -> list[str]:
     """Describe the commands of a group, and of the groups in it."""
     parts = []
     for command_name in group.list_commands(context):
         command = group.get_command(context, command_name)
-        own_name = f"{name} {command_name}"
-        own = click.Context(command, info_name=own_name, max_content_width=110, terminal_width=110)
+        # A context with its parent: what one command's help option is called is remembered by the command.
+        own = click.Context(command, parent=context, info_name=command_name, max_content_width=110, terminal_width=110)
         if isinstance(command, click.Group):
-            parts += _describe_commands(command, own_name, own)
+            parts += _describe_commands(command, own)
         else:
-            parts.append(f"\n### {own_name}\n\n```text\n{command.get_help(own)}\n```")
+            parts.append(f"\n### {own.command_path}\n\n```text\n{command.get_help(own)}\n```")
     return parts
 
 

@@ -56,7 +56,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     result = engine.tune("mmr", loaded.space, vectors, qrels, objective=engine.Objective("diverse"))
     assert [s for s in result.sentences if s not in pages.texts(app)] == []
     assert f"MMR · λ {result.decoder.select.relevance_weight} — " in headings(app) and result.status in headings(app)
-    assert result.reached in [t.value for t in app.text] and result.confirmed is not None
+    assert result.outcome in [t.value for t in app.text] and result.is_confirmed is not None
     report = pages.first_table(app, "test: chosen")
     rows = {row.metric: row for row in result.comparisons}
     assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
@@ -281,7 +281,7 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in pages.texts(app)
     app = pages.worked(app, "tune.start", "tune")
     found = outcome(app).tuned
-    assert f"{found.winner.name} — {found.status}" in headings(app) and found.reached in [t.value for t in app.text]
+    assert f"{found.winner.name} — {found.status}" in headings(app) and found.outcome in [t.value for t in app.text]
     assert [s for s in found.sentences if s not in pages.texts(app)] == []
     assert {one.decoder.select.spec.name for one in found.candidates} == set(few["selectors"])
     table = pages.first_table(app, "ILAD difference")
