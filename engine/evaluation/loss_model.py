@@ -1,0 +1,142 @@
+"""What settings lose on all queries of a kind, estimated together from a sample: a Gaussian process over their gains.
+
+A setting chosen as the best of many looks better on the sample than it is. Estimates that are shrunk towards each
+other do not have this bias: given a prior that fits, the chance that a setting keeps its budget is right for whichever
+is chosen (Senn 2008; empirical Bayes as in Efron 2011, "Tweedie's formula and selection bias").
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.special import stdtr, stdtrit
+
+PRIOR_MEDIANS = (0.4, 2.5, 0.4, 0.05)
+"""Medians of the common slope, and, in units of it, of the curvature, a family's deviation and a single setting's."""
+PRIOR_LOG_DEVIATIONS = (1.5, 1.0, 0.7, 0.7)
+"""Standard deviations of their logarithms."""
+PRIOR_QUERIES = 300.0
+"""Weight, in queries, of what variances and correlations are expected to be. Few queries tell two settings apart, and
+a sample variance from a handful of them is small just where the sample loses little."""
+FAMILY_CORRELATION, OTHER_CORRELATION = 0.96, 0.78
+"""Expected correlation of the noise of two settings with the same gain; measured on five judged sets."""
+INDEPENDENT_SHARE = 0.05
+"""Share of the noise that every setting has to itself, so that no direction counts as free of noise."""
+MAX_FITTED_SETTINGS = 120
+"""Number of settings from which the four parameters of the prior are fitted."""
+MAX_EVALUATIONS = 90
+"""Evaluations of the marginal likelihood; its optimum is flat and need not be exact."""
+JITTER = 1e-10
+TINY_GAIN = 1e-6
+CHANGE_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LossEstimate:
+    """Estimated changes of m settings to the baseline, as shares of the baseline's mean."""
+
+    mean: np.ndarray  # (m,) negative for a loss
+    std_error: np.ndarray  # (m,)
+    degrees: int  # of freedom, of Student's t
+
+    def find_chances(self, required_share: float) -> np.ndarray:
+        """Return the (m,) chances that a setting keeps this share of the baseline's mean on all queries of the kind."""
+        excess = self.mean + (1 - required_share)
+        # Without any spread the estimate is certain; what only rounding takes away counts as kept.
+        is_exact = self.std_error <= CHANGE_TOLERANCE
+        scores = np.where(is_exact, 0.0, excess / np.where(is_exact, 1.0, self.std_error))
+        chances: np.ndarray = np.where(is_exact, excess >= -CHANGE_TOLERANCE, stdtr(self.degrees, scores))
+        return chances
+
+    def find_ends(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (m,) lower and upper ends of the intervals of the kept share."""
+        margin = stdtrit(self.degrees, (1 + confidence) / 2) * self.std_error
+        return 1 + self.mean - margin, 1 + self.mean + margin
+
+
+def estimate_losses(changes: np.ndarray, gains: np.ndarray, families: np.ndarray) -> LossEstimate:
+    """Estimate the mean changes of m settings on all queries of the kind from n of them.
+
+    changes: (n, m) of each query to the baseline, as shares of the baseline's mean; gains: (m,) of the objective over
+    the baseline, in any unit; families: (m,) integers, equal for settings of one method. n must be 2 or more.
+    """
+    n_queries, n_settings = changes.shape
+    variances = changes.var(axis=0, ddof=1)
+    scale = variances.sum() / max(np.abs(gains).sum(), TINY_GAIN)
+    if not n_settings or scale <= CHANGE_TOLERANCE:
+        return LossEstimate(mean=changes.mean(0), std_error=np.zeros(n_settings), degrees=n_queries - 1)
+    # In units of the expected variance the prior needs no unit of the gain, and holds for every objective.
+    positions = scale * gains
+    means, noise = changes.mean(axis=0), _estimate_noise(changes, variances, positions, families)
+    fitted = np.argsort(gains, kind="stable")[:: -(-n_settings // MAX_FITTED_SETTINGS)]
+    parameters = _fit_prior(means[fitted], positions[fitted], families[fitted], noise[np.ix_(fitted, fitted)])
+    prior = _compute_prior(parameters, positions, families)
+    # The mean and covariance of a Gaussian given its noisy values (Rasmussen & Williams 2006, eqs. 2.25 and 2.26).
+    weights = cho_solve(cho_factor(prior + noise + JITTER * np.eye(n_settings), lower=True), prior)
+    posterior_variances = np.diag(prior) - np.einsum("ij,ij->j", prior, weights)
+    return LossEstimate(
+        mean=weights.T @ means, std_error=np.sqrt(np.maximum(posterior_variances, 0.0)), degrees=n_queries - 1
+    )
+
+
+def _estimate_noise(
+    changes: np.ndarray, variances: np.ndarray, positions: np.ndarray, families: np.ndarray
+) -> np.ndarray:
+    """Estimate the (m, m) covariance of the sample means, shrunk towards what is expected at these positions.
+
+    Moving along a curve exchanges one document after the other, so changes behave like a random walk: the variance
+    grows with the position, and the correlation of two settings is the root of the ratio of theirs.
+    """
+    n_queries, n_settings = changes.shape
+    expected_variances = np.abs(positions) + TINY_GAIN * np.abs(positions).max()
+    n_changed = (np.abs(changes) > CHANGE_TOLERANCE).sum(axis=0)
+    shrunk_variances = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
+    ratio = np.minimum.outer(expected_variances, expected_variances)
+    ratio = ratio / np.maximum.outer(expected_variances, expected_variances)
+    is_same_family = families[:, None] == families[None, :]
+    expected_correlations = np.sqrt(ratio) * np.where(is_same_family, FAMILY_CORRELATION, OTHER_CORRELATION)
+    deviations = np.sqrt(np.where(variances > 0, variances, 1.0))
+    correlations = np.cov(changes, rowvar=False).reshape(n_settings, n_settings) / np.outer(deviations, deviations)
+    n_common = np.sqrt(np.outer(n_changed, n_changed))
+    data_weight = n_common / (n_common + PRIOR_QUERIES)
+    shrunk = data_weight * correlations + (1 - data_weight) * expected_correlations
+    shrunk *= 1 - INDEPENDENT_SHARE
+    np.fill_diagonal(shrunk, 1.0)
+    covariance: np.ndarray = shrunk * np.sqrt(np.outer(shrunk_variances, shrunk_variances)) / n_queries
+    return covariance
+
+
+def _compute_prior(parameters: np.ndarray, positions: np.ndarray, families: np.ndarray) -> np.ndarray:
+    """Return the (m, m) prior covariance of the true changes: smooth curves from 0, alike, each its own.
+
+    A curve is a line and a cubic spline (an integrated Wiener process, Wahba 1990), both 0 for the baseline's sets.
+    """
+    slope, curvature, family_share, setting_share = parameters
+    line = np.outer(positions, positions)
+    distance = np.abs(positions)
+    nearer, further = np.minimum.outer(distance, distance), np.maximum.outer(distance, distance)
+    spline = nearer**2 * (3 * further - nearer) / 6 * (line > 0)
+    curve = line + curvature**2 * spline
+    own_curve = np.where(families[:, None] == families[None, :], family_share**2 * curve, 0.0)
+    covariance: np.ndarray = slope**2 * (curve + own_curve + setting_share**2 * np.diag(positions**2))
+    return covariance
+
+
+def _fit_prior(means: np.ndarray, positions: np.ndarray, families: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return the parameters of the prior with the largest marginal likelihood, times that of their own priors."""
+    start = np.log(PRIOR_MEDIANS)
+    noise = noise + JITTER * np.eye(len(means))
+
+    def compute_loss(log_parameters: np.ndarray) -> float:
+        covariance = _compute_prior(np.exp(log_parameters), positions, families) + noise
+        try:
+            factor = cho_factor(covariance, lower=True)
+        except np.linalg.LinAlgError:
+            return np.inf
+        fit = means @ cho_solve(factor, means) / 2 + np.log(np.diag(factor[0])).sum()
+        return float(fit + np.square((log_parameters - start) / PRIOR_LOG_DEVIATIONS).sum() / 2)
+
+    options = {"maxfev": MAX_EVALUATIONS, "xatol": 0.1, "fatol": 0.05}
+    fitted: np.ndarray = np.exp(minimize(compute_loss, start, method="Nelder-Mead", options=options).x)
+    return fitted
