@@ -122,7 +122,10 @@ def exact_frontier(
         "seed": SEED.check(seed),
     }
     arguments = (make_path_stage(selector, fixed), space, queries, qrels, (k,), metrics, interval)
-    return compute_exact_frontiers(*arguments, split, aspects, facts, store=store, progress=progress, stop=stop)[0]
+    # A store has no values of single queries, so a curve from there has none either, whether it was new or not.
+    return compute_exact_frontiers(
+        *arguments, split, aspects, facts, keep_steps=store is None, store=store, progress=progress, stop=stop
+    )[0]
 
 
 def compute_exact_frontiers(
