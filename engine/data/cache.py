@@ -84,11 +84,7 @@ def _tag_section(section_name: str) -> Path:
     make_folder(folder)
     if _is_tagged(folder):
         return folder
-    foreign_names = [
-        folder_entry.name
-        for folder_entry in folder.iterdir()
-        if folder_entry.name != _TAG_NAME and not _is_temporary(folder_entry)
-    ]
+    foreign_names = [path.name for path in folder.iterdir() if path.name != _TAG_NAME and not _is_temporary(path)]
     # Another process may have tagged the folder in the meantime.
     if foreign_names and not _is_tagged(folder):
         raise FrontierError(
@@ -106,12 +102,9 @@ def get(section_name: str, entry_key: str) -> bytes | None:
     except OSError:
         return None
     entry_payload = memoryview(raw_entry)[:-_SEAL_BYTES]
-    return (
-        bytes(entry_payload)
-        if len(raw_entry) >= _SEAL_BYTES
-        and raw_entry[-_SEAL_BYTES:] == _compute_seal(section_name, entry_key, entry_payload)
-        else None
-    )
+    # An entry that is shorter than a seal equals none, so that its length needs no check.
+    is_intact = raw_entry[-_SEAL_BYTES:] == _compute_seal(section_name, entry_key, entry_payload)
+    return bytes(entry_payload) if is_intact else None
 
 
 def put(section_name: str, entry_key: str, entry_payload: bytes) -> None:
@@ -211,11 +204,10 @@ def _delete_remains(folder: Path) -> None:
     if folder in _swept_folders or not is_frontier_path(folder):
         return
     _swept_folders.add(folder)
-    for folder_entry in [
-        folder_entry for folder_entry in folder.iterdir() if _TEMPORARY_PATTERN.fullmatch(folder_entry.name)
-    ]:
-        with suppress(FrontierError):
-            delete(folder_entry)
+    for path in list(folder.iterdir()):
+        if _TEMPORARY_PATTERN.fullmatch(path.name):
+            with suppress(FrontierError):
+                delete(path)
 
 
 def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
@@ -225,9 +217,7 @@ def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) 
     # The temporary file is in the same folder, because only a rename within one file system is atomic.
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with open(
-            temporary, "xb", opener=lambda section_name, flags: os.open(section_name, flags, permission_bits)
-        ) as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, permission_bits)) as file:
             # The lock marks a write in progress; the system releases it when the process dies.
             from filelock import lock_descriptor
 
