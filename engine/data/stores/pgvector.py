@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.data.stores.pgvector_rows import PgRows, PgTable, RowFacts, values_of
 from engine.data.stores.postgres import Connections, PgAccess
-from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
+from engine.data.stores.store import RawResult, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
@@ -98,9 +98,7 @@ class PgVectorStore(VectorStore):
         with self.connections.snapshot():
             yield self.ref.snapshot
 
-    def _search(
-        self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
-    ) -> tuple[list[Hits], str, bool]:
+    def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
         where = where or self.where
         measures = self.rows.indexes.values()
         # An exact search and an index of inner products need no correction; another measure does.

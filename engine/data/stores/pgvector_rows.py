@@ -185,7 +185,6 @@ class PgRows:
         The index ranked by a point rounded to float16, or by cosines or distances of rows that are only nearly unit.
         """
         # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
-        # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
         rounding_slack = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if is_half else 0.0
         slack = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21 if index_measure != "ip" else 0.0
         return rounding_slack + slack
