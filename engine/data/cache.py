@@ -21,16 +21,9 @@ from typing import BinaryIO
 
 import numpy as np
 
+from engine import paths
 from engine.errors import DataError, FrontierError
-from engine.paths import (
-    file_mode,
-    home,
-    is_frontier_path,
-    is_writable,
-    make_folder,
-    note_storage_result,
-    process_folder,
-)
+from engine.paths import home, make_folder, note_storage_result
 
 _SEAL_BYTES = hashlib.sha256().digest_size
 _TAG_NAME = "CACHEDIR.TAG"
@@ -56,12 +49,12 @@ def open_section(section_name: str) -> Path:
     """
     try:
         folder = _tag_section(section_name)
-        if not is_writable(folder):
+        if not paths.is_writable(folder):
             raise OSError(errno.EROFS, "it is read-only, or its disk is full")
         return folder
     except OSError as error:
         note_storage_result(error.strerror or str(error))
-    folder = process_folder() / check_name(section_name)
+    folder = paths.process_folder() / check_name(section_name)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
@@ -201,7 +194,7 @@ def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], o
 
 def _delete_remains(folder: Path) -> None:
     """Delete the remains of killed writers in a folder of Frontier's own, once per process."""
-    if folder in _swept_folders or not is_frontier_path(folder):
+    if folder in _swept_folders or not paths.is_frontier_path(folder):
         return
     _swept_folders.add(folder)
     for path in list(folder.iterdir()):
@@ -213,7 +206,7 @@ def _delete_remains(folder: Path) -> None:
 def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     make_folder(path.parent)
     _delete_remains(path.parent)
-    permission_bits = file_mode(path)
+    permission_bits = paths.file_mode(path)
     # The temporary file is in the same folder, because only a rename within one file system is atomic.
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:

@@ -45,8 +45,7 @@ def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") ->
         return _open_connection(database_path, "ro")
     except sqlite3.OperationalError:
         journal_files = [database_path.with_name(f"{database_path.name}{ending}") for ending in ("-wal", "-journal")]
-        pending_names = [path.name for path in journal_files if path.exists() and path.stat().st_size]
-        if pending_names:
+        if pending_names := [path.name for path in journal_files if path.exists() and path.stat().st_size]:
             raise DataError(
                 f"{database_path} lies where nothing can be written, and changes that belong to it are in "
                 f"{pending_names[0]}, which could not be read there; copy both files to a folder that you can write to"

@@ -19,7 +19,7 @@ from engine.values import digest_of
 BUNDLED = "bundled"
 FINGERPRINT_SECTION = "fingerprints"
 HUB_TIMEOUT_SECONDS = 3
-"""Seconds that the hub has for its answer."""
+"""Time limit for an answer of the hub."""
 
 
 def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path:

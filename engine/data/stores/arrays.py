@@ -12,7 +12,7 @@ from engine.errors import DataError
 from engine.values import digest_of
 
 BLOCK_NUMBERS = 1 << 22
-"""Numbers of the matrix that are looked at together."""
+"""Largest block of the matrix, in numbers."""
 
 
 class ArrayStore(VectorStore):

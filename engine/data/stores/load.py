@@ -21,11 +21,11 @@ LOAD_BATCH_SIZE = 1_000
 LOADING_LABEL, INDEXING_LABEL = "writing documents", "building the index"
 STOPPED_MESSAGE = "stopped; {done} of {total} documents are in the store, and the same command goes on from there"
 MAX_TEXT_BYTES, MAX_ID_BYTES = 65_535, 512
-"""Bytes of a text and of an id that Milvus takes."""
+"""Largest sizes of a text and of an id in Milvus."""
 MAX_INDEXED_DIMENSION = 2_000
-"""Dimensions of a vector that pgvector indexes."""
+"""Largest dimension that pgvector can index."""
 WRITING_SECONDS, WAITING_SECONDS = 30.0, 300.0
-"""What Milvus may take for a batch, and until all of a collection is on disk, indexed or in memory."""
+"""Time limits in Milvus: of a batch, and until all of a collection is on disk, indexed or in memory."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from engine.values import EncoderRef
 
 MAX_EF = 1000
 MIN_LIMIT = 32
-"""No fewer rows are asked for."""
+"""Smallest number of rows that a statement requests."""
 LAST_PLACE = 2**62
-"""The place of a row that has none: after those that do."""
+"""Place of a row without one, which sorts it after all others."""
 DISTANCE_OPERATORS = {"ip": "<#>", "cosine": "<=>", "l2": "<->"}
-"""What orders rows so that an index of an operator class is used."""
+"""Measure of an index → the operator whose order lets the planner use it."""
 PLANNER_SETTINGS = (
     "SELECT pg_current_snapshot()::text, set_config('enable_indexscan', {index}, true), "
     "set_config('enable_indexonlyscan', {index}, true), set_config('enable_bitmapscan', {index}, true), "

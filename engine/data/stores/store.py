@@ -54,9 +54,9 @@ class StoreRef(ByDigest):
     dimension: int
     snapshot: str = ""
     where: str = ""  # the filter as JSON
-    content: str = ""  # what names ids and vectors whatever else the store holds; "" where nobody looked at them all
-    longest: float | None = None  # no vector is longer; None where nobody has looked at all of them
-    unit: bool | None = None  # whether every vector has length 1, None likewise
+    content: str = ""  # identity of ids and vectors, whatever else the store holds; "" if not all were read
+    longest: float | None = None  # no vector is longer; None if not all were read
+    unit: bool | None = None  # True if every vector has length 1, None as above
 
     @cached_property
     def digest(self) -> str:
@@ -131,7 +131,7 @@ class VectorStore(ABC):
     """Inside `snapshot()` all questions see the same documents."""
 
     encoder: EncoderRef | None = None
-    """What made the vectors, and embeds queries; None where that is not known."""
+    """Encoder of the vectors, which also embeds queries; None if unknown."""
 
     @property
     @abstractmethod
