@@ -201,7 +201,7 @@ class _JudgedCorpusBuilder:
         return None
 
     def _draw_other_word(self, span_word: str, generator: Random) -> str | None:
-        """Draw another word of the corpus, by frequency; None after MAX_DRAWS failures."""
+        """Draw another word from a document drawn at random; None after MAX_DRAWS failures."""
         for _draw in range(MAX_DRAWS):
             row_index = generator.randrange(len(self._corpus))
             if word_spans := self._word_spans[row_index]:

@@ -125,6 +125,7 @@ def count_bytes(chosen_items: Iterable[Item]) -> int:
 def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item]) -> int:
     """Return the bytes that `remove_items` would free, without files that other items share."""
     shared_files = _collect_other_files(chosen_items, all_items)
+    # Files that several of the chosen items share count once.
     chosen_files: dict[Path, int] = {}
     for item in chosen_items:
         chosen_files |= item.files
@@ -207,6 +208,7 @@ def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> lis
                 label.path.unlink()
     unlabelled_files: dict[str, list[Path]] = {}
     for path in bytes_by_path.keys() - claimed_paths:
+        # Entries in a folder, or of a database with its journals, are one item; all others are listed together.
         item_name, *inner_names = path.relative_to(section_folder).parts
         if not inner_names:
             database_path = _database_path(path)

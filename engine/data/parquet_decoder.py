@@ -33,16 +33,14 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
     try:
         _limit_memory(MAX_MEMORY_BYTES)
         parquet_file = ParquetFile(pa.PythonFile(sys.stdin.buffer, "r"), buffer_size=1 << 20, pre_buffer=False)
-        schema = parquet_file.schema_arrow
+        metadata, schema = parquet_file.metadata, parquet_file.schema_arrow
         sent_fields = [field for field in schema if columns is None or field.name in columns]
         sent_schema = pa.schema(list(map(_decode_categories, sent_fields)))
-        file_facts = {
-            "columns": schema.names,
-            "rows": parquet_file.metadata.num_rows,
-            "bytes": _count_declared_bytes(parquet_file.metadata, set(sent_schema.names)),
-        }
+        n_bytes = _count_declared_bytes(metadata, set(sent_schema.names))
+        file_facts = {"columns": schema.names, "rows": metadata.num_rows, "bytes": n_bytes}
         stream_schema = sent_schema.with_metadata({"facts": json.dumps(file_facts)})
         with pa.ipc.new_stream(sys.stdout.buffer, stream_schema) as output_stream:
+            # The reader checks the facts before it reads a row.
             sys.stdout.buffer.flush()
             batch_rows = min(rows or BATCH_ROWS, BATCH_ROWS)
             for record_batch in parquet_file.iter_batches(batch_rows, columns=columns, use_threads=False):
@@ -56,10 +54,8 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
     except BrokenPipeError:
         os._exit(0)
     except MemoryError:
-        sys.exit(
-            f"decoding takes more than {MAX_MEMORY_BYTES >> 20} MB of memory; write it with smaller pages, or as JSON "
-            "Lines"
-        )
+        limit = f"{MAX_MEMORY_BYTES >> 20} MB of memory"
+        sys.exit(f"decoding takes more than {limit}; write it with smaller pages, or as JSON Lines")
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         sys.exit(str(error) or type(error).__name__)
 

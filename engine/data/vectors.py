@@ -199,6 +199,7 @@ class _BoundedFile(io.RawIOBase):
         return self._file.tell()
 
     def read(self, n_bytes: int = -1) -> bytes:
+        # One byte more than the limit tells a longer directory from one that just fits.
         is_limited = 0 <= n_bytes <= _MAX_READ_BYTES
         read_part = self._file.read(n_bytes if is_limited else _MAX_READ_BYTES + 1)
         if len(read_part) > _MAX_READ_BYTES:
@@ -266,6 +267,7 @@ def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple
     array_headers = {name: _read_member_header(path, archive, member) for name, member in array_members.items()}
     array_name = _find_matrix_name(path, array_headers)
     matrix_header = _check_matrix_header(path, array_headers[array_name], array_members[array_name].file_size)
+    # Other numbers are converted to float32, and ids become strings of Python beside their array.
     needed_bytes = matrix_header.n_bytes + (0 if matrix_header.dtype == np.float32 else 4 * matrix_header.n_numbers)
     if (ids_header := array_headers.get("ids")) is not None:
         if len(ids_header.shape) != 1 or ids_header.dtype.kind not in "USiu":
