@@ -12,13 +12,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.metrics import METRICS, mean_of_defined
-from engine.evaluation.paired import (
-    TIE_TOLERANCE,
-    align_on_common_queries,
-    format_decoder,
-    scorer_chain,
-    short_names,
-)
+from engine.evaluation.paired import TIE_TOLERANCE, align_on_common_queries, format_decoder, scorer_chain, short_names
 from engine.evaluation.splits import select_judged_queries
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, bootstrap_means
 from engine.evaluation.sweep.cell import Cell
