@@ -57,6 +57,7 @@ class Steps:
         column = self.values[metric]
         is_defined = ~np.isnan(column)
         previous_values = np.where(self.query_index == np.roll(self.query_index, 1), np.roll(column, 1), np.nan)
+        # With one query only, np.roll would make its first step follow its last.
         previous_values[self.first_steps] = np.nan
         start_order = np.argsort(self.step_starts, kind="stable")
         # Sorted by λ, each step adds the change of its query's value to the sum over all queries.

@@ -220,10 +220,10 @@ def _build_slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | No
     ordered = sorted(cells, key=lambda cell: paired.none_last_key(cell.decoder["select"][name]))
     params = [cell.decoder["select"] for cell in ordered]
     values = tuple(map(itemgetter(name), params))
-    others = [other for other in paired.varying_parameters(cells) if other != name]
-    is_on_slice = [not others] * len(params)
+    fixed_names = [fixed for fixed in paired.varying_parameters(cells) if fixed != name]
+    is_on_slice = [not fixed_names] * len(params)
     if chosen is not None:
-        is_on_slice = [all(setting[other] == chosen[other] for other in others) for setting in params]
+        is_on_slice = [all(setting[fixed] == chosen[fixed] for fixed in fixed_names) for setting in params]
     return Slice(
         name=name, symbol=form.symbol, label=form.label, is_log=getattr(form, "scale", "linear") == "log",
         values=values, texts=tuple(_format_value(value, form.text) for value in values),

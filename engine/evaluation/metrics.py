@@ -501,6 +501,7 @@ def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
 
 def _normalize_rows(vectors: Tensor) -> Tensor:
     """Scale rows to length 1; zero rows stay."""
+    # A zero row is divided by 1: its cosines are 0, not NaN.
     row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / row_norms.masked_fill(row_norms == 0, 1)
 

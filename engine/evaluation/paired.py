@@ -33,6 +33,11 @@ class AlignedCells:
         """The short names of the cells, in their order."""
         return short_names(self.cells)
 
+    @cached_property
+    def means(self) -> dict[str, np.ndarray]:
+        """The (cells,) means of each metric."""
+        return {metric: values.mean(0) for metric, values in self.values.items()}
+
     def column(self, metric: str, label: str) -> np.ndarray:
         """Return the (queries,) values of the cell with a label."""
         values: np.ndarray = self.values[metric][:, [cell.label for cell in self.cells].index(label)]
@@ -59,7 +64,7 @@ def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
 
 def find_complete_queries(cell: Any, metrics: Iterable[str]) -> np.ndarray:
     """Return the (queries,) mask of the queries for which a cell has all of the metrics."""
-    is_complete: np.ndarray = np.isfinite([cell.values[metric] for metric in metrics]).all(0)
+    is_complete: np.ndarray = np.all(np.isfinite([cell.values[metric] for metric in metrics]), axis=0)
     return is_complete
 
 
@@ -83,7 +88,9 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
             is_same = is_same and np.allclose(*pair, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
         if not is_same:
             raise DataError(f"two points are called {cell.label} and differ: compare those of one data set at a time")
-    is_defined, compared, left_out = {}, [], []
+    is_defined: dict[str, np.ndarray] = {}
+    compared: list[Any] = []
+    left_out: list[Any] = []
     for cell in by_label.values():
         is_defined[cell.label] = find_complete_queries(cell, metrics)
         (compared if is_defined[cell.label].any() else left_out).append(cell)

@@ -254,10 +254,10 @@ def build_results(
     for metric in metrics:
         comparisons[metric] = compare(cells, metric, baseline_cell, k, resamples=resamples, seed=seed)
         counts[metric] = comparisons[metric][0].queries if comparisons[metric] else 0
-        for comparison in comparisons[metric]:
-            by_label[metric, comparison.label] = comparison
+        for row in comparisons[metric]:
+            by_label[metric, row.label] = row
     has_short_sets = any(cell.returned < cell.k - 1e-9 for cell in cells)
-    text_rows, mark_rows, mean_rows = [], [], []
+    text_rows, mark_rows, means = [], [], []
     for cell, name in zip(cells, short_names(cells), strict=True):
         texts, marks, row_means = [name], [0], {}
         for metric in metrics:
@@ -270,16 +270,14 @@ def build_results(
             texts.append("–" if mean_value is None else f"{mean_value:.4f}".replace("-", MINUS))
             marks.append(int(np.sign(comparison.difference)) if comparison and comparison.significant else 0)
         text_rows.append((*texts, f"{cell.returned:.1f}") if has_short_sets else tuple(texts))
-        mean_rows.append(row_means)
+        means.append(row_means)
         mark_rows.append((*marks, 0) if has_short_sets else tuple(marks))
     metric_titles = [f"{title_of(metric)}@{baseline_cell.k}" for metric in metrics]
-    titles = ("Setting", *metric_titles, *(["Returned"] if has_short_sets else []))
+    head = ("Setting", *metric_titles, *(["Returned"] if has_short_sets else []))
     n_tests = max(map(len, comparisons.values()))
     caption = _write_caption(baseline_cell, text_rows[0][0], counts, n_tests, resamples)
-    rows, marks = tuple(text_rows), tuple(mark_rows)
-    return ResultsTable(
-        head=titles, rows=rows, marks=marks, caption=caption, cells=tuple(cells), means=tuple(mean_rows)
-    )
+    rows, row_marks = tuple(text_rows), tuple(mark_rows)
+    return ResultsTable(head=head, rows=rows, marks=row_marks, caption=caption, cells=tuple(cells), means=tuple(means))
 
 
 def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
@@ -355,7 +353,7 @@ LATEX_ESCAPES = {
 
 
 def _escape_latex(text: str) -> str:
-    return _to_single_line(text).translate(str.maketrans(LATEX_ESCAPES))
+    return "".join(LATEX_ESCAPES.get(character, character) for character in _to_single_line(text))
 
 
 def _to_single_line(text: str) -> str:
