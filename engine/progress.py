@@ -39,6 +39,11 @@ def current_reporter() -> tuple[Progress | None, Stop | None]:
     return _REPORTER.get()
 
 
+def relabel(progress: Progress | None, label: str) -> Progress | None:
+    """Return a Progress that forwards to `progress` under `label`, in which {label} stands for the original one."""
+    return None if progress is None else lambda done, total, text: progress(done, total, label.format(label=text))
+
+
 def with_cancellation(
     progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped"
 ) -> Progress:

@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -28,11 +28,11 @@ from engine.decoder import Decoder, decode
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.evaluation.metrics import measure
 from engine.params import Choice, Declared, Whole, check_values, declare, params_of, values_of
-from engine.progress import Progress, Stop, report_to, with_cancellation
+from engine.progress import Progress, Stop, relabel, report_to, with_cancellation
 from engine.scoring.cross_encoder import CrossEncoder
 from engine.space import Space
 from engine.stages import make
-from engine.training.dataset import AnyQueries, Splits, disjoint_splits, relevant_rows
+from engine.training.dataset import AnyQueries, Splits, disjoint_splits, relevant_rows, take_queries
 from engine.training.loop import SEED, TRAINING_LABEL, generator_of
 from engine.training.metrics import mean_and_error
 from engine.training.recipe import BATCH, DECAY, N_EPOCHS, rate_of
@@ -204,11 +204,10 @@ class _Record:
 
     def look(self, loss: float | None = None) -> None:
         """Measure dev, and write the model where it is the best so far."""
-        progress = self.progress
-        relabelled = None if progress is None else lambda done, total, _: progress(done, total, MEASURING)
-        with report_to(relabelled, self.stop):
+        with report_to(relabel(self.progress, MEASURING), self.stop):
             look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
+        # The first look, at the model before training, is a candidate too: fine-tuning may only do harm.
         if len(self.history) == 1 or look.ndcg > self.history[self.best + 1].ndcg:
             self.best = look.epoch
             _save_model(self.reader, self.out)
@@ -217,7 +216,7 @@ class _Record:
             self.watch(look)
 
     def write(self, stopped: str) -> None:
-        """Write the history file; stopped: why the run is over, "" while it is not."""
+        """Write the history file; stopped: the reason why the run is over, "" while it is not."""
         history = [asdict(look) for look in self.history]
         content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -266,12 +265,8 @@ def _gather(
         space = Space(texts, Embeddings(texts.ids, torch.ones(len(texts), 1)), "cpu")
         queries = Embeddings(queries.ids, torch.ones(len(queries), 1), None, queries.texts)
     relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
-    return _Data(space, _take(queries, list(relevant)), list(relevant.values()), _take(queries, judged), qrels[dev])
-
-
-def _take(queries: AnyQueries, rows: Sequence[int]) -> AnyQueries:
-    """The queries at ascending rows."""
-    return queries.take(rows) if isinstance(queries, Embeddings) else queries.only(queries.ids[row] for row in rows)
+    train_queries, dev_queries = take_queries(queries, list(relevant)), take_queries(queries, judged)
+    return _Data(space, train_queries, list(relevant.values()), dev_queries, qrels[dev])
 
 
 def _lists(
@@ -279,13 +274,13 @@ def _lists(
 ) -> Lists:
     """Per query its text, its documents' texts and their grades: relevant ones, hard negatives, sampled ones."""
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
-    texts = [replace_surrogates(text) for text in data.space.corpus.passages]
+    texts = list(map(replace_surrogates, data.space.corpus.passages))
     lists: Lists = []
     report = with_cancellation(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
     for start in range(0, len(data.relevant), _QUERY_BLOCK_SIZE):
         report(start, len(data.relevant), MINING)
         rows = range(start, min(start + _QUERY_BLOCK_SIZE, len(data.relevant)))
-        queries = _take(data.train, rows)
+        queries = take_queries(data.train, rows)
         pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
         for row, text, pool in zip(rows, queries.texts or (), pools, strict=True):
             grades = data.relevant[row]
@@ -304,9 +299,8 @@ def _negatives(
     hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
     # A few more than are needed, as some are relevant or hard already.
     count = 2 * settings.sampled + len(grades) + len(hard)
-    sampled_rows = torch.randint(documents, (count,), generator=generator).tolist()
-    sampled = [row for row in dict.fromkeys(sampled_rows) if row not in grades and row not in hard][: settings.sampled]
-    return [*hard, *sampled]
+    sampled = dict.fromkeys(torch.randint(documents, (count,), generator=generator).tolist())
+    return [*hard, *[row for row in sampled if row not in grades and row not in hard][: settings.sampled]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +328,8 @@ def _save_model(reader: Any, out: Path) -> None:
     part = out / ".part"
     with translate_write_errors(out):
         reader.save_pretrained(str(part), create_model_card=False)
-        files = sorted((p for p in part.rglob("*") if p.is_file()), key=lambda p: p.suffix == ".safetensors")
+        # Weights last: a folder whose weights are new then has the configuration that belongs to them.
+        files = sorted(filter(Path.is_file, part.rglob("*")), key=lambda path: path.suffix == ".safetensors")
         for file in files:
             target = out / file.relative_to(part)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -345,6 +340,7 @@ def _save_model(reader: Any, out: Path) -> None:
 @contextmanager
 def _seed_torch(seed: int) -> Iterator[None]:
     """Seed the global random generators inside, and restore them outside."""
+    # The trainer seeds Python's and NumPy's generators too, by itself; a caller's own draws must not notice.
     of_random, of_numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -371,6 +367,7 @@ def fit(
 
     columns, loss, batch = _columns_and_loss(reader, lists, settings)
     examples = Dataset.from_dict(columns)
+    # The trainer's last batch of an epoch may be smaller, so its steps are rounded up.
     steps = -(-len(examples) // batch)
     total = steps * settings.epochs
     with tempfile.TemporaryDirectory(prefix="frontier-") as folder:
@@ -417,12 +414,15 @@ def _columns_and_loss(
         loss: torch.nn.Module = losses.LambdaLoss(reader, mini_batch_size=-1)
         batch = max(1, round(settings.batch / mean_length))
         return {"query": queries, "documents": documents, "labels": grades}, loss, batch
-    pairs = [(query, document, float(grade > 0)) for query, documents, grades in lists
-             for document, grade in zip(documents, grades, strict=True)]  # fmt: skip
-    queries, texts, labels = map(list, zip(*pairs, strict=True))
-    weight = torch.tensor((len(labels) - sum(labels)) / sum(labels))
-    loss = losses.BinaryCrossEntropyLoss(reader, pos_weight=weight)
-    return {"query": queries, "document": texts, "label": labels}, loss, settings.batch
+    columns: dict[str, list[Any]] = {"query": [], "document": [], "label": []}
+    for query, documents, grades in lists:
+        columns["query"] += [query] * len(documents)
+        columns["document"] += documents
+        columns["label"] += [float(grade > 0) for grade in grades]
+    # Irrelevant pairs outnumber the relevant ones; this factor lets both sides weigh the same in the loss.
+    n_relevant = sum(columns["label"])
+    weight = torch.tensor((len(columns["label"]) - n_relevant) / n_relevant)
+    return columns, losses.BinaryCrossEntropyLoss(reader, pos_weight=weight), settings.batch
 
 
 def _trainer_parts(
@@ -446,6 +446,7 @@ def _trainer_parts(
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             epoch = (state.global_step - 1) // steps
+            # Such a loss has spoilt the weights; the best model of the epochs before it is in the folder.
             if not math.isfinite(losses[-1]):
                 self.reason = f"the loss was {losses[-1]} in epoch {epoch}"
             elif stop is not None and stop.is_set():

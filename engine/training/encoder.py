@@ -19,7 +19,7 @@ from engine.data.cache import check_new, translate_write_errors
 from engine.data.models import encoder_model
 from engine.errors import DataError
 from engine.space import Space
-from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors
+from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors, select_prefix
 from engine.training.dataset import Samples
 from engine.values import Embeddings, EncoderRef, Queries, replace_surrogates
 
@@ -34,8 +34,8 @@ class TextAdapters(Adapters):
     """Adapters over a query encoder that was trained itself; documents come from the encoder before training.
 
     encoder: a SentenceTransformer in float32.
-    prompt: what the encoder expects before every query.
-    parts: what is over it.
+    prompt: text that the encoder expects before every query.
+    parts: the adapters over it.
     """
 
     # A SentenceTransformer; the library carries no types.
@@ -57,21 +57,18 @@ class TextAdapters(Adapters):
             return self._rows(texts)
         # Texts of similar length together, so that little is computed on padding.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        blocks = [
-            self._rows([texts[i] for i in order[start : start + TEXT_BLOCK_SIZE]])
-            for start in range(0, len(order), TEXT_BLOCK_SIZE)
-        ]
-        rows = torch.cat(blocks)
+        sorted_texts, starts = [texts[i] for i in order], range(0, len(order), TEXT_BLOCK_SIZE)
+        rows = torch.cat([self._rows(sorted_texts[start : start + TEXT_BLOCK_SIZE]) for start in starts])
         return torch.empty_like(rows).index_copy_(0, torch.tensor(order, device=rows.device), rows)
 
     def _rows(self, texts: Sequence[str]) -> Tensor:
+        # Only the tokenizer is locked: the network, which takes most of the time, runs in several threads.
         with _TOKENIZER_LOCK:
-            tokens = self.encoder.preprocess(
-                [replace_surrogates(text) for text in texts], prompt=self.prompt, task="query"
-            )
+            tokens = self.encoder.preprocess(list(map(replace_surrogates, texts)), prompt=self.prompt, task="query")
         device = next(self.encoder.parameters()).device
         inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tokens.items()}
         rows = self.encoder(inputs, task="query")["sentence_embedding"]
+        # A Matryoshka encoder is cut to its first dimensions; the tiny ε leaves a row of zeros a row of zeros.
         return functional.normalize(rows[:, : self.encoder.truncate_dim], dim=-1, eps=1e-30)
 
 
@@ -107,6 +104,7 @@ class OverTexts(OverVectors):
     adapters: TextAdapters
 
     def __init__(self, adapters: TextAdapters, texts: Sequence[str], rows: Tensor) -> None:
+        # The base class holds query vectors; here they are computed anew from the texts, so it gets none.
         super().__init__(adapters, rows[:0], rows)
         self.texts = tuple(texts)
 
@@ -119,10 +117,9 @@ class OverTexts(OverVectors):
 
         This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
         """
-        state = {
-            name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(ENCODER_PREFIX)
-        }
+        _, state = _split_state(self.adapters.state_dict())
         for name, tensor in unique_weights(self.adapters.encoder).items():
+            # Where a number is beyond half precision's range, its tensor keeps its own precision.
             half = tensor.half() if tensor.is_floating_point() else tensor
             state[ENCODER_PREFIX + name] = half if bool(half.isfinite().all()) else tensor
         return state
@@ -130,13 +127,11 @@ class OverTexts(OverVectors):
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
     """Return the weights by name; of those that share memory, the first."""
-    addresses: set[int] = set()
-    weights = {}
+    # `keep_vars` gives the parameters themselves, of which tied ones are one object; without it all would differ.
+    weights: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in encoder.state_dict(keep_vars=True).items():
-        if id(tensor) not in addresses:
-            addresses.add(id(tensor))
-            weights[name] = tensor.detach()
-    return weights
+        weights.setdefault(id(tensor), (name, tensor.detach()))
+    return dict(weights.values())
 
 
 def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -145,16 +140,16 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
     first: dict[int, str] = {}
     for name, tensor in state.items():
         first.setdefault(id(tensor), name)
+    # A tied weight was stored once, under its first name; `load_state_dict` wants it under each of its names.
     complete = {name: weights.get(name, weights.get(first[id(tensor)])) for name, tensor in state.items()}
     try:
-        encoder.load_state_dict({n: t for n, t in complete.items() if t is not None})
+        encoder.load_state_dict({name: tensor for name, tensor in complete.items() if tensor is not None})
         unknown = sorted(set(weights) - set(state))
         if unknown:
             raise RuntimeError(f"it has no {unknown[0]}")
     except RuntimeError as error:
-        raise DataError(
-            f"the trained weights do not fit the encoder that the corpus was embedded by: {error}"
-        ) from None
+        message = f"the trained weights do not fit the encoder that the corpus was embedded by: {error}"
+        raise DataError(message) from None
 
 
 def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str]:
@@ -168,6 +163,7 @@ def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str
             f"the encoder {base.name!r} has other weights here ({source.digest[:8]}) than when it embedded the corpus "
             f"({base.digest[:8]}): put the old files back, or embed the corpus anew"
         )
+    # Loaded models are shared by all callers, and training changes the weights: so it gets a copy.
     shared: nn.Module = encoder_model.load(source, str(device), "float32").model
     return copy.deepcopy(shared).float().to(device).eval(), source.prompt("query")
 
@@ -204,6 +200,7 @@ def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[Corpus
     else:
         encoder, prompt = base_encoder(_encoder_of(space), space.device)
     parts = Adapters(copy.deepcopy(previous.query), corpus, previous.table).to(space.device, space.vectors.dtype)
+    # Frozen as a whole first; then the encoder and the last corpus adapter learn.
     adapters = TextAdapters(encoder, prompt, parts).requires_grad_(False)
     adapters.encoder.requires_grad_(True)
     adapters.corpus_adapters[-1].requires_grad_(True)
@@ -235,18 +232,20 @@ def adapted_from(
     corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
     DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
     """
-    weights = {
-        name.removeprefix(ENCODER_PREFIX): tensor for name, tensor in state.items() if name.startswith(ENCODER_PREFIX)
-    }
-    adapter_state = Adapters.of(
-        {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
-    ).to(space.device)
+    weights, adapter_state = _split_state(state)
+    parts = Adapters.of(adapter_state).to(space.device)
     if not weights:
-        return Adapted(adapter_state, space.encoder, corpus, tuple(sketch), learnt)
+        return Adapted(parts, space.encoder, corpus, tuple(sketch), learnt)
     encoder, prompt = base_encoder(_encoder_of(space), space.device)
     load_weights(encoder, weights)
-    adapters = TextAdapters(encoder, prompt, adapter_state)
-    return AdaptedTexts(adapters.eval().requires_grad_(False), space.encoder, corpus, tuple(sketch), learnt)
+    adapters = TextAdapters(encoder, prompt, parts).eval().requires_grad_(False)
+    return AdaptedTexts(adapters, space.encoder, corpus, tuple(sketch), learnt)
+
+
+def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Split a state into the encoder's weights, without their prefix, and those of the parts over it."""
+    weights = select_prefix(state, ENCODER_PREFIX)
+    return weights, {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
 
 
 def save(adapters: Adapters, folder: str | Path) -> None:

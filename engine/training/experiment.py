@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError, ParamError
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, relabel
 from engine.space import Space
 from engine.stages import make, methods
 from engine.training import train as training
@@ -66,7 +66,7 @@ class Course:
 class Foreseen:
     """Estimate of an experiment."""
 
-    stages: Mapping[str, training.Preflight]  # a Preflight a stage, the method's last
+    stages: Mapping[str, training.Preflight]  # a Preflight for each stage, the method's last
     repeated: int  # queries of train, and of dev, left out as they have the text of one of a later split
 
     @property
@@ -87,7 +87,7 @@ class Foreseen:
 
 @dataclass(eq=False, kw_only=True)
 class _Experiment:
-    """An experiment under way: its inputs, and what has been trained so far."""
+    """An experiment under way: its inputs, and the stages trained so far."""
 
     recipe: Recipe
     space: Space
@@ -129,9 +129,10 @@ class _Experiment:
     def report_untrained(self, origin: Trained) -> None:
         """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
-        if decoder is not None:
-            self.untrained[name] = decoder
-        if decoder is not None and self.lines is not None:
+        if decoder is None:
+            return
+        self.untrained[name] = decoder
+        if self.lines is not None:
             table = compare_systems([System(name, origin.space, decoder)], self.judged(self.dev), self.qrels[self.dev])
             self.lines(_with_selector(name, decoder), table.dev(name))
 
@@ -139,13 +140,12 @@ class _Experiment:
         self, name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
         """Train a stage from the starting point; its epochs and its progress carry its name."""
-        progress = self.progress
-        named = None if progress is None else (lambda done, total, label: progress(done, total, f"{name}: {label}"))
+        # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
         watched = None if watch is None else partial(watch, name)
         self.stages[name] = training.train(
             method, space, self.queries, self.qrels, train=self.train, dev=self.dev, watch=watched,
-            progress=named, stop=self.stop, **params,
+            progress=relabel(self.progress, f"{name}: {{label}}"), stop=self.stop, **params,
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
@@ -157,6 +157,7 @@ class _Experiment:
         for stage_name, stage in ((self.origin_name, self.origin), (CONTROL, self.stages.get(CONTROL))):
             if stage is None or stage is last:
                 continue
+            # Each stage twice: by inner products, and by the decoder of the method, which was not trained for there.
             yield System(stage_name, stage.space, untrained)
             decoder = self.untrained.get(stage_name) or self.untrained_decoder(last.recipe, stage.space)
             if decoder is not None:
@@ -244,6 +245,7 @@ def course(
         progress=progress, stop=stop,
     )  # fmt: skip
     for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
+        # Before the method's own stage, so that a chart has the line without training from the first epoch on.
         if learner == recipe.name and run.origin is not None:
             try:
                 run.report_untrained(run.origin)
@@ -299,8 +301,12 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
     Raises DataError where a checkpoint is damaged.
     """
-    paths = {name: checkpoint(folder, name) for name in list_planned_stages(method, begun)}
-    return {name: read(path).run.history for name, path in paths.items() if path.exists()}
+    by_stage = {}
+    for name in list_planned_stages(method, begun):
+        path = checkpoint(folder, name)
+        if path.exists():
+            by_stage[name] = read(path).run.history
+    return by_stage
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
@@ -323,7 +329,7 @@ def _prepare(
     progress: Progress | None,
     stop: Stop | None,
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
-    """Queries as vectors, judgements without repeated texts, and the count of queries left out for those.
+    """Return queries as vectors, judgements without repeated texts, and the count of queries left out for those.
 
     Left out are queries of train whose text another split has too, and of dev whose text test has. Raises DataError
     where the start has learnt from queries of dev or test.
@@ -340,8 +346,10 @@ def _prepare(
     repeated = {train: repeated_queries(vectors, splits, train), dev: repeated_queries(vectors, reported, dev)}
     judgements = dict(qrels)
     for name, rows in repeated.items():
-        omitted = {vectors.ids[row] for row in rows}
-        judgements[name] = Qrels({q: grades for q, grades in qrels[name].grades.items() if q not in omitted})
+        grades = dict(qrels[name].grades)
+        for row in rows:
+            del grades[vectors.ids[row]]
+        judgements[name] = Qrels(grades)
     if start is not None:
         for name in reported:
             judged = [row for row in splits[name] if vectors.ids[row] in judgements[name].grades]

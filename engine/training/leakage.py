@@ -18,6 +18,7 @@ def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
 
     An id alone counts only where one of the two sides has no text: other queries may have the same ids.
     """
+    # "id" serves later queries without a text, "bare" marks training queries without one: else the text decides.
     hashes = set()
     for name, text in _ids_and_texts(queries):
         hashes |= {_hash("id", name), _hash("text", text) if text else _hash("bare", name)}
@@ -29,11 +30,12 @@ def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
     adapted = adapted_of(space)
     if adapted is None or not adapted.learnt:
         return []
-    return [
-        name
-        for name, text in _ids_and_texts(queries)
-        if adapted.learnt & ({_hash("text", text), _hash("bare", name)} if text else {_hash("id", name)})
-    ]
+    leaked = []
+    for name, text in _ids_and_texts(queries):
+        hashes = {_hash("text", text), _hash("bare", name)} if text else {_hash("id", name)}
+        if not adapted.learnt.isdisjoint(hashes):
+            leaked.append(name)
+    return leaked
 
 
 def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: str = "space") -> None:
@@ -43,9 +45,8 @@ def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: 
     examples = ", ".join(map(repr, leaked[:5]))
     raise DataError(
         f"{name} has learnt from {len(leaked):,} of the {len(queries.ids):,} queries of {split!r} (first: {examples}), "
-        "and "
-        "what is learnt by heart would count as understood: take them out of that split, or begin with the encoder's "
-        "own embeddings, or with a training on other queries"
+        "and what is learnt by heart would count as understood: take them out of that split, or begin with the "
+        "encoder's own embeddings, or with a training on other queries"
     )
 
 

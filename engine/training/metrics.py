@@ -13,7 +13,7 @@ from engine.decoder import Decoder, decode
 from engine.evaluation.metrics import measure
 from engine.space import Space
 from engine.training.adapters import TrainableEncoder
-from engine.training.projections import as_parts
+from engine.training.projections import as_parts, map_blocks
 from engine.values import Corpus, Embeddings, Qrels, Ranking
 
 REPORTED_SIZES = (3, 5)
@@ -22,8 +22,6 @@ TRAINING_METRICS = tuple((metric, k) for metric in ("recall", "comp") for k in R
 """The metrics, as in the paper's tables."""
 Columns = Mapping[tuple[str, int], np.ndarray]
 """(metric, k) → (B,) values."""
-BLOCK_QUERIES = 4096
-"""Queries encoded at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,10 @@ class Dev:
     @classmethod
     def of(cls, columns: Columns) -> "Dev":
         """Average every metric."""
-        numbers = {f"{metric}{k}": mean_and_error(column) for (metric, k), column in columns.items()}
-        return cls(**{n: m for n, (m, _) in numbers.items()}, **{f"{n}_se": se for n, (_, se) in numbers.items()})
+        numbers = {}
+        for (metric, k), column in columns.items():
+            numbers[f"{metric}{k}"], numbers[f"{metric}{k}_se"] = mean_and_error(column)
+        return cls(**numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,10 @@ class Epoch:
     def from_json(cls, values: Mapping[str, Any]) -> "Epoch":
         """Raises TypeError, KeyError or ValueError where the values make none."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
-        numbers = [*asdict(epoch.dev).values(), *(v for v in asdict(epoch).values() if not isinstance(v, dict | None))]
-        finite = all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
+        # Metrics that a recipe does not have are None; everything else of a file must be a finite number.
+        fields = [*asdict(epoch.dev).values(), *asdict(epoch).values()]
+        numbers = [value for value in fields if not isinstance(value, dict | None)]
+        finite = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
         if not finite or not isinstance(epoch.epoch, int):
             raise ValueError("an epoch holds what is no number")
         return epoch
@@ -75,10 +77,14 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses of a batch of B queries."""
+    """Losses of a batch of B queries.
 
-    values: Tensor  # (B,) with their graph
-    weights: tuple[Tensor, Tensor] | None = None  # (B,) documents with a weight, (B,) relevant ones without, if any
+    values: (B,) with their graph.
+    weights: (B,) count of documents with a weight, and (B,) of relevant ones without; None for recipes without weights.
+    """
+
+    values: Tensor
+    weights: tuple[Tensor, Tensor] | None = None
 
 
 class Tally:
@@ -89,6 +95,7 @@ class Tally:
 
     def add(self, losses: Losses, relevant: int) -> None:
         """Add a batch with `relevant` pairs of a query and a relevant document."""
+        # Summed in float64, so that the mean over a large batch keeps its digits.
         values = losses.values.detach()
         sums = [len(values), relevant, float(values.double().sum()), int((values == 0).sum())]
         if losses.weights is not None:
@@ -98,6 +105,7 @@ class Tally:
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
         """Return the sums as means."""
+        # The columns of `add`, each summed over the batches; the last ones exist only for recipes with weights.
         count, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
         epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / count, satisfied=zero / count)
         if not weights:
@@ -128,7 +136,7 @@ def measure_dev(
     of the documents where the decoder scores several of each.
     """
     rows = model.encode_corpus()
-    vectors = torch.cat([model.encode_query(block) for block in positions.split(BLOCK_QUERIES)])
+    vectors = map_blocks(model.encode_query, positions)
     parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
     space = Space(corpus, Embeddings(corpus.ids, rows), rows.device, parts)
     ranking = decode(decoder, space, Embeddings(queries.ids, vectors), max(REPORTED_SIZES))

@@ -14,7 +14,7 @@ import torch
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
-from engine.progress import Progress, Stop, report_to
+from engine.progress import Progress, Stop, relabel, report_to
 from engine.space import Elsewhere, Space
 from engine.training.adapters import adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
@@ -108,6 +108,7 @@ def train(
     path = None if checkpoint is None else Path(checkpoint)
     facts = _facts(recipe, samples, qrels[train], qrels[dev], seed)
     stored = read(path) if path is not None and path.exists() else None
+    # A stored run decides the open parameters, so the facts are compared only once those are resolved.
     recipe = _resolve(recipe, params, stored, samples, progress, stop)
     facts |= {"method": method, "params": recipe.as_json()}
     if path is not None and stored is not None:
@@ -131,9 +132,10 @@ def train(
 def _finish(
     result: Trained, samples: Samples, path: Path | None, progress: Progress | None, stop: Stop | None
 ) -> Trained:
-    """A completed training with its final decoder, saved; as it is where choosing that is cancelled."""
+    """Return a completed training with its final decoder, saved; as it is where choosing that is cancelled."""
     candidates = result.recipe.final_decoders()
     if len(candidates) > 1:
+        # The best penalties before training need not be the best after it, so dev chooses again.
         try:
             trained = replace(samples, space=result.space)
             result = replace(result, decoder=best_on_dev(candidates, trained, progress, stop))
@@ -150,11 +152,10 @@ def prepare_run(
     """The loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
     with report_to(progress, stop):
         built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
+    # Models number the dev queries after the training queries.
     positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
-    dev = partial(
-        measure_dev, built.model, recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels,
-        built.document_parts,
-    )  # fmt: skip
+    inputs = recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels
+    dev = partial(measure_dev, built.model, *inputs, document_parts=built.document_parts)
     schedule = Schedule(recipe.epochs, recipe.patience, recipe.batch, recipe.max_gradient, seed)
     return PreparedRun(built, samples, dev, schedule)
 
@@ -166,7 +167,7 @@ class Preflight:
     queries: int  # training queries
     left_out: int  # training queries without a relevant document, left out
     repeated: int  # training queries with the text of one of dev, left out
-    mean_relevant: float  # relevant documents a query
+    mean_relevant: float  # mean count of relevant documents a query
     steps: int  # steps an epoch
     seconds_an_epoch: float  # time of an epoch's steps
     seconds_of_dev: float  # time of measuring dev once
@@ -302,6 +303,7 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
         "parent": "" if previous is None else previous.digest,
         "versions": {"torch": str(torch.__version__), "frontier": frontier},
     }
+    # Texts belong to the identity only where training reads them: equal vectors may come with other texts.
     encodes = _reads_texts(recipe, space)
     if encodes or (recipe.text_use == "words" and samples.train.texts is not None):
         facts["texts"] = digest_of((*(samples.train.texts or ()), *(samples.dev.texts or ())))
@@ -322,6 +324,7 @@ def _resolve(
     if stored is None:
         best = partial(best_on_dev, samples=samples, progress=progress, stop=stop)
         return recipe.resolve(open_names, len(samples), best)
+    # A resumed run goes on with the values of its first part, also where dev would choose others today.
     values, names = stored.facts.get("params", {}), {param.name for param in recipe.parameters()}
     return replace(recipe, **{name: values[name] for name in open_names if name in values and name in names})
 
@@ -330,8 +333,8 @@ def best_on_dev(
     decoders: Sequence[Decoder], samples: Samples, progress: Progress | None = None, stop: Stop | None = None
 ) -> Decoder:
     """Find the decoder with the best Comp@5 on dev; ties go to the best Recall@5, then to the first."""
-    relabelled = None if progress is None else (lambda done, total, _: progress(done, total, CHOOSING_LABEL))
-    dev = (samples.space, samples.dev, samples.qrels)
-    cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=relabelled, stop=stop)
+    dev, progress = (samples.space, samples.dev, samples.qrels), relabel(progress, CHOOSING_LABEL)
+    cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=progress, stop=stop)
     quality = {cell.label: (cell.mean["comp"], cell.mean["recall"]) for cell in cells}
+    # `max` keeps the first of equals, so the order of the decoders decides ties.
     return max(decoders, key=lambda decoder: quality[decoder.label])

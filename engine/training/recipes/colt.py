@@ -11,6 +11,7 @@ assets/results/training.md chooses among nine, or three where one takes minutes.
 
 import copy
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -54,8 +55,9 @@ class ColtRecipe(Recipe):
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
         adapters = copy_adapters(previous, Adapters(copy.deepcopy(previous.query)))
-        trained, partner = queries[: len(samples)], queries[len(samples) :]
-        model = Graphs(samples, trained, partner, space.vectors, self.depth, adapters)
+        trained, unseen = queries.split([len(samples), len(samples.dev)])
+        model = Graphs(samples, trained, unseen, space.vectors, self.depth, adapters)
+        # Adam and not AdamW: COLT adds L2 to the loss, so its gradient is scaled with the rest.
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, ListAndContrast(model, self))
 
@@ -89,32 +91,34 @@ class Graphs(TrainableEncoder):
 
     def drop(self, share: float, generator: torch.Generator) -> None:
         """Leave out a random share of the edges, until the next call."""
-        documents, scenes = (
-            self.adjacency(edges[:, torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share], partner)
-            for edges, partner in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0]))
-        )
-        self.graphs = documents, scenes
+        # Drawn for the graph of documents first, then for that of scenes: the order is part of what a seed gives.
+        graphs = []
+        for edges, n_nodes in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0])):
+            remains = torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share
+            graphs.append(self.adjacency(edges[:, remains], n_nodes))
+        self.graphs = graphs[0], graphs[1]
 
-    def adjacency(self, edges: Tensor, partner: int) -> Tensor:
-        """Â = D^−½ A D^−½ of a graph of the queries and `partner` nodes, sparse; edges: (2, E) query and node."""
+    def adjacency(self, edges: Tensor, n_nodes: int) -> Tensor:
+        """Â = D^−½ A D^−½ of a graph of the queries and `n_nodes` others, sparse; edges: (2, E) query and node."""
+        # The queries come first, the other nodes after them; every edge stands in the matrix twice, as A is symmetric.
         query, node = edges[0], edges[1] + len(self.q)
-        count = len(self.q) + partner
+        count = len(self.q) + n_nodes
         index = torch.stack([torch.cat([query, node]), torch.cat([node, query])])
         degree = torch.bincount(index[0], minlength=count).to(self.q.dtype)
         value = (degree[index[0]] * degree[index[1]]).rsqrt()
         return torch.sparse_coo_tensor(index, value, (count, count), check_invariants=True).coalesce()
 
-    def propagate(self, graph: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and the other nodes after `depth` layers."""
-        layer = torch.cat([self.q, partner])
-        total = layer
+    def propagate(self, graph: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return queries and the other nodes after `depth` layers."""
+        # out = H₀ + Σ H_l/|H_l|: a layer is normalised where it enters the sum, not where the next is made of it.
+        layer = total = torch.cat([self.q, nodes])
         for _ in range(self.depth):
             layer = torch.sparse.mm(graph, layer)
             total = total + functional.normalize(layer, dim=1)
         return total[: len(self.q)], total[len(self.q) :]
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """q¹, t¹, s¹, q², s²."""
+        """Return q¹, t¹, s¹, q², s²."""
         of_documents, of_scenes = self.graphs
         q1, t1 = self.propagate(of_documents, self.t)
         q2, s2 = self.propagate(of_scenes, torch.sparse.mm(self.mean, self.t))
@@ -126,7 +130,8 @@ class Graphs(TrainableEncoder):
 
     @torch.no_grad()
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        """(n, d) the rows of t¹ over the full graph, of unit length."""
+        """Encode the documents as rows of t¹ over the full graph, (n, d) of unit length."""
+        # Without dropout: what is measured and saved must not depend on the epoch's draws.
         rows = functional.normalize(self.propagate(self.full[0], self.t)[1], dim=1)
         return rows if positions is None else rows[positions]
 
@@ -153,12 +158,14 @@ class ListAndContrast:
         score = torch.einsum("bd,bld->bl", q1[rows] + q2[rows], t1[listed])
         share = right / right.sum(1, keepdim=True)
         fit = functional.binary_cross_entropy(score.softmax(1), share, reduction="none").mean(1)
+        # Scenes that several queries of the batch share enter once, and their mean is added to every query's loss.
         scenes = self.model.scene[rows].unique()
         contrast = self._contrast(q1[rows], q2[rows]) + self._contrast(s1[scenes], s2[scenes]).mean()
         return Losses(fit + self.recipe.contrast * contrast / 2)
 
     def draw_lists(self, batch: TrainingBatch, documents: int) -> tuple[Tensor, Tensor]:
         """(B, list) documents, a query's relevant ones first and others at random; and 1 where it is relevant."""
+        # Random keys below 1 order the others, and 1 more lifts the relevant ones above all of them.
         key = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
         key[batch.query, batch.document] += 1
         largest, listed = key.topk(min(self.recipe.listed, documents), dim=1)
@@ -172,8 +179,10 @@ class ListAndContrast:
 
 def _means(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
     """(S, n) sparse M: the mean over each set's rows."""
-    index = torch.tensor([(i, row) for i, members in enumerate(sets) for row in members]).T
-    value = torch.tensor([1 / len(members) for members in sets for _ in members], dtype=rows.dtype)
-    return (
-        torch.sparse_coo_tensor(index, value, (len(sets), len(rows)), check_invariants=True).coalesce().to(rows.device)
-    )
+    sizes = torch.tensor(list(map(len, sets)))
+    set_index, member = torch.arange(len(sets)).repeat_interleave(sizes), torch.tensor(list(chain.from_iterable(sets)))
+    # The shares are computed in float64 and then rounded to the precision of the rows.
+    value = (1 / sizes.double()).repeat_interleave(sizes).to(rows.dtype)
+    shape = len(sets), len(rows)
+    mean = torch.sparse_coo_tensor(torch.stack([set_index, member]), value, shape, check_invariants=True)
+    return mean.coalesce().to(rows.device)

@@ -100,8 +100,7 @@ class ProjectionRecipe(Recipe):
         frozen = copy.deepcopy((previous.query, previous.corpus_adapters))
         adapters = copy_adapters(previous, Adapters(*frozen, previous.table, heads))
         model = Projected(adapters.to(space.device), heads, queries, space.vectors)
-        groups = parameter_groups((list(model.parameters()), self.rate))
-        optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
+        optimizer = torch.optim.AdamW(parameter_groups((model, self.rate)), weight_decay=self.weight_decay)
         negatives = Negatives(samples.relevant, len(space), pool, self.uniform, self.hard)
         parts = None if vectors is None else model.encode_parts
         return BuiltModel(model, optimizer, SampledSoftmax(model, self, negatives), parts)
@@ -158,6 +157,7 @@ def find_hardest(samples: Samples, max_hard: int) -> Tensor:
         block = slice(start, min(start + step, len(samples)))
         batch = QueryBatch(train.ids[block], train.vectors[:0], train.texts[block])
         score = scorer.score(space, batch).cpu()
+        # BM25 is 0 for documents without a common word, and relevant documents join them: neither is a hard negative.
         relevant = samples.batch(torch.arange(block.start, block.stop))
         score[relevant.query.cpu(), relevant.document.cpu()] = 0
         best = score.sort(dim=1, descending=True, stable=True)
@@ -172,7 +172,7 @@ class Negatives:
 
     relevant: tuple[tuple[int, ...], ...]  # rows of each training query's relevant documents, ascending
     documents: int  # size of the corpus
-    pool: Tensor | None  # (Q, p) the result of `hardest`, None where no hard ones are drawn
+    pool: Tensor | None  # (Q, p) the result of `find_hardest`, None where no hard ones are drawn
     uniform: int  # uniform negatives a query
     hard: int  # hard negatives a query, fewer where the pool has fewer
 
@@ -182,22 +182,24 @@ class Negatives:
         Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
         """
         queries = len(self.relevant)
-        irrelevant = self.documents - torch.tensor([len(rows) for rows in self.relevant])
+        irrelevant = self.documents - torch.tensor(list(map(len, self.relevant)))
+        # float64: float32 has too few digits to reach every document of a large corpus.
         share = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
         # The r-th irrelevant document: every relevant one up to it moves it on by one.
         row = (share * irrelevant.unsqueeze(1)).long().minimum((irrelevant - 1).clamp_min(0).unsqueeze(1))
-        for position in self._places:
-            row += row >= position.unsqueeze(1)
+        for nth_relevant in self._relevant_columns:
+            row += row >= nth_relevant.unsqueeze(1)
         uniform = torch.where(irrelevant.unsqueeze(1) > 0, row, -1)
         if self.pool is None:
             return uniform
+        # The smallest random keys are a sample without replacement; padding gets a key that comes last.
         key = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
         return torch.cat([uniform, self.pool.gather(1, key.argsort(dim=1)[:, : self.hard])], dim=1)
 
     @cached_property
-    def _places(self) -> tuple[Tensor, ...]:
+    def _relevant_columns(self) -> tuple[Tensor, ...]:
         """(Q,) the first relevant row of each query, the second …; beyond all rows where it has no more."""
-        return tuple(torch.tensor(rows) for rows in zip_longest(*self.relevant, fillvalue=self.documents))
+        return tuple(map(torch.tensor, zip_longest(*self.relevant, fillvalue=self.documents)))
 
 
 class Projected(TrainableEncoder):
@@ -233,8 +235,10 @@ class Projected(TrainableEncoder):
 
 
 class SampledSoftmax:
-    """Cross-entropy of a relevant document's share among negatives; max over j of ⟨q, u_j⟩ where documents have
-    several vectors. The mean over a query's relevant documents, each without the others: as `info_nce`."""
+    """Cross-entropy of a relevant document's share among negatives, averaged over a query's relevant documents.
+
+    A document with several vectors u_j scores max_j ⟨q, u_j⟩. Other relevant documents are left out, as in `info_nce`.
+    """
 
     def __init__(self, model: Projected, recipe: ProjectionRecipe, negatives: Negatives) -> None:
         self.model, self.recipe, self.negatives = model, recipe, negatives
@@ -247,6 +251,7 @@ class SampledSoftmax:
     def __call__(self, batch: TrainingBatch) -> Losses:
         negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
         query, slot = (negative_rows >= 0).nonzero(as_tuple=True)
+        # Each document of the batch is encoded once; `column` maps every relevant and negative one to its column.
         documents, column = torch.cat([batch.document, negative_rows[query, slot]]).unique(return_inverse=True)
         right, wrong = column.split([len(batch.document), len(query)])
         relevant = batch.relevance(right, len(documents))
