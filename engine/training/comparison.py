@@ -126,32 +126,29 @@ def percent(mean: float, error: float) -> str:
     return f"{100 * mean:.1f} ± {100 * error:.1f}"
 
 
-def _compare_last(values: Values, seed: int) -> tuple[Comparison, ...]:
+def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
     """Compare the last system with every other one."""
-    *baseline_names, method = values
+    *baseline_names, method = systems
     if not baseline_names:
         return ()
     # The method's column, (B, 1), is broadcast against the baselines' columns, (B, m).
-    *baselines, column = (columns[DECIDING_METRIC] for columns in values.values())
+    *baselines, column = (columns[DECIDING_METRIC] for columns in systems.values())
     labels = [(method, method, name) for name in baseline_names]
-    return build_comparisons(
-        labels, *DECIDING_METRIC, column[:, None], np.stack(baselines, axis=1), RESAMPLES.default, seed
-    )
+    values = column[:, None], np.stack(baselines, axis=1)
+    return build_comparisons(labels, *DECIDING_METRIC, *values, RESAMPLES.default, seed)
 
 
-def verdict(
-    name: str, comparisons: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None
-) -> str:
+def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None) -> str:
     """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
-    comparisons: of the method with every other system. unimproved: dev never gained. control_epochs: None where the
+    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None where the
     method is its own control or there is none. Where the method's decoder was tried on the control's embeddings too,
     that comparison says what training for the decoder is worth; the one with the control alone also holds what the
     decoder is worth without it.
     """
     # If dev chose the weights before the first step, the comparisons below say nothing about the training.
     sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
-    sentences += _judgement(name, {row.baseline: row for row in comparisons})
+    sentences += _judgement(name, {row.baseline: row for row in results})
     if sentences and control_epochs is not None:
         lengths = counted(control_epochs, "epoch"), counted(epochs, "epoch")
         sentences.append(f"{CONTROL} was trained on for {lengths[0]}, {name} for {lengths[1]}.")

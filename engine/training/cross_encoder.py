@@ -28,7 +28,7 @@ from engine.decoder import Decoder, decode
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.evaluation.metrics import measure
 from engine.params import Choice, Declared, Whole, check_values, declare, params_of, values_of
-from engine.progress import Progress, Stop, relabel, report_to, with_cancellation
+from engine.progress import Progress, Reporter, Stop, report_to, with_cancellation
 from engine.scoring.cross_encoder import CrossEncoder
 from engine.space import Space
 from engine.stages import make
@@ -163,18 +163,18 @@ def train_cross_encoder(
     settings = Reranking(**check_values(params_of(Reranking), params, "training a cross-encoder"))
     device = _device(device)
     data = _gather(settings, corpus, queries, qrels, train, dev)
-    out = Path(out)
+    out, reporter = Path(out), Reporter(progress, stop)
     check_new(out, "out")
-    lists = _lists(settings, data, generator_of(seed, -1), progress, stop)
+    lists = _lists(settings, data, generator_of(seed, -1), reporter)
     # A new head is drawn from the global generator, and so is dropout in every step.
     with _seed_torch(seed), encoder_model.silence_libraries():
         reader = rerankers.load_unshared(model, device)
         record = _Record(
             facts={"model": model, "settings": values_of(settings), "seed": seed}, out=out, reader=reader,
-            measured=partial(_measure, reader, settings, data), watch=watch, progress=progress, stop=stop,
+            measured=partial(_measure, reader, settings, data), watch=watch, reporter=reporter,
         )  # fmt: skip
         record.look()
-        record.write(fit(reader, lists, settings, seed, record.look, progress, stop))
+        record.write(fit(reader, lists, settings, seed, record.look, reporter))
     return out
 
 
@@ -197,14 +197,13 @@ class _Record:
     reader: Any
     measured: Callable[[], tuple[float, float, float, float]]
     watch: Callable[[Look], None] | None
-    progress: Progress | None
-    stop: Stop | None
+    reporter: Reporter
     history: list[Look] = field(default_factory=list)
     best: int = -1
 
     def look(self, loss: float | None = None) -> None:
         """Measure dev, and write the model where it is the best so far."""
-        with report_to(relabel(self.progress, MEASURING), self.stop):
+        with report_to(*self.reporter.relabel(MEASURING)):
             look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
         # The first look, at the model before training, is a candidate too: fine-tuning may only do harm.
@@ -269,14 +268,12 @@ def _gather(
     return _Data(space, train_queries, list(relevant.values()), dev_queries, qrels[dev])
 
 
-def _lists(
-    settings: Reranking, data: _Data, generator: torch.Generator, progress: Progress | None, stop: Stop | None
-) -> Lists:
+def _lists(settings: Reranking, data: _Data, generator: torch.Generator, reporter: Reporter) -> Lists:
     """Per query its text, its documents' texts and their grades: relevant ones, hard negatives, sampled ones."""
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
     texts = list(map(replace_surrogates, data.space.corpus.passages))
     lists: Lists = []
-    report = with_cancellation(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
+    report = with_cancellation(*reporter, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
     for start in range(0, len(data.relevant), _QUERY_BLOCK_SIZE):
         report(start, len(data.relevant), MINING)
         rows = range(start, min(start + _QUERY_BLOCK_SIZE, len(data.relevant)))
@@ -352,20 +349,14 @@ def _seed_torch(seed: int) -> Iterator[None]:
 
 
 def fit(
-    reader: Any,
-    lists: Lists,
-    settings: Reranking,
-    seed: int,
-    look: Callable[[float], None],
-    progress: Progress | None,
-    stop: Stop | None,
+    reader: Any, lists: Lists, settings: Reranking, seed: int, look: Callable[[float], None], reporter: Reporter
 ) -> str:
     """Train a CrossEncoder in place, and say why it ended; look: called after every epoch with the mean loss."""
     from datasets import Dataset
     from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
     from transformers import PrinterCallback
 
-    columns, loss, batch = _columns_and_loss(reader, lists, settings)
+    columns, loss, batch = _data_and_loss(reader, lists, settings)
     examples = Dataset.from_dict(columns)
     # The trainer's last batch of an epoch may be smaller, so its steps are rounded up.
     steps = -(-len(examples) // batch)
@@ -390,9 +381,9 @@ def fit(
             disable_tqdm=True,
         )
         losses: list[float] = []
-        report_step = progress or (lambda done, total, label: None)
+        report_step = reporter.progress or (lambda done, total, label: None)
         trainer_class, callback = _trainer_parts(
-            losses, steps, look, lambda step: report_step(step, total, TRAINING_LABEL), stop
+            losses, steps, look, lambda step: report_step(step, total, TRAINING_LABEL), reporter
         )
         trainer = trainer_class(reader, args, train_dataset=examples, loss=loss, callbacks=[callback])
         trainer.remove_callback(PrinterCallback)
@@ -401,10 +392,8 @@ def fit(
     return callback.reason or f"all {settings.epochs} epochs done"
 
 
-def _columns_and_loss(
-    reader: Any, lists: Lists, settings: Reranking
-) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
-    """The trainer's data set by column, its loss, and the rows of a step."""
+def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
+    """Return the trainer's data set by column, its loss, and the rows of a step."""
     from sentence_transformers.cross_encoder import losses
 
     if settings.loss == "lists":
@@ -426,7 +415,7 @@ def _columns_and_loss(
 
 
 def _trainer_parts(
-    losses: list[float], steps: int, look: Callable[[float], None], report: Callable[[int], None], stop: Stop | None
+    losses: list[float], steps: int, look: Callable[[float], None], report: Callable[[int], None], reporter: Reporter
 ) -> tuple[type[Any], Any]:
     """A CrossEncoderTrainer that records its losses, and the callback that looks at dev and stops it."""
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
@@ -449,7 +438,7 @@ def _trainer_parts(
             # Such a loss has spoilt the weights; the best model of the epochs before it is in the folder.
             if not math.isfinite(losses[-1]):
                 self.reason = f"the loss was {losses[-1]} in epoch {epoch}"
-            elif stop is not None and stop.is_set():
+            elif reporter.is_stopped:
                 self.reason = f"stopped by hand in epoch {epoch}"
             report(state.global_step)
             control.should_training_stop |= bool(self.reason)

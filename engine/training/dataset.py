@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.data.encoders import embed
 from engine.errors import DataError
 from engine.matrix import Matrix
-from engine.progress import Progress, Stop
+from engine.progress import SILENT, Reporter
 from engine.space import Space
 from engine.training.adapters import check_encoder
 from engine.values import Corpus, Embeddings, Qrels, Queries, explain_missing_split
@@ -71,20 +71,14 @@ class TrainingBatch:
 
 
 def gather_samples(
-    space: Space,
-    queries: AnyQueries,
-    qrels: Splits,
-    train: str,
-    dev: str,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    space: Space, queries: AnyQueries, qrels: Splits, train: str, dev: str, reporter: Reporter = SILENT
 ) -> Samples:
     """Gather the samples of two splits. Raises DataError for unknown splits, common queries, no judged query."""
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
     # Only the queries of the two splits are embedded, in one call; `rows` is ascending, so a search finds each again.
     rows = sorted(set(chain.from_iterable(splits.values())))
-    vectors = _embed_rows(space, queries, rows, progress, stop)
+    vectors = _embed_rows(space, queries, rows, reporter)
     relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
     return Samples(
         space=space,
@@ -166,7 +160,7 @@ def normalize_text(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def embed_texts(space: Space, queries: Queries, progress: Progress | None, stop: Stop | None) -> Embeddings:
+def embed_texts(space: Space, queries: Queries, reporter: Reporter) -> Embeddings:
     """Embed queries by the encoder below the space. Raises DataError where there is none."""
     encoder = space.encoder
     if encoder is None:
@@ -174,16 +168,15 @@ def embed_texts(space: Space, queries: Queries, progress: Progress | None, stop:
             "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
             "as engine.Embeddings"
         )
+    progress, stop = reporter
     return embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
 
 
-def _embed_rows(
-    space: Space, queries: AnyQueries, rows: Sequence[int], progress: Progress | None, stop: Stop | None
-) -> Embeddings:
+def _embed_rows(space: Space, queries: AnyQueries, rows: Sequence[int], reporter: Reporter) -> Embeddings:
     """Return the queries at ascending `rows` as the encoder below the space embeds them."""
     selected = take_queries(queries, rows)
     if isinstance(selected, Queries):
-        return embed_texts(space, selected, progress, stop)
+        return embed_texts(space, selected, reporter)
     check_encoder(selected, space.encoder)
     if selected.dimension != (d := space.vectors.shape[1]):
         raise DataError(f"queries must have the corpus's dimension; got {selected.dimension}, the corpus has {d}")

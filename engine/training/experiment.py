@@ -1,6 +1,6 @@
 """Controlled experiment: a method, and a control that continues its starting point for as many epochs, in one table."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,20 +8,13 @@ from typing import Any
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError, ParamError
-from engine.progress import Progress, Stop, relabel
+from engine.progress import Progress, Reporter, Stop
 from engine.space import Space
 from engine.stages import make, methods
 from engine.training import train as training
 from engine.training.checkpoints import read
 from engine.training.comparison import CONTROL, ENCODER, START, System, Table, compare_systems, verdict
-from engine.training.dataset import (
-    AnyQueries,
-    Splits,
-    disjoint_splits,
-    embed_texts,
-    gather_samples,
-    repeated_queries,
-)
+from engine.training.dataset import AnyQueries, Splits, disjoint_splits, embed_texts, gather_samples, repeated_queries
 from engine.training.leakage import check_unseen
 from engine.training.metrics import Dev, Epoch
 from engine.training.recipe import Recipe
@@ -97,8 +90,7 @@ class _Experiment:
     dev: str
     start: Trained | None
     lines: Callable[[str, Dev], None] | None
-    progress: Progress | None
-    stop: Stop | None
+    reporter: Reporter
     stages: dict[str, Trained] = field(default_factory=dict)
     untrained: dict[str, Decoder] = field(default_factory=dict)
 
@@ -123,8 +115,8 @@ class _Experiment:
         """The method's decoder without training for it, the best on dev; None where it has none of its own."""
         if not (decoders := recipe.untrained_decoders()):
             return None
-        samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.progress, self.stop)
-        return training.best_on_dev(decoders, samples, self.progress, self.stop)
+        samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.reporter)
+        return training.best_on_dev(decoders, samples, self.reporter)
 
     def report_untrained(self, origin: Trained) -> None:
         """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
@@ -143,9 +135,10 @@ class _Experiment:
         # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
         watched = None if watch is None else partial(watch, name)
+        progress, stop = self.reporter.relabel(f"{name}: {{label}}")
         self.stages[name] = training.train(
-            method, space, self.queries, self.qrels, train=self.train, dev=self.dev, watch=watched,
-            progress=relabel(self.progress, f"{name}: {{label}}"), stop=self.stop, **params,
+            method, space, self.queries, self.qrels, train=self.train, dev=self.dev, watch=watched, progress=progress,
+            stop=stop, **params,
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
@@ -238,11 +231,11 @@ def course(
     --------
     >>> course = engine.course("nnn", space, queries, qrels)  # doctest: +SKIP
     """
-    recipe = make_recipe(method, **params)
-    vectors, judgements, _ = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
+    vectors, judgements, _ = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     run = _Experiment(
         recipe=recipe, space=space, queries=vectors, qrels=judgements, train=train, dev=dev, start=start, lines=lines,
-        progress=progress, stop=stop,
+        reporter=reporter,
     )  # fmt: skip
     for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
         # Before the method's own stage, so that a chart has the line without training from the first epoch on.
@@ -253,7 +246,7 @@ def course(
                 return Course(run.stages, None, method)
         path = None if folder is None else checkpoint(folder, stage)
         run.train_stage(stage, learner, watch, {"seed": seed, "checkpoint": path, **recipe_params})
-        if stop is not None and stop.is_set():
+        if reporter.is_stopped:
             return Course(run.stages, None, method)
     split = test if test in judgements else dev
     try:
@@ -278,15 +271,15 @@ def foreseen(
     **params: Any,
 ) -> Foreseen:
     """Estimate `course` from the time of each stage's first steps, without the choices of λ₁ and λ₂."""
-    recipe = make_recipe(method, **params)
-    vectors, judgements, repeated = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
+    vectors, judgements, repeated = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     estimates = {}
     for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
         # A stage does the same work from any starting point.
         estimates[stage] = training.preflight(
             learner, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **recipe_params
         )
-        if stop is not None and stop.is_set():
+        if reporter.is_stopped:
             raise Cancelled("stopped before every stage was timed")
     return Foreseen(estimates, repeated)
 
@@ -320,14 +313,8 @@ def list_planned_stages(method: str, begun: bool = False) -> list[str]:
     return list(_plan(make_recipe(method), {}, begun))
 
 
-def _prepare(
-    space: Space,
-    queries: AnyQueries,
-    qrels: Splits,
-    names: tuple[str, str, str],
-    start: Trained | None,
-    progress: Progress | None,
-    stop: Stop | None,
+def _prepare_inputs(
+    space: Space, queries: AnyQueries, qrels: Splits, names: Sequence[str], start: Trained | None, reporter: Reporter
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
     """Return queries as vectors, judgements without repeated texts, and the count of queries left out for those.
 
@@ -336,7 +323,7 @@ def _prepare(
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
-    vectors = embed_texts(space, queries, progress, stop) if isinstance(queries, Queries) else queries
+    vectors = embed_texts(space, queries, reporter) if isinstance(queries, Queries) else queries
     train, dev, test = names
     if train in (dev, test):
         raise DataError(f"dev and test must not be the split that is learnt from, {train!r}: they would tell nothing")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import SILENT, Reporter
 from engine.training.adapters import TrainableEncoder
 from engine.training.dataset import Samples, TrainingBatch
 from engine.training.metrics import Dev, Epoch, Losses, Tally
@@ -123,10 +123,9 @@ def fit(
     start: LoopState | None = None,
     keep: Callable[[LoopState], None] = lambda _: None,
     watch: Callable[[Epoch], None] = lambda _: None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    reporter: Reporter = SILENT,
 ) -> LoopState:
-    """Train a model until the epochs or the patience are used up, or `stop` is set between two steps.
+    """Train a model until the epochs or the patience are used up, or the reporter is stopped between two steps.
 
     start: a state to resume from. keep: called with the state after every epoch. watch: called with every new Epoch.
     """
@@ -144,7 +143,7 @@ def fit(
     while not (reason := state.stopped or _end_reason(state, run.schedule)):
         number = state.history[-1].epoch + 1
         began = time.perf_counter()
-        tally, reason = _train_epoch(run, number, progress, stop)
+        tally, reason = _train_epoch(run, number, reporter)
         if reason:
             break
         epoch = tally.epoch(number, run.dev(), time.perf_counter() - began)
@@ -155,19 +154,19 @@ def fit(
         state = replace(state, history=(*state.history, epoch), last=last, optimizer=moments)
         keep(state)
         watch(epoch)
-    if progress is not None:
-        progress(total, total, TRAINING_LABEL)
+    if reporter.progress is not None:
+        reporter.progress(total, total, TRAINING_LABEL)
     return replace(state, stopped=reason)
 
 
-def _train_epoch(run: PreparedRun, epoch: int, progress: Progress | None, stop: Stop | None) -> tuple[Tally, str]:
+def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tally, str]:
     """Take the steps of an epoch; return the sums over its batches and the reason of an early end, "" without one."""
     tally = Tally()
     for step, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
-        if stop is not None and stop.is_set():
+        if reporter.is_stopped:
             return tally, f"stopped by hand in epoch {epoch}"
-        if progress is not None:
-            progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING_LABEL)
+        if reporter.progress is not None:
+            reporter.progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING_LABEL)
         losses, problem = run.built.step(batch, run.schedule.clip)
         if problem:
             return tally, f"{problem} in epoch {epoch}"

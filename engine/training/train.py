@@ -14,7 +14,7 @@ import torch
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
-from engine.progress import Progress, Stop, relabel, report_to
+from engine.progress import SILENT, Progress, Reporter, Stop, report_to
 from engine.space import Elsewhere, Space
 from engine.training.adapters import adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
@@ -101,44 +101,39 @@ def train(
     >>> trained = engine.train("nnn", space, queries, qrels)  # doctest: +SKIP
     """
     seed = SEED.check(seed)
-    recipe = make_recipe(method, **params)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
     _check(space, recipe, queries)
-    samples = gather_samples(space, queries, qrels, train, dev, progress, stop)
+    samples = gather_samples(space, queries, qrels, train, dev, reporter)
     check_unseen(space, samples.dev, dev)
     path = None if checkpoint is None else Path(checkpoint)
     facts = _facts(recipe, samples, qrels[train], qrels[dev], seed)
     stored = read(path) if path is not None and path.exists() else None
     # A stored run decides the open parameters, so the facts are compared only once those are resolved.
-    recipe = _resolve(recipe, params, stored, samples, progress, stop)
+    recipe = _resolve(recipe, params, stored, samples, reporter)
     facts |= {"method": method, "params": recipe.as_json()}
     if path is not None and stored is not None:
         check_facts(path, stored.facts, facts)
         if stored.finished:
             return restore(path, stored, recipe, space)
     state = fit(
-        prepare_run(recipe, samples, seed, progress, stop),
+        prepare_run(recipe, samples, seed, reporter),
         start=None if stored is None else stored.run,
         keep=(lambda _: None) if path is None else partial(keep_run, path, facts),
         watch=watch or (lambda _: None),
-        progress=progress,
-        stop=stop,
+        reporter=reporter,
     )
     result = trained_from(recipe, space, recipe.dev_decoder(), state, facts)
-    if stop is not None and stop.is_set():
-        return result
-    return _finish(result, samples, path, progress, stop)
+    return result if reporter.is_stopped else _finish(result, samples, path, reporter)
 
 
-def _finish(
-    result: Trained, samples: Samples, path: Path | None, progress: Progress | None, stop: Stop | None
-) -> Trained:
+def _finish(result: Trained, samples: Samples, path: Path | None, reporter: Reporter) -> Trained:
     """Return a completed training with its final decoder, saved; as it is where choosing that is cancelled."""
     candidates = result.recipe.final_decoders()
     if len(candidates) > 1:
         # The best penalties before training need not be the best after it, so dev chooses again.
         try:
             trained = replace(samples, space=result.space)
-            result = replace(result, decoder=best_on_dev(candidates, trained, progress, stop))
+            result = replace(result, decoder=best_on_dev(candidates, trained, reporter))
         except Cancelled:
             return result
     if path is not None:
@@ -146,11 +141,9 @@ def _finish(
     return result
 
 
-def prepare_run(
-    recipe: Recipe, samples: Samples, seed: int, progress: Progress | None = None, stop: Stop | None = None
-) -> PreparedRun:
-    """The loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
-    with report_to(progress, stop):
+def prepare_run(recipe: Recipe, samples: Samples, seed: int, reporter: Reporter = SILENT) -> PreparedRun:
+    """Return the loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
+    with report_to(*reporter):
         built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
     # Models number the dev queries after the training queries.
     positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
@@ -225,10 +218,10 @@ def preflight(
     --------
     >>> estimate = engine.preflight("nnn", space, queries, qrels)  # doctest: +SKIP
     """
-    recipe = make_recipe(method, **params)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
     _check(space, recipe, queries)
-    samples = gather_samples(space, queries, qrels, train, dev, progress, stop)
-    run = prepare_run(recipe, samples, SEED.default, progress, stop)
+    samples = gather_samples(space, queries, qrels, train, dev, reporter)
+    run = prepare_run(recipe, samples, SEED.default, reporter)
     # Compilation in a process's first call is no part of a step's time.
     type(recipe.decoder().select).warm()
     epoch_seconds = run.steps * _time_steps(run)
@@ -312,28 +305,21 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
 
 
 def _resolve(
-    recipe: Recipe,
-    params: Mapping[str, Any],
-    stored: Checkpoint | None,
-    samples: Samples,
-    progress: Progress | None,
-    stop: Stop | None,
+    recipe: Recipe, params: Mapping[str, Any], stored: Checkpoint | None, samples: Samples, reporter: Reporter
 ) -> Recipe:
     """Resolve what the data decide in a recipe, from a checkpoint if there is one."""
     open_names = [name for name in recipe.late if name not in params]
     if stored is None:
-        best = partial(best_on_dev, samples=samples, progress=progress, stop=stop)
+        best = partial(best_on_dev, samples=samples, reporter=reporter)
         return recipe.resolve(open_names, len(samples), best)
     # A resumed run goes on with the values of its first part, also where dev would choose others today.
     values, names = stored.facts.get("params", {}), {param.name for param in recipe.parameters()}
     return replace(recipe, **{name: values[name] for name in open_names if name in values and name in names})
 
 
-def best_on_dev(
-    decoders: Sequence[Decoder], samples: Samples, progress: Progress | None = None, stop: Stop | None = None
-) -> Decoder:
+def best_on_dev(decoders: Sequence[Decoder], samples: Samples, reporter: Reporter = SILENT) -> Decoder:
     """Find the decoder with the best Comp@5 on dev; ties go to the best Recall@5, then to the first."""
-    dev, progress = (samples.space, samples.dev, samples.qrels), relabel(progress, CHOOSING_LABEL)
+    dev, (progress, stop) = (samples.space, samples.dev, samples.qrels), reporter.relabel(CHOOSING_LABEL)
     cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=progress, stop=stop)
     quality = {cell.label: (cell.mean["comp"], cell.mean["recall"]) for cell in cells}
     # `max` keeps the first of equals, so the order of the decoders decides ties.
