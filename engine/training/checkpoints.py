@@ -62,10 +62,10 @@ class Unfit(DataError):
 
 def space_facts(space: Space) -> dict[str, Any]:
     """Return the facts of encoder and corpus of a checkpoint over a space."""
-    base = space.encoder
+    base_encoder = space.encoder
     return {
-        "weights": base.digest if base else "",
-        "dtype": base.dtype if base else "",
+        "weights": base_encoder.digest if base_encoder else "",
+        "dtype": base_encoder.dtype if base_encoder else "",
         "corpus": space.corpus.digest,
         "dimension": space.embeddings.dimension,
     }
@@ -107,19 +107,19 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
     states = {BEST: run.kept} if extra is not None else {BEST: run.kept, LAST: run.last, OPTIMIZER: run.optimizer}
     tensors = {}
     for prefix, state in states.items():
-        for name, tensor in state.items():
+        for tensor_name, tensor in state.items():
             # Weights may share memory (the last ones are often the best), which a file cannot.
-            tensors[prefix + name] = tensor.detach().cpu().contiguous().clone()
-    values = {
+            tensors[prefix + tensor_name] = tensor.detach().cpu().contiguous().clone()
+    json_values = {
         "facts": dict(facts),
         "history": [epoch.as_json() for epoch in run.history],
         "best": run.best,
         "stopped": run.stopped,
         "extra": None if extra is None else dict(extra),
     }
-    text = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
-    text[SEAL_KEY] = _seal(tensors, text)
-    write(path, save(tensors, text))
+    json_texts = {tensor_name: json.dumps(value, ensure_ascii=False) for tensor_name, value in json_values.items()}
+    json_texts[SEAL_KEY] = _compute_seal(tensors, json_texts)
+    write(path, save(tensors, json_texts))
 
 
 def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
@@ -131,13 +131,13 @@ def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
     try:
         with safe_open(path, "pt") as file:
             values = _parse_values(file.metadata() or {})
-        stored, epochs, finished = values["facts"], len(values["history"]), values["extra"] is not None
-        differing = _differing_keys(FIELD_LABELS, stored, facts)
+        stored_facts, epochs, finished = values["facts"], len(values["history"]), values["extra"] is not None
+        differing = _differing_keys(FIELD_LABELS, stored_facts, facts)
     except MALFORMED_ERRORS:
         # No file yet, or an unreadable one.
         return save_run(path, facts, run)
     if differing:
-        check_facts(path, stored, facts)
+        check_facts(path, stored_facts, facts)
     # Another process may train the same work on the same file; the one that is further on must not be set back.
     if not finished and epochs <= len(run.history):
         save_run(path, facts, run)
@@ -152,22 +152,22 @@ def read(path: Path) -> Checkpoint:
         raise DataError(f"{path} is a folder, and a checkpoint is a file; {hint}")
     try:
         with safe_open(path, "pt") as file:
-            text = file.metadata() or {}
+            json_texts = file.metadata() or {}
             # Copies: the file's memory would change with it, or end the process where it grows shorter.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
-        seal = text.pop(SEAL_KEY)
-        values = _parse_values(text)
-        if seal != _seal(tensors, text):
+            tensors = {tensor_name: file.get_tensor(tensor_name).clone() for tensor_name in file.keys()}  # noqa: SIM118 (no mapping)
+        stored_seal = json_texts.pop(SEAL_KEY)
+        json_values = _parse_values(json_texts)
+        if stored_seal != _compute_seal(tensors, json_texts):
             raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
-        run = LoopState(
-            history=tuple(map(Epoch.from_json, values["history"])),
-            best=values["best"],
+        loop_state = LoopState(
+            history=tuple(map(Epoch.from_json, json_values["history"])),
+            best=json_values["best"],
             kept=select_prefix(tensors, BEST),
             last=select_prefix(tensors, LAST),
             optimizer=select_prefix(tensors, OPTIMIZER),
-            stopped=values["stopped"],
+            stopped=json_values["stopped"],
         )
-        checkpoint = Checkpoint(values["facts"], run, values["extra"] or {})
+        checkpoint = Checkpoint(json_values["facts"], loop_state, json_values["extra"] or {})
         _check_values(checkpoint)
         return checkpoint
     except DataError:
@@ -179,16 +179,16 @@ def read(path: Path) -> Checkpoint:
 def _check_values(checkpoint: Checkpoint) -> None:
     """Raise a ValueError where a value is not of the kind that a run has."""
     # The seal shows that a file is as it was written, not that it was written by this program.
-    run, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
-    facts = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
-    for right, problem in (
-        (facts, "what it is of is no list of facts"),
-        (isinstance(run.stopped, str), "why it ended is no text"),
-        ([epoch.epoch for epoch in run.history] == list(epochs), "its epochs are not counted from −1"),
-        (isinstance(run.best, int) and run.best in epochs, "its best epoch is none of its epochs"),
-        (bool(run.kept), "it holds no weights"),
+    loop_state, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
+    has_mappings = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
+    for is_valid, problem in (
+        (has_mappings, "what it is of is no list of facts"),
+        (isinstance(loop_state.stopped, str), "why it ended is no text"),
+        ([epoch.epoch for epoch in loop_state.history] == list(epochs), "its epochs are not counted from −1"),
+        (isinstance(loop_state.best, int) and loop_state.best in epochs, "its best epoch is none of its epochs"),
+        (bool(loop_state.kept), "it holds no weights"),
     ):
-        if not right:
+        if not is_valid:
             raise ValueError(problem)
 
 
@@ -196,7 +196,8 @@ def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ..
     """Raise an Unfit that names every fact in which a checkpoint differs from the expected ones."""
     parts = {}
     for name in _differing_keys(names, stored, expected):
-        parts[name] = f"{FIELD_LABELS[name]} {_short(stored.get(name))} there and {_short(expected.get(name))} here"
+        stored_text, expected_text = _shorten_value(stored.get(name)), _shorten_value(expected.get(name))
+        parts[name] = f"{FIELD_LABELS[name]} {stored_text} there and {expected_text} here"
     if "params" in parts and isinstance(stored.get("params"), Mapping):
         old, new = stored["params"], expected["params"]
         differing = _differing_keys({**old, **new}, old, new)
@@ -211,7 +212,7 @@ def _differing_keys(keys: Iterable[str], stored: Facts, expected: Facts) -> list
     return [key for key in keys if stored.get(key) != expected.get(key)]
 
 
-def _short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     """Shorten a digest to its first digits, and write other values as JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text[:8] if len(text) == 64 else text
@@ -219,9 +220,9 @@ def _short(value: Any) -> str:
 
 def _parse_values(texts: Mapping[str, str]) -> dict[str, Any]:
     """Parse the JSON texts of a file's metadata, without the seal."""
-    return {name: json.loads(text) for name, text in texts.items() if name != SEAL_KEY}
+    return {value_name: json.loads(json_text) for value_name, json_text in texts.items() if value_name != SEAL_KEY}
 
 
-def _seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
+def _compute_seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
     """SHA-256 of everything: a flipped bit must not decode as another model."""
     return weights_digest(tensors, *chain.from_iterable(sorted(text.items())))

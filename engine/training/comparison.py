@@ -67,23 +67,23 @@ class Table:
 
     def _means(self, name: str) -> list[tuple[float, float]]:
         """Return a system's mean and standard error by every metric, in the order of `head`."""
-        return [self.mean(name, *column) for column in TRAINING_METRICS]
+        return [self.mean(name, *metric_and_k) for metric_and_k in TRAINING_METRICS]
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """A row a system, in percent with standard errors."""
-        return tuple((name, *starmap(percent, self._means(name))) for name in self.values)
+        return tuple((system_name, *starmap(percent, self._means(system_name))) for system_name in self.values)
 
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
         """A row a system, as numbers with standard errors: for files."""
-        rows = []
-        for name in self.values:
-            row = {"system": name, "split": self.split, "queries": self.queries}
-            for title, (mean, error) in zip(self.head[1:], self._means(name), strict=True):
-                row |= {title: mean, f"{title} se": error}
-            rows.append(row)
-        return tuple(rows)
+        records = []
+        for system_name in self.values:
+            record = {"system": system_name, "split": self.split, "queries": self.queries}
+            for column_title, (mean, error) in zip(self.head[1:], self._means(system_name), strict=True):
+                record |= {column_title: mean, f"{column_title} se": error}
+            records.append(record)
+        return tuple(records)
 
     def groups(self, max_groups: int = MAX_GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
@@ -113,12 +113,12 @@ def compare_systems(
     n_relevant = np.array([len(qrels.relevant(query)) for query in queries.ids])
     if not n_relevant.any():
         raise DataError(f"no query of {split!r} has a relevant document")
-    judged = queries.take(np.flatnonzero(n_relevant).tolist())
+    judged_queries = queries.take(np.flatnonzero(n_relevant).tolist())
     values = {}
     for system in systems:
-        ranking = decode(system.decoder, system.space, judged, max(REPORTED_SIZES))
-        values[system.name] = measure_reported(ranking, system.space, judged, qrels)
-    return Table(split, len(judged), values, _compare_last(values, seed), n_relevant[n_relevant > 0])
+        ranking = decode(system.decoder, system.space, judged_queries, max(REPORTED_SIZES))
+        values[system.name] = measure_reported(ranking, system.space, judged_queries, qrels)
+    return Table(split, len(judged_queries), values, _compare_last(values, seed), n_relevant[n_relevant > 0])
 
 
 def percent(mean: float, error: float) -> str:
@@ -128,23 +128,23 @@ def percent(mean: float, error: float) -> str:
 
 def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
     """Compare the last system with every other one."""
-    *baseline_names, method = systems
+    *baseline_names, method_name = systems
     if not baseline_names:
         return ()
     # The method's column, (B, 1), is broadcast against the baselines' columns, (B, m).
-    *baselines, column = (columns[DECIDING_METRIC] for columns in systems.values())
-    labels = [(method, method, name) for name in baseline_names]
-    values = column[:, None], np.stack(baselines, axis=1)
-    return build_comparisons(labels, *DECIDING_METRIC, *values, RESAMPLES.default, seed)
+    *baselines, method_column = (columns[DECIDING_METRIC] for columns in systems.values())
+    row_labels = [(method_name, method_name, baseline_name) for baseline_name in baseline_names]
+    values = method_column[:, None], np.stack(baselines, axis=1)
+    return build_comparisons(row_labels, *DECIDING_METRIC, *values, RESAMPLES.default, seed)
 
 
 def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None) -> str:
     """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
-    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None where the
-    method is its own control or there is none. Where the method's decoder was tried on the control's embeddings too,
-    that comparison says what training for the decoder is worth; the one with the control alone also holds what the
-    decoder is worth without it.
+    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None
+    where the method is its own control or there is none. Where the method's decoder was tried on the control's
+    embeddings too, that comparison says what training for the decoder is worth; the one with the control alone also
+    holds what the decoder is worth without it.
     """
     # If dev chose the weights before the first step, the comparisons below say nothing about the training.
     sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
@@ -155,21 +155,21 @@ def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: 
     return " ".join(sentences)
 
 
-def _judgement(name: str, rows: Mapping[str, Comparison]) -> Iterator[str]:
+def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str]:
     # "dense-cont, nnn": the control's embeddings searched by the method's decoder, as `_with_selector` names it.
-    same_decoder = next((row for baseline, row in rows.items() if baseline.startswith(f"{CONTROL}, ")), None)
-    control, encoder = rows.get(CONTROL), rows.get(ENCODER)
+    same_decoder = next((row for baseline, row in by_baseline.items() if baseline.startswith(f"{CONTROL}, ")), None)
+    control_row, encoder_row = by_baseline.get(CONTROL), by_baseline.get(ENCODER)
     if same_decoder is not None:
-        beats_control = control is not None and control.significant and control.difference > 0
+        beats_control = control_row is not None and control_row.significant and control_row.difference > 0
         yield _worth_of_training(name, same_decoder, beats_control)
         if not same_decoder.significant and beats_control:
             yield f"What it gains over {CONTROL}, the decoder gains without being trained for."
-    elif name == START and encoder is not None:
-        yield _compare_with(name, encoder, "the encoder's own embeddings")
-        if control is not None and control.significant and control.difference < 0:
+    elif name == START and encoder_row is not None:
+        yield _compare_with(name, encoder_row, "the encoder's own embeddings")
+        if control_row is not None and control_row.significant and control_row.difference < 0:
             yield f"{CONTROL}, trained on for as long again, beats it: more epochs would help."
-    elif control is not None:
-        yield _compare_with(name, control, f"its control, {CONTROL}")
+    elif control_row is not None:
+        yield _compare_with(name, control_row, f"its control, {CONTROL}")
 
 
 def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:

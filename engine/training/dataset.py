@@ -48,7 +48,7 @@ class Samples:
         counts = torch.tensor(list(map(len, relevant_sets)))
         query = torch.repeat_interleave(torch.arange(len(relevant_sets)), counts)
         document = torch.tensor(list(chain.from_iterable(relevant_sets)))
-        return TrainingBatch(*(part.to(self.space.device) for part in (positions, query, document, counts)))
+        return TrainingBatch(*(tensor.to(self.space.device) for tensor in (positions, query, document, counts)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +77,13 @@ def gather_samples(
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
     # Only the queries of the two splits are embedded, in one call; `rows` is ascending, so a search finds each again.
-    rows = sorted(set(chain.from_iterable(splits.values())))
-    vectors = _embed_rows(space, queries, rows, reporter)
-    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
+    query_rows = sorted(set(chain.from_iterable(splits.values())))
+    vectors = _embed_rows(space, queries, query_rows, reporter)
+    relevant, judged_rows = relevant_rows(space.corpus, queries, qrels, splits)
     return Samples(
         space=space,
-        train=vectors.take(np.searchsorted(rows, list(relevant)).tolist()),
-        dev=vectors.take(np.searchsorted(rows, judged).tolist()),
+        train=vectors.take(np.searchsorted(query_rows, list(relevant)).tolist()),
+        dev=vectors.take(np.searchsorted(query_rows, judged_rows).tolist()),
         relevant=tuple(map(tuple, relevant.values())),
         qrels=qrels[dev],
         left_out=len(splits[train]) - len(repeated) - len(relevant),
@@ -102,20 +102,20 @@ def relevant_rows(
     train, dev = splits
     position, repeated = corpus.position, repeated_queries(queries, splits, train)
     relevant: dict[int, dict[int, int]] = {}
-    for row in splits[train]:
-        name, grades = queries.ids[row], qrels[train].grades[queries.ids[row]]
-        rows = {position[doc]: grades[doc] for doc in qrels[train].relevant(name) if doc in position}
-        if rows and row not in repeated:
+    for query_row in splits[train]:
+        query_id, grades = queries.ids[query_row], qrels[train].grades[queries.ids[query_row]]
+        graded_rows = {position[doc]: grades[doc] for doc in qrels[train].relevant(query_id) if doc in position}
+        if graded_rows and query_row not in repeated:
             # Judgements come as a set, whose order differs between processes: sorted, runs can be repeated.
-            relevant[row] = dict(sorted(rows.items()))
+            relevant[query_row] = dict(sorted(graded_rows.items()))
     if not relevant:
         raise DataError(f"no query of {train!r} has a relevant document in this corpus: there is nothing to learn from")
     # Dev queries whose relevant documents are all outside the corpus stay: no encoder finds them, and means say so.
-    relevant_to = {row: qrels[dev].relevant(queries.ids[row]) for row in splits[dev]}
-    judged = [row for row, doc_ids in relevant_to.items() if doc_ids]
+    relevant_to = {query_row: qrels[dev].relevant(queries.ids[query_row]) for query_row in splits[dev]}
+    judged_rows = [query_row for query_row, doc_ids in relevant_to.items() if doc_ids]
     if position.keys().isdisjoint(chain.from_iterable(relevant_to.values())):
         raise DataError(f"no query of {dev!r} has a relevant document in this corpus: there is nothing to choose by")
-    return relevant, judged
+    return relevant, judged_rows
 
 
 def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str, list[int]]:
@@ -131,7 +131,7 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
     for split in names:
         if split not in qrels:
             raise DataError(explain_missing_split(qrels, split))
-        splits[split] = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
+        splits[split] = [row for row, query_id in enumerate(queries.ids) if query_id in qrels[split].grades]
         if not splits[split]:
             raise DataError(f"none of the queries is judged by {split!r}")
     if len(set(names)) < len(names):
@@ -150,9 +150,9 @@ def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], t
     """Return the positions in the split `train` of queries whose normalised text another split has too."""
     if queries.texts is None:
         return set()
-    other_rows = chain.from_iterable(rows for name, rows in splits.items() if name != train)
-    other_texts = {normalize_text(queries.texts[row]) for row in other_rows}
-    return {row for row in splits[train] if normalize_text(queries.texts[row]) in other_texts}
+    other_rows = chain.from_iterable(split_rows for split_name, split_rows in splits.items() if split_name != train)
+    other_texts = {normalize_text(queries.texts[query_row]) for query_row in other_rows}
+    return {query_row for query_row in splits[train] if normalize_text(queries.texts[query_row]) in other_texts}
 
 
 def normalize_text(text: str) -> str:

@@ -71,12 +71,12 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
         score, error, exact = score_residuals(c, residual_points(c, solutions))
         undecided = score > (l1 - error).unsqueeze(1)
         undecided[:, rows] = False
-        batch, row = undecided.nonzero(as_tuple=True)
-        violated = exact.exact_relevance(batch, row) > l1 + tolerance[batch]
+        problem_index, row_index = undecided.nonzero(as_tuple=True)
+        violated = exact.exact_relevance(problem_index, row_index) > l1 + tolerance[problem_index]
         if not bool(violated.any()):
             return solutions
         # The rows only ever grow, so this ends at the latest with all of them.
-        rows = torch.cat([rows, row[violated]]).unique()
+        rows = torch.cat([rows, row_index[violated]]).unique()
 
 
 def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
@@ -89,7 +89,7 @@ def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
     members[solutions.problem, position] = solutions.members
     weights[solutions.problem, position] = solutions.weights
     mask = np.arange(width) < solutions.counts[:, None]
-    return Support(*(torch.from_numpy(part).to(device) for part in (members, weights, mask)))
+    return Support(*(torch.from_numpy(padded_array).to(device) for padded_array in (members, weights, mask)))
 
 
 class Implicit(torch.autograd.Function):
@@ -151,10 +151,10 @@ def weight_graph(
     """
     support = supports(everything, queries, l1, l2)
     # `column` maps every member, and then every relevant document, to its row among the few that are encoded.
-    positions, column = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
-    count = int(support.mask.sum())
+    positions, columns = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
+    n_members = int(support.mask.sum())
     members = torch.zeros_like(support.members)
-    members[support.mask] = column[:count]
-    rows, relevant = encode(positions), batch.relevance(column[count:], len(positions))
+    members[support.mask] = columns[:n_members]
+    rows, relevant = encode(positions), batch.relevance(columns[n_members:], len(positions))
     weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
     return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))

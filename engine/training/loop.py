@@ -90,8 +90,8 @@ class PreparedRun:
     def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
         """Yield the batches of an epoch, shuffled; the objective's random draws come first."""
         self.built.objective.begin(generator)
-        order = torch.randperm(len(self.samples), generator=generator)
-        return map(self.samples.batch, order.split(self.schedule.batch))
+        shuffled_positions = torch.randperm(len(self.samples), generator=generator)
+        return map(self.samples.batch, shuffled_positions.split(self.schedule.batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,44 +129,44 @@ def fit(
 
     start: a state to resume from. keep: called with the state after every epoch. watch: called with every new Epoch.
     """
-    model, optimizer, total = run.built.model, run.built.optimizer, run.steps * run.schedule.epochs
+    model, optimizer, n_total_steps = run.built.model, run.built.optimizer, run.steps * run.schedule.epochs
     if start is None:
-        began = time.perf_counter()
-        first = Epoch(epoch=-1, dev=run.dev(), seconds=time.perf_counter() - began)
-        state = LoopState((first,), -1, _copy_state(model.result()), _copy_state(model.state_dict()), {})
+        started_at = time.perf_counter()
+        first_epoch = Epoch(epoch=-1, dev=run.dev(), seconds=time.perf_counter() - started_at)
+        state = LoopState((first_epoch,), -1, _copy_state(model.result()), _copy_state(model.state_dict()), {})
         keep(state)
-        watch(first)
+        watch(first_epoch)
     else:
         state = start
         model.load_state_dict(state.last)
         _restore_moments(optimizer, state.optimizer)
     while not (reason := state.stopped or _end_reason(state, run.schedule)):
-        number = state.history[-1].epoch + 1
-        began = time.perf_counter()
-        tally, reason = _train_epoch(run, number, reporter)
+        epoch_number = state.history[-1].epoch + 1
+        started_at = time.perf_counter()
+        tally, reason = _train_epoch(run, epoch_number, reporter)
         if reason:
             break
-        epoch = tally.epoch(number, run.dev(), time.perf_counter() - began)
+        epoch = tally.epoch(epoch_number, run.dev(), time.perf_counter() - started_at)
         # A tie is no gain: the earlier epoch stays the best, and patience runs on.
         if epoch.dev.comp5 > state.history[state.best + 1].dev.comp5:
-            state = replace(state, best=number, kept=_copy_state(model.result()))
-        last, moments = _copy_state(model.state_dict()), _copy_moments(optimizer)
-        state = replace(state, history=(*state.history, epoch), last=last, optimizer=moments)
+            state = replace(state, best=epoch_number, kept=_copy_state(model.result()))
+        last_weights, moments = _copy_state(model.state_dict()), _copy_moments(optimizer)
+        state = replace(state, history=(*state.history, epoch), last=last_weights, optimizer=moments)
         keep(state)
         watch(epoch)
     if reporter.progress is not None:
-        reporter.progress(total, total, TRAINING_LABEL)
+        reporter.progress(n_total_steps, n_total_steps, TRAINING_LABEL)
     return replace(state, stopped=reason)
 
 
 def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tally, str]:
     """Take the steps of an epoch; return the sums over its batches and the reason of an early end, "" without one."""
     tally = Tally()
-    for step, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
+    for step_index, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
         if reporter.is_stopped:
             return tally, f"stopped by hand in epoch {epoch}"
         if reporter.progress is not None:
-            reporter.progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING_LABEL)
+            reporter.progress(epoch * run.steps + step_index, run.steps * run.schedule.epochs, TRAINING_LABEL)
         losses, problem = run.built.step(batch, run.schedule.clip)
         if problem:
             return tally, f"{problem} in epoch {epoch}"
@@ -176,26 +176,26 @@ def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tall
 
 def _end_reason(state: LoopState, schedule: Schedule) -> str:
     """Return the reason why a run ends here, "" where it goes on."""
-    last = state.history[-1]
-    if last.empty == 1:
-        return f"in epoch {last.epoch} no document had a weight for any query"
+    last_epoch = state.history[-1]
+    if last_epoch.empty == 1:
+        return f"in epoch {last_epoch.epoch} no document had a weight for any query"
     if schedule.patience is not None and state.idle >= schedule.patience:
         return f"no gain in Comp@5 on dev for {schedule.patience} epochs"
-    if last.epoch + 1 >= schedule.epochs:
+    if last_epoch.epoch + 1 >= schedule.epochs:
         return f"all {schedule.epochs} epochs done"
     return ""
 
 
 def _copy_state(state: State) -> State:
-    return {name: tensor.detach().clone() for name, tensor in state.items()}
+    return {tensor_name: tensor.detach().clone() for tensor_name, tensor in state.items()}
 
 
 def _copy_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Copy an optimiser's state as tensors by "<parameter>.<name>", which a checkpoint can hold."""
     moments = {}
-    for parameter, values in optimizer.state_dict()["state"].items():
-        for name, value in values.items():
-            moments[f"{parameter}.{name}"] = torch.as_tensor(value).clone()
+    for parameter, parameter_state in optimizer.state_dict()["state"].items():
+        for moment_name, value in parameter_state.items():
+            moments[f"{parameter}.{moment_name}"] = torch.as_tensor(value).clone()
     return moments
 
 
@@ -203,8 +203,8 @@ def _restore_moments(optimizer: torch.optim.Optimizer, moments: State) -> None:
     """Restore an optimiser's state from the result of `_copy_moments`."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in moments.items():
-        parameter, name = key.split(".", 1)
-        state.setdefault(int(parameter), {})[name] = value.clone()
+        parameter, moment_name = key.split(".", 1)
+        state.setdefault(int(parameter), {})[moment_name] = value.clone()
     # Step sizes and decay stay as the recipe has them; only the moments and step counts come from the file.
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 

@@ -41,8 +41,8 @@ class Dev:
     def of(cls, columns: Columns) -> "Dev":
         """Average every metric."""
         numbers = {}
-        for (metric, k), column in columns.items():
-            numbers[f"{metric}{k}"], numbers[f"{metric}{k}_se"] = mean_and_error(column)
+        for (metric, k), values in columns.items():
+            numbers[f"{metric}{k}"], numbers[f"{metric}{k}_se"] = mean_and_error(values)
         return cls(**numbers)
 
 
@@ -66,9 +66,9 @@ class Epoch:
     def from_json(cls, values: Mapping[str, Any]) -> "Epoch":
         """Raises TypeError, KeyError or ValueError where the values make none."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
-        # Metrics that a recipe does not have are None; everything else of a file must be a finite number.
-        fields = [*asdict(epoch.dev).values(), *asdict(epoch).values()]
-        numbers = [value for value in fields if not isinstance(value, dict | None)]
+        # Only numbers that a recipe does not have may be None; those of dev are all finite.
+        numbers = [*asdict(epoch.dev).values()]
+        numbers += [value for value in asdict(epoch).values() if not isinstance(value, dict | None)]
         finite = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
         if not finite or not isinstance(epoch.epoch, int):
             raise ValueError("an epoch holds what is no number")
@@ -96,22 +96,22 @@ class Tally:
     def add(self, losses: Losses, relevant: int) -> None:
         """Add a batch with `relevant` pairs of a query and a relevant document."""
         # Summed in float64, so that the mean over a large batch keeps its digits.
-        values = losses.values.detach()
-        sums = [len(values), relevant, float(values.double().sum()), int((values == 0).sum())]
+        loss_values = losses.values.detach()
+        batch_sums = [len(loss_values), relevant, float(loss_values.double().sum()), int((loss_values == 0).sum())]
         if losses.weights is not None:
             support, outside = losses.weights
-            sums += [int(support.sum()), int((support == 0).sum()), int(outside.sum())]
-        self._batches.append(sums)
+            batch_sums += [int(support.sum()), int((support == 0).sum()), int(outside.sum())]
+        self._batches.append(batch_sums)
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
         """Return the sums as means."""
         # The columns of `add`, each summed over the batches; the last ones exist only for recipes with weights.
-        count, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
-        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / count, satisfied=zero / count)
+        n_queries, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
+        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / n_queries, satisfied=zero / n_queries)
         if not weights:
             return epoch
         support, empty, outside = weights
-        return replace(epoch, support=support / count, empty=empty / count, outside=outside / relevant)
+        return replace(epoch, support=support / n_queries, empty=empty / n_queries, outside=outside / relevant)
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
@@ -135,11 +135,11 @@ def measure_dev(
     queries: whose ids name the judgements. positions: (B,) theirs in the model. document_parts: gives (n, m, d) vectors
     of the documents where the decoder scores several of each.
     """
-    rows = model.encode_corpus()
-    vectors = map_blocks(model.encode_query, positions)
-    parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
-    space = Space(corpus, Embeddings(corpus.ids, rows), rows.device, parts)
-    ranking = decode(decoder, space, Embeddings(queries.ids, vectors), max(REPORTED_SIZES))
+    document_rows = model.encode_corpus()
+    query_vectors = map_blocks(model.encode_query, positions)
+    part_vectors = None if document_parts is None else as_parts(document_parts(), corpus.ids)
+    space = Space(corpus, Embeddings(corpus.ids, document_rows), document_rows.device, part_vectors)
+    ranking = decode(decoder, space, Embeddings(queries.ids, query_vectors), max(REPORTED_SIZES))
     return Dev.of(measure_reported(ranking, space, queries, qrels))
 
 

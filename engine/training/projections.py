@@ -59,11 +59,11 @@ class Heads(nn.Module):
         """Heads from a state dict, their names after `prefix`; None where it holds none."""
         if f"{prefix}query.weight" not in state:
             return None
-        parts = []
+        projections = []
         for side in ("query", "corpus"):
             weight, bias = state[f"{prefix}{side}.weight"], state[f"{prefix}{side}.bias"]
-            parts.append(Projection(torch.empty_like(weight), torch.empty_like(bias)))
-        return Heads(*parts)
+            projections.append(Projection(torch.empty_like(weight), torch.empty_like(bias)))
+        return Heads(*projections)
 
 
 def map_blocks(function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
@@ -81,15 +81,15 @@ def mean_direction(parts: Tensor) -> Tensor:
     if parts.shape[1] == 1:
         return parts[:, 0]
     # Opposite vectors cancel, and normalising what rounding leaves of their sum would give a random direction.
-    total = parts.sum(1)
-    no_direction = torch.linalg.vector_norm(total, dim=-1, keepdim=True) < MIN_NORM
-    return functional.normalize(torch.where(no_direction, parts[:, 0], total), dim=-1)
+    vector_sums = parts.sum(1)
+    no_direction = torch.linalg.vector_norm(vector_sums, dim=-1, keepdim=True) < MIN_NORM
+    return functional.normalize(torch.where(no_direction, parts[:, 0], vector_sums), dim=-1)
 
 
 def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = None) -> Embeddings:
     """(n, m, k) vectors of documents as a Space takes them."""
-    names = starmap(part_id, product(ids, range(vectors.shape[1])))
-    return Embeddings(tuple(names), vectors.flatten(0, 1), encoder)
+    part_ids = starmap(part_id, product(ids, range(vectors.shape[1])))
+    return Embeddings(tuple(part_ids), vectors.flatten(0, 1), encoder)
 
 
 def initial_heads(
@@ -105,18 +105,18 @@ def initial_heads(
     if dimension > d:
         raise ParamError(f"dimension (k) must be at most that of the embeddings, {d}; got {dimension}")
     # Entries of variance 1/d keep a unit vector's length near √(k/d); normalisation then removes the factor.
-    weight = torch.randn(dimension, d, generator=generator, dtype=torch.float64) / d**0.5
-    bias = FAINT * torch.randn(dimension, generator=generator, dtype=torch.float64)
+    first_weight = torch.randn(dimension, d, generator=generator, dtype=torch.float64) / d**0.5
+    first_bias = FAINT * torch.randn(dimension, generator=generator, dtype=torch.float64)
     if init == "pca":
-        axes = principal_axes(Matrix(rows))[:, :dimension].T.cpu()
+        corpus_axes = principal_axes(Matrix(rows))[:, :dimension].T.cpu()
         # A small corpus has fewer axes than k: the remaining rows stay random, and small beside them.
-        weight[len(axes) :] *= FAINT
-        weight[: len(axes)] = axes
+        first_weight[len(corpus_axes) :] *= FAINT
+        first_weight[: len(corpus_axes)] = corpus_axes
     # Drawn in float64, so that every precision starts at the same numbers, rounded. Each side gets its own copy.
-    query = Projection(weight.to(rows), bias.to(rows))
+    query_projection = Projection(first_weight.to(rows), first_bias.to(rows))
     if vectors is None:
-        return Heads(query, Projection(weight.to(rows).clone(), bias.to(rows).clone()))
+        return Heads(query_projection, Projection(first_weight.to(rows).clone(), first_bias.to(rows).clone()))
     # Equal projections would get equal gradients and stay equal, so all but the first start with some noise.
-    noise = torch.randn(vectors - 1, dimension, d, generator=generator, dtype=torch.float64) / d**0.5
-    weights = torch.cat([weight.unsqueeze(0), weight + spread * noise]).to(rows)
-    return Heads(query, Projection(weights, bias.expand(vectors, -1).clone().to(rows)))
+    weight_noise = torch.randn(vectors - 1, dimension, d, generator=generator, dtype=torch.float64) / d**0.5
+    weights = torch.cat([first_weight.unsqueeze(0), first_weight + spread * weight_noise]).to(rows)
+    return Heads(query_projection, Projection(weights, first_bias.expand(vectors, -1).clone().to(rows)))

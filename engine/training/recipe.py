@@ -95,8 +95,8 @@ class Recipe(Declared):
         # The order of annotations in the classes themselves: dataclass fields would list the inherited ones first.
         params = {param.name: param for param in params_of(cls)}
         annotations = dict.fromkeys(chain.from_iterable(map(inspect.get_annotations, cls.__mro__)))
-        names = [name for name in annotations if name in params and name not in cls.listed_last]
-        return tuple(params[name] for name in (*names, *cls.listed_last))
+        inherited_order = [name for name in annotations if name in params and name not in cls.listed_last]
+        return tuple(params[name] for name in (*inherited_order, *cls.listed_last))
 
     def as_json(self) -> dict[str, Any]:
         """Return method and parameters as plain values."""
@@ -200,8 +200,8 @@ class AdapterRecipe(Recipe):
             adapters = adapters.to(space.device, space.vectors.dtype)
             model = OverVectors(adapters, query_vectors(samples, previous), space.vectors)
         corpus_side = model.adapters.corpus_adapters[-1]
-        groups = parameter_groups((query_side, self.query_rate), (corpus_side, self.corpus_rate))
-        optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
+        param_groups = parameter_groups((query_side, self.query_rate), (corpus_side, self.corpus_rate))
+        optimizer = torch.optim.AdamW(param_groups, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, self.objective(model, len(space)))
 
     def _corpus_adapters(self, previous: Adapters, d: int, generator: torch.Generator) -> tuple[CorpusAdapter, ...]:

@@ -110,12 +110,12 @@ def load_trained(path: str | Path, space: Space) -> Trained:
         raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")
     path = Path(path)
     checkpoint = read(path)
-    facts = space_facts(space)
+    expected_facts = space_facts(space)
     # Vectors that an encoder made elsewhere may differ in their last digits, and are the same to what was trained.
     if space.encoder is None or not matches_sketch(checkpoint.facts.get("sketch"), space.embeddings.vectors):
-        facts["embeddings"] = space.embeddings.digest
-    check_facts(path, checkpoint.facts, facts, tuple(facts))
-    with _readable(path):
+        expected_facts["embeddings"] = space.embeddings.digest
+    check_facts(path, checkpoint.facts, expected_facts, tuple(expected_facts))
+    with _translate_damage(path):
         recipe = _stored_recipe(checkpoint)
     return restore(path, checkpoint, recipe, space)
 
@@ -124,12 +124,12 @@ def decoder_at(path: str | Path) -> Decoder:
     """Return the decoder that a checkpoint's embeddings are for. Raises DataError for a damaged file."""
     path = Path(path)
     checkpoint = read(path)
-    with _readable(path):
+    with _translate_damage(path):
         return _stored_decoder(_stored_recipe(checkpoint), checkpoint)
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _translate_damage(path: Path) -> Iterator[None]:
     """Inside, values and weights of other names, shapes or kinds than a checkpoint's are a DataError."""
     try:
         yield
@@ -161,7 +161,7 @@ def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
 
 def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) -> Trained:
     """Load a checkpoint's best weights over a space that it fits. Raises DataError where they are not the recipe's."""
-    with _readable(path):
+    with _translate_damage(path):
         decoder = _stored_decoder(recipe, checkpoint)
         return trained_from(recipe, space, decoder, checkpoint.run, checkpoint.facts)
 
@@ -171,8 +171,8 @@ def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState,
     # A space that was trained before holds the output of its adapters already, so only those after them are applied.
     previous = adapted_of(space)
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))
-    done = 0 if previous is None else min(len(previous.adapters.corpus), len(adapted.adapters.corpus))
-    rows, part_vectors = adapted.adapters.encode_documents(space.vectors, done)
-    embeddings = Embeddings(space.corpus.ids, rows.cpu(), adapted.encoder)
+    n_done_adapters = 0 if previous is None else min(len(previous.adapters.corpus), len(adapted.adapters.corpus))
+    document_rows, part_vectors = adapted.adapters.encode_documents(space.vectors, n_done_adapters)
+    embeddings = Embeddings(space.corpus.ids, document_rows.cpu(), adapted.encoder)
     parts = None if part_vectors is None else as_parts(part_vectors.cpu(), space.corpus.ids, adapted.encoder)
     return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapted), decoder, run, facts)
