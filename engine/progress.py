@@ -40,6 +40,7 @@ class Reporter(NamedTuple):
 
 
 SILENT = Reporter()
+"""The reporter of work that nobody watches or stops."""
 _REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=SILENT)
 
 
@@ -125,6 +126,7 @@ def format_duration(seconds: float | None) -> str:
     """Format a duration: "8 s", "2 min 05 s", "1 h 20 min"; "" for None."""
     if seconds is None:
         return ""
+    # Rounded first, so that 59.6 seconds are a minute and not "60 s".
     n_minutes, seconds = divmod(round(seconds), 60)
     if not n_minutes:
         return f"{seconds} s"

@@ -206,7 +206,7 @@ class CorpusChange:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Bookmark:
     """Record of a snapshot: a named position of the log."""
 
     name: str
@@ -218,7 +218,7 @@ class Snapshot:
         return f"named {self.name!r}"
 
 
-Record = Event | Undone | CorpusChange | Snapshot
+Record = Event | Undone | CorpusChange | Bookmark
 #: A record that moves documents.
 MovingRecord = Event | CorpusChange
 EventStatus = Literal["counts", "undone", "replaced"]
@@ -269,7 +269,7 @@ class Journal:
             case CorpusChange():
                 for row_index in record.drift:
                     self._row_moves[row_index].append((position, record))
-            case Snapshot():
+            case Bookmark():
                 self._snapshot_marks.append((position, record.name))
         # The record itself is appended last, so that a concurrent reader finds every counted record in the indexes.
         self.records.append(record)
@@ -278,10 +278,6 @@ class Journal:
         """Return the position of an event and the event; None if it is not among the first `length` records."""
         entry = self._event_entries.get(event_id)
         return entry if entry is not None and entry[0] < length else None
-
-    def position_of(self, event: Event) -> int:
-        """Return the position of an event of this journal."""
-        return self._event_entries[event.id][0]
 
     def is_undone(self, event_id: str, length: int) -> bool:
         """Return True if an event is undone."""
@@ -294,7 +290,7 @@ class Journal:
             return "undone"
         if (vote_key := event.vote) is None:
             return "counts"
-        event_position = self.position_of(event)
+        event_position, _ = self._event_entries[event.id]
         for position, newer_vote in self._vote_entries.get(vote_key, ()):
             if event_position < position < length and not self.is_undone(newer_vote.id, length):
                 return "replaced"

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.feedback.presets import MIN_TEMPERATURE, UPDATE_MODES
-from engine.feedback.records import KIND_OUTCOMES, CorpusChange, Event, Query, Record, Snapshot, Undone, is_whole
+from engine.feedback.records import KIND_OUTCOMES, Bookmark, CorpusChange, Event, Query, Record, Undone, is_whole
 from engine.values import Corpus
 
 #: Latest time of an event, in seconds since 1970: the year 5138.
@@ -74,7 +74,7 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
         case CorpusChange():
             drift_by_id = {doc_ids[row_index]: encode_array(vector) for row_index, vector in record.drift.items()}
             return {"op": "documents", "came": ids_of(record.came), "went": ids_of(record.went), "drift": drift_by_id}
-        case Snapshot():
+        case Bookmark():
             return {"op": "snapshot", "name": record.name}
 
 
@@ -112,7 +112,7 @@ def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_row
             drifts = {find_row(doc_id): _parse_vector(text, dimension) for doc_id, text in body["drift"].items()}
             return CorpusChange(find_rows(body["came"]), find_rows(body["went"]), drifts)
         case "snapshot":
-            return Snapshot(*parse_text_list([body["name"]], "name"))
+            return Bookmark(*parse_text_list([body["name"]], "name"))
     raise DataError(f"a record of an unknown kind, {body['op']!r}; a newer version of Frontier may have written it")
 
 

@@ -16,7 +16,7 @@ from engine.decoder import QueryLike, query_batch
 from engine.errors import DataError, ParamError
 from engine.feedback.embedding_state import CachedStates, MatrixState, SparseState, StartVectors, freeze
 from engine.feedback.presets import Preset, resolve_preset
-from engine.feedback.records import CorpusChange, Event, EventStatus, Journal, Query, Record, Snapshot, Undone, is_whole
+from engine.feedback.records import Bookmark, CorpusChange, Event, EventStatus, Journal, Query, Record, Undone, is_whole
 from engine.feedback.temperature import fit_temperature
 from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Queries, digest_of
@@ -424,7 +424,7 @@ def snapshot(session: Session, name: str) -> Session:
     """
     if not isinstance(name, str) or not name.strip():
         raise ParamError(f"name must be some text; got {name!r}")
-    return append_records(session, Snapshot(name))
+    return append_records(session, Bookmark(name))
 
 
 def state_at(session: Session, t: int | str) -> Session:
@@ -545,7 +545,8 @@ def _find_first_change(journal: Journal, end: int, record: Record) -> int:
     """Return the position of the earliest event whose effect a record changes."""
     if isinstance(record, Undone) and record.is_reset:
         return 0
-    return min(map(journal.position_of, _find_affected_events(journal, end, record)), default=end)
+    entries = (journal.find_event(event.id, end) for event in _find_affected_events(journal, end, record))
+    return min((position for position, _ in filter(None, entries)), default=end)
 
 
 def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
