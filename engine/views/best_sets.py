@@ -72,7 +72,7 @@ def describe_relaxation(relaxation: Relaxation, stops: tuple[Ends, ...]) -> list
     between = f"of {relaxation.fractional:,} stationary points between sets {relaxation.saddles:,} are saddles"
     n_runs = sum(run_ends.runs for run_ends in stops)
     n_whole = n_runs - sum(run_ends.fractional for run_ends in stops)
-    max_steps = max(run_ends.most for run_ends in stops)
+    max_steps = max(run_ends.max_steps for run_ends in stops)
     return [
         f"{tightness}: {decimal(relaxation.value, 4)} against {decimal(relaxation.integral, 4)}; {between}.",
         f"On the whole corpus {percent(n_whole / n_runs)} of its runs, one at each of {len(stops)} values of θ, ended "
