@@ -50,5 +50,5 @@ def group_by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.
     if not starts:
         return Success(np.empty(0), np.empty(0))
     # A question succeeds if all its hops do: the minimum over its rounds, which a NaN makes NaN.
-    drawn, top = rounds.drawn[:position], rounds.top[:position]
-    return Success(np.minimum.reduceat(drawn, starts), np.minimum.reduceat(top, starts))
+    played = slice(position)
+    return Success(np.minimum.reduceat(rounds.drawn[played], starts), np.minimum.reduceat(rounds.top[played], starts))

@@ -136,9 +136,12 @@ def divide_queries(
     ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
     default a seeded share of the others; owner: the question of a sub-query, which is held out whole. Raises DataError.
     """
+
+    def question_of(query: str) -> str:
+        return owner.get(query, query)
+
     judged = [query for query in ids if query in qrels.grades]
     # Questions are divided, not queries: a hop in the stream would give its held-out question away.
-    question_of = {query: owner.get(query, query) for query in ids}.__getitem__
     questions = list(dict.fromkeys(map(question_of, judged)))
     if held_out is None:
         n_held_out = round(share * len(questions))

@@ -75,10 +75,10 @@ class SimulationFile:
         # The log is allocated for all rounds; those that are done are filled in.
         for name, column in vars(empty_history.trail).items():
             column[: header["done"]] = columns[f"trail.{name}"]
-        snapshots = [
-            Snapshot(step, columns[f"snapshot.{position}.rows"], columns[f"snapshot.{position}.moved"])
-            for position, step in enumerate(header["snapshots"])
-        ]
+        snapshots: list[Snapshot] = []
+        for position, step in enumerate(header["snapshots"]):
+            rows, moved = columns[f"snapshot.{position}.rows"], columns[f"snapshot.{position}.moved"]
+            snapshots.append(Snapshot(step, rows, moved))
         states: dict[str, dict[str, np.ndarray]] = {}
         for name, values in columns.items():
             kind, _, array_name = name.partition(".")
@@ -94,12 +94,13 @@ class SimulationFile:
         header = {
             "settings": self.settings,
             "done": n_done,
-            "checkpoints": [checkpoint.as_json() for checkpoint in history.checkpoints],
+            "checkpoints": list(map(RoundMetrics.as_json, history.checkpoints)),
             "snapshots": [snapshot.step for snapshot in history.snapshots],
         }
         columns: dict[str, Any] = {"said": np.array(json.dumps(header))}
         for kind, run_arrays in arrays.items():
-            columns |= {f"{kind}.{name}": values for name, values in run_arrays.items()}
+            for name, values in run_arrays.items():
+                columns[f"{kind}.{name}"] = values
         # Only rounds that are done are stored; `load` allocates the others again.
         columns |= {f"trail.{name}": column[:n_done] for name, column in vars(history.trail).items()}
         for position, snapshot in enumerate(history.snapshots):

@@ -146,7 +146,7 @@ def list_doubts(
     ball always holds it: a step back into either never leads away from it.
     """
     reasons = (
-        (not has_single_answers(right_rows), "some queries have several right documents, and the theorem is for one"),
+        (not set(map(len, right_rows)) <= {1}, "some queries have several right documents, and the theorem is for one"),
         (not is_honest, "some feedback is wrong"),
         (is_outside, "the best in hindsight lies outside the trust region"),
         (is_capped, "steps are capped, which the theorem's rule does not do"),
@@ -155,11 +155,6 @@ def list_doubts(
         (preset.batch != 1, "several rounds make one step"),
     )
     return tuple(text for applies, text in reasons if applies)
-
-
-def has_single_answers(right_rows: Sequence[np.ndarray]) -> bool:
-    """Return True if every query has exactly one right document."""
-    return set(map(len, right_rows)) <= {1}
 
 
 def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:

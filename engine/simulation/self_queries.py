@@ -17,6 +17,6 @@ def sample_self_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[E
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ParamError(f"seed must be a whole number in [0, ∞); got {seed!r}")
     rows = sampled_rows(len(space), MAX_SELF_QUERIES.check(most), seed).tolist()
-    sampled, texts = space.embeddings.take(rows), tuple(map(space.corpus.passages.__getitem__, rows))
+    sampled, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
     queries = Embeddings(sampled.ids, sampled.vectors.cpu(), sampled.encoder, texts)
     return queries, Qrels({query: {query: 1} for query in queries.ids})
