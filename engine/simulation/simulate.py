@@ -439,8 +439,8 @@ def forecast(
 
     ids: of the queries; position: the row of a document; n_decoders: the number of decoders measured.
     """
-    division = {"share": plan.held_out, "seed": preset.seed, "owner": Deployment.build(hops=hops).owner}
-    learned_rows, held_rows, left_out = divide_queries(ids, position, qrels, held_out, **division)
+    division: dict[str, Any] = {"seed": preset.seed, "owner": Deployment.build(hops=hops).owner}
+    learned_rows, held_rows, left_out = divide_queries(ids, position, qrels, held_out, share=plan.held_out, **division)
     preset, stream = _extend_stream(preset, stream, updates, len(learned_rows))
     n_rounds = count_rounds(stream, len(learned_rows), preset.exposure)
     max_measured = plan.measured or len(ids)
