@@ -101,8 +101,8 @@ def ccbqp(
             f"  pools of {min(pool, len(space))}: no point of the relaxation beats the best set of 3 on {tight_text}; "
             f"of {n_stationary:,} stationary points between sets {n_saddles:,} are saddles",
             f"  all documents, k of {sizes_text}: of {n_runs:,} runs of Algorithm 1 {n_between:,} ended between sets, "
-            f"{n_capped:,} at the limit of steps; the longest took {max(row.max_steps for row in end_rows)}",
-            f"  least cosine of two documents: {cone_row.min_cosine:.4f} ({cone_row.pair[0]}, {cone_row.pair[1]})",
+            f"{n_capped:,} at the limit of steps; the longest took {max(row.most for row in end_rows)}",
+            f"  least cosine of two documents: {cone_row.least:.4f} ({cone_row.pair[0]}, {cone_row.pair[1]})",
             f"  largest eigenvalue of the Gram matrix: {largest}{slope_text}",
         ]
     )

@@ -68,14 +68,14 @@ class Ends:
     fractional: int  # number of runs that ended between sets and were rounded
     capped: int  # number of runs that the limit of steps stopped
     steps: float  # median number of steps
-    max_steps: int  # the largest
+    most: int  # the largest
 
 
 @dataclass(frozen=True, eq=False)
 class Cone:
     """Width of the cone that contains a corpus."""
 
-    min_cosine: float  # the least cosine of two documents; Assumption 2.2 wants it above −1
+    least: float  # the least cosine of two documents; Assumption 2.2 wants it above −1
     pair: tuple[str, str]  # theirs
     sizes: tuple[int, ...]  # documents, evenly taken from the corpus
     largest: tuple[float, ...]  # the largest eigenvalue of their Gram matrix
@@ -218,7 +218,7 @@ def measure_ends(
             steps, is_fractional, is_capped = np.array(runs).T
             yield Ends(
                 weight=weight, k=k, runs=len(runs), fractional=int(is_fractional.sum()), capped=int(is_capped.sum()),
-                steps=float(np.median(steps)), max_steps=int(steps.max()),
+                steps=float(np.median(steps)), most=int(steps.max()),
             )  # fmt: skip
 
 

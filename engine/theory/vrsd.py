@@ -1,4 +1,4 @@
-"""What the VRSD paper says of its problem, as numbers that can be checked: Definition 2, §3.1, Lemma 1, Theorem 1."""
+"""Statements of the VRSD paper as numbers that can be checked: Definition 2, §3.1, Lemma 1, Theorem 1."""
 
 import math
 from collections import defaultdict

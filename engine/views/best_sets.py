@@ -66,7 +66,7 @@ def describe_relaxation(relaxation: Relaxation, stops: tuple[Ends, ...]) -> list
     """Describe the relaxation's tightness, and the end points of the algorithm."""
     tightness = f"{'No' if relaxation.tight else 'A'} point between sets beats the best set"
     between = f"of {relaxation.fractional:,} stationary points between sets {relaxation.saddles:,} are saddles"
-    runs = [(run_ends.runs, run_ends.fractional, run_ends.max_steps) for run_ends in stops]
+    runs = [(run_ends.runs, run_ends.fractional, run_ends.most) for run_ends in stops]
     run_counts, fractional_counts, step_counts = zip(*runs, strict=True)
     n_runs, max_steps = sum(run_counts), max(step_counts)
     n_whole = n_runs - sum(fractional_counts)

@@ -51,7 +51,7 @@ class AnnResult:
     exact: bool  # True if every vector was compared
     k: int
     queries: tuple[str, ...]
-    agreement: np.ndarray = field(repr=False)  # (B,) share of the exact k best found; what scores as the last counts
+    agreement: np.ndarray = field(repr=False)  # (B,) share of the k that score at least as the exact answer's last one
     values: Mapping[str, np.ndarray] = field(repr=False)  # metric → (B,) float64, NaN where it does not exist
     mean: Mapping[str, float]  # of the others
     returned: float  # mean number of documents

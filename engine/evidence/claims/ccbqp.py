@@ -178,8 +178,7 @@ def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     for judged_set in judged_sets:
         end_rows = list(measure_ends(judged_set.space, judged_set.queries("test", 40)))
         n_short = sum(row.fractional + row.capped for row in end_rows)
-        max_steps = max(row.max_steps for row in end_rows)
-        set_counts[judged_set.name] = [n_short, sum(row.runs for row in end_rows), max_steps]
+        set_counts[judged_set.name] = [n_short, sum(row.runs for row in end_rows), max(row.most for row in end_rows)]
     return set_counts
 
 
@@ -210,7 +209,7 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         part = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
         largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part] for _ in range(20)]
         set_numbers[judged_set.name] = {
-            "least": measure_cone(judged_set.space).min_cosine,
+            "least": measure_cone(judged_set.space).least,
             "sizes": part,
             "largest": largest,
         }

@@ -103,7 +103,7 @@ def test_ends_count_what_the_selector_says():
         params = {"relevance_weight": found.weight, "polish": False}
         info = engine.select("frank_wolfe", rows, points, k=found.k, **params).info
         steps = [i["iterations"] for i in info]
-        assert (found.runs, found.steps, found.max_steps) == (5, np.median(steps), max(steps))
+        assert (found.runs, found.steps, found.most) == (5, np.median(steps), max(steps))
         assert found.fractional == found.capped == 0
         for b, query in enumerate(points):
             assert Problem(rows, query, found.weight, found.k).algorithm_1()[1] == info[b]["integral"]
@@ -120,7 +120,7 @@ def test_a_cone_by_numpy(monkeypatch):
     for chunk in (1 << 22, 100):
         monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", chunk)
         found = measure_cone(space_of(rows))
-        assert found.min_cosine == pytest.approx(-1) and set(found.pair) == {"d3", "d7"}
+        assert found.least == pytest.approx(-1) and set(found.pair) == {"d3", "d7"}
         assert found.sizes == (3, 6, 12, 24, 48)
         for size, largest in zip(found.sizes, found.largest, strict=True):
             part = rows[[i * 48 // size for i in range(size)]].astype(np.float64)
@@ -128,6 +128,6 @@ def test_a_cone_by_numpy(monkeypatch):
     line = np.tile([[0.6, 0.8]], (64, 1))
     assert measure_cone(space_of(line)).slope == pytest.approx(1) and measure_cone(
         space_of(line)
-    ).min_cosine == pytest.approx(1)
+    ).least == pytest.approx(1)
     with pytest.raises(engine.DataError, match="at least two documents"):
         measure_cone(space_of(line[:1]))
