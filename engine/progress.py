@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.errors import Cancelled
 
@@ -20,22 +20,43 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-_REPORTER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("reporter", default=(None, None))
+class Reporter(NamedTuple):
+    """The progress callback and the cancellation flag of one piece of work; either may be missing."""
+
+    progress: Progress | None = None
+    stop: Stop | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """True once the flag is set."""
+        return self.stop is not None and self.stop.is_set()
+
+    def relabel(self, label: str) -> "Reporter":
+        """Return a reporter whose progress carries `label`, in which {label} stands for the original one."""
+        progress = self.progress
+        if progress is None:
+            return self
+        return Reporter(lambda done, total, text: progress(done, total, label.format(label=text)), self.stop)
+
+
+SILENT = Reporter()
+"""The reporter of work that nobody watches or stops."""
+_REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=SILENT)
 
 
 @contextmanager
 def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
     """Report stages run by this thread inside the block to `progress`; raise Cancelled once `stop` is set."""
     # A context variable: stages deep in the call stack report without an argument in every signature.
-    token = _REPORTER.set((progress, stop))
+    token = _REPORTER.set(Reporter(progress, stop))
     try:
         yield
     finally:
         _REPORTER.reset(token)
 
 
-def current_reporter() -> tuple[Progress | None, Stop | None]:
-    """Return the progress and stop of the enclosing `report_to`; (None, None) outside one."""
+def current_reporter() -> Reporter:
+    """Return the progress and stop of the enclosing `report_to`; SILENT outside one."""
     return _REPORTER.get()
 
 
@@ -105,6 +126,7 @@ def format_duration(seconds: float | None) -> str:
     """Format a duration: "8 s", "2 min 05 s", "1 h 20 min"; "" for None."""
     if seconds is None:
         return ""
+    # Rounded first, so that 59.6 seconds are a minute and not "60 s".
     n_minutes, seconds = divmod(round(seconds), 60)
     if not n_minutes:
         return f"{seconds} s"

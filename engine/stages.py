@@ -160,9 +160,8 @@ class Selector(Stage):
         """The reason why there are no rankings for every value of `path_parameter`; None if there are."""
         if type(self).lambda_path is not Selector.lambda_path:
             return None
-        path_selectors = [
-            name for name, spec in methods("selector").items() if spec.cls.lambda_path is not Selector.lambda_path
-        ]
+        specs = methods("selector").values()
+        path_selectors = [spec.name for spec in specs if spec.cls.lambda_path is not Selector.lambda_path]
         return (
             f"{self.spec.name} has no path: there is one where every gain is a line in the parameter, as for "
             f"{', '.join(path_selectors)}; for some values of a parameter use engine.select_grid"
@@ -254,6 +253,7 @@ def register(
             raise RuntimeError(f"two methods call themselves {name!r}")
         if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
             raise RuntimeError(f"put @register above @dataclass(frozen=True) on {cls.__name__}")
+        # A field without a declaration would be a setting that no command, page or label knows.
         if undeclared := [f.name for f in fields(cls) if "param" not in f.metadata]:
             raise RuntimeError(f"{cls.__name__} has fields that are not declared parameters: {', '.join(undeclared)}")
         # The class's own fields are complete here: decorators below this one have run.

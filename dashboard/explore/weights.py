@@ -33,7 +33,7 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
         # The path must reach the current λ₁, also below the usual range.
         min_l1 = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
         # Rows that the selector received, if another scorer than the first retrieved them.
-        pool = None if answer.relevance is None else answer.relevance.found.candidates.pool
+        pool = None if answer.relevance is None else answer.relevance.scored.candidates.pool
         with st.spinner("Following the path"):
             path = compute_path(loaded, question, answer.stage, min_l1, None if pool is None else pool[0])
         _draw_path(loaded, question, answer, path, min_l1)

@@ -5,6 +5,7 @@ Answers are never embedded, and no query or document holds them.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from engine.data.cloze import find_containing_rows
@@ -28,15 +29,13 @@ def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
             f"{folder} has no {ANSWERS_FILE}: a line an answer, query-id, a tab, and the text to be found in documents"
         )
     answers: dict[str, dict[str, None]] = {}
-    for line_number, answer_line in read_lines(answers_path):
-        query_id, separator, answer_text = answer_line.rstrip("\r\n").partition("\t")
-        if not answer_line.strip() or (line_number == 1 and (query_id, answer_text.strip()) == ANSWERS_HEADER):
+    for line_number, line_text in read_lines(answers_path):
+        query_id, separator, answer_text = line_text.rstrip("\r\n").partition("\t")
+        if not line_text.strip() or (line_number == 1 and (query_id, answer_text.strip()) == ANSWERS_HEADER):
             continue
-        if not separator or not query_id or not any(character.isalnum() for character in answer_text):
-            raise DataError(
-                f"{ANSWERS_FILE} line {line_number}: expected query-id, a tab and an answer; found "
-                f"{answer_line.rstrip()!r}"
-            )
+        if not separator or not query_id or not any(map(str.isalnum, answer_text)):
+            location = f"{ANSWERS_FILE} line {line_number}"
+            raise DataError(f"{location}: expected query-id, a tab and an answer; found {line_text.rstrip()!r}")
         answers.setdefault(query_id, {})[answer_text.strip()] = None
     if not answers:
         raise DataError(f"{answers_path} holds no answer")
@@ -50,12 +49,10 @@ def containing_documents(corpus: Corpus, answers: Mapping[str, Sequence[str]]) -
     counts.
     """
     # Answers of several queries are searched once: each search passes over the full corpus.
-    distinct = list(dict.fromkeys(answer_text for query_answers in answers.values() for answer_text in query_answers))
-    containing_rows = find_containing_rows(corpus.passages, distinct)
-    documents = {
-        answer_text: frozenset(corpus.ids[row_index] for row_index in row_indices)
-        for answer_text, row_indices in zip(distinct, containing_rows, strict=True)
-    }
+    distinct = list(dict.fromkeys(chain.from_iterable(answers.values())))
+    documents: dict[str, frozenset[str]] = {}
+    for answer_text, row_indices in zip(distinct, find_containing_rows(corpus.passages, distinct), strict=True):
+        documents[answer_text] = frozenset(map(corpus.ids.__getitem__, row_indices))
     return {
         query_id: {answer_text: documents[answer_text] for answer_text in query_answers}
         for query_id, query_answers in answers.items()

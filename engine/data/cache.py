@@ -21,16 +21,9 @@ from typing import BinaryIO
 
 import numpy as np
 
+from engine import paths
 from engine.errors import DataError, FrontierError
-from engine.paths import (
-    file_mode,
-    home,
-    is_frontier_path,
-    is_writable,
-    make_folder,
-    note_storage_result,
-    process_folder,
-)
+from engine.paths import home, make_folder, note_storage_result
 
 _SEAL_BYTES = hashlib.sha256().digest_size
 _TAG_NAME = "CACHEDIR.TAG"
@@ -56,12 +49,12 @@ def open_section(section_name: str) -> Path:
     """
     try:
         folder = _tag_section(section_name)
-        if not is_writable(folder):
+        if not paths.is_writable(folder):
             raise OSError(errno.EROFS, "it is read-only, or its disk is full")
         return folder
     except OSError as error:
         note_storage_result(error.strerror or str(error))
-    folder = process_folder() / check_name(section_name)
+    folder = paths.process_folder() / check_name(section_name)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
@@ -84,11 +77,7 @@ def _tag_section(section_name: str) -> Path:
     make_folder(folder)
     if _is_tagged(folder):
         return folder
-    foreign_names = [
-        folder_entry.name
-        for folder_entry in folder.iterdir()
-        if folder_entry.name != _TAG_NAME and not _is_temporary(folder_entry)
-    ]
+    foreign_names = [path.name for path in folder.iterdir() if path.name != _TAG_NAME and not _is_temporary(path)]
     # Another process may have tagged the folder in the meantime.
     if foreign_names and not _is_tagged(folder):
         raise FrontierError(
@@ -106,12 +95,9 @@ def get(section_name: str, entry_key: str) -> bytes | None:
     except OSError:
         return None
     entry_payload = memoryview(raw_entry)[:-_SEAL_BYTES]
-    return (
-        bytes(entry_payload)
-        if len(raw_entry) >= _SEAL_BYTES
-        and raw_entry[-_SEAL_BYTES:] == _compute_seal(section_name, entry_key, entry_payload)
-        else None
-    )
+    # An entry that is shorter than a seal equals none, so that its length needs no check.
+    is_intact = raw_entry[-_SEAL_BYTES:] == _compute_seal(section_name, entry_key, entry_payload)
+    return bytes(entry_payload) if is_intact else None
 
 
 def put(section_name: str, entry_key: str, entry_payload: bytes) -> None:
@@ -208,26 +194,23 @@ def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], o
 
 def _delete_remains(folder: Path) -> None:
     """Delete the remains of killed writers in a folder of Frontier's own, once per process."""
-    if folder in _swept_folders or not is_frontier_path(folder):
+    if folder in _swept_folders or not paths.is_frontier_path(folder):
         return
     _swept_folders.add(folder)
-    for folder_entry in [
-        folder_entry for folder_entry in folder.iterdir() if _TEMPORARY_PATTERN.fullmatch(folder_entry.name)
-    ]:
-        with suppress(FrontierError):
-            delete(folder_entry)
+    for path in list(folder.iterdir()):
+        if _TEMPORARY_PATTERN.fullmatch(path.name):
+            with suppress(FrontierError):
+                delete(path)
 
 
 def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     make_folder(path.parent)
     _delete_remains(path.parent)
-    permission_bits = file_mode(path)
+    permission_bits = paths.file_mode(path)
     # The temporary file is in the same folder, because only a rename within one file system is atomic.
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with open(
-            temporary, "xb", opener=lambda section_name, flags: os.open(section_name, flags, permission_bits)
-        ) as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, permission_bits)) as file:
             # The lock marks a write in progress; the system releases it when the process dies.
             from filelock import lock_descriptor
 

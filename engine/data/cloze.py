@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, starmap
+from operator import itemgetter
 from random import Random
 from typing import TypeVar
 
@@ -120,7 +121,7 @@ def containing_passages(
     texts = report_items(corpus.texts, "reading words")
     word_spans = [[match.span() for match in WORD_PATTERN.finditer(text)] for text in texts]
     query_rows = _sample_rows(corpus, word_spans, count, shortest, seed)
-    builder, missing_ids = _JudgedCorpusBuilder(corpus), []
+    builder, missing_ids = _JudgedCorpusBuilder(corpus, word_spans), []
     for row_index in report_items(query_rows, "choosing passages"):
         generator = Random(f"{seed} {corpus.ids[row_index]}".encode(errors="surrogatepass"))
         # Lengths are equally likely, and so are the starts of a passage of that length.
@@ -128,42 +129,33 @@ def containing_passages(
         start_word = generator.randint(0, len(word_spans[row_index]) - n_words)
         query_span = word_spans[row_index][start_word : start_word + n_words]
         builder.add_query(row_index, query_span)
-        changed_copies: list[str] = []
+        copies: list[str] = []
         for copy_number in range(distractors):
             n_changed = min(1 + copy_number % changed, len(query_span))
-            changed_copy = _replace_words(
-                corpus, word_spans, row_index, query_span, n_changed, changed_copies, generator
-            )
+            changed_copy = builder.replace_words(row_index, query_span, n_changed, copies, generator)
             if changed_copy is None:
                 missing_ids.append(corpus.ids[row_index])
             else:
-                changed_copies.append(changed_copy)
+                copies.append(changed_copy)
                 builder.add_distractor(row_index, copy_number, changed_copy)
     documents = builder.documents()
     containing_rows = find_containing_rows(report_items(documents.texts, "looking for passages"), builder.spans)
-    query_grades = {
-        query_id: {documents.ids[row_index]: 1 for row_index in query_rows}
-        for query_id, query_rows in zip(builder.queries, containing_rows, strict=True)
-    }
+    query_grades: dict[str, dict[str, int]] = {}
+    for query_id, relevant_rows in zip(builder.queries, containing_rows, strict=True):
+        query_grades[query_id] = dict.fromkeys(map(documents.ids.__getitem__, relevant_rows), 1)
     short_ids = [doc_id for doc_id, spans in zip(corpus.ids, word_spans, strict=True) if len(spans) < shortest]
     repeated_queries = [query_id for query_id, relevant_ids in query_grades.items() if len(relevant_ids) > 1]
     queries = Queries(tuple(builder.queries), tuple(builder.spans))
-    return Dataset(
-        documents,
-        queries,
-        {SPLIT: Qrels(query_grades)},
-        notices=_build_notices(shortest, short_ids, repeated_queries, missing_ids),
-    )
+    notices = _build_notices(shortest, short_ids, repeated_queries, missing_ids)
+    return Dataset(documents, queries, {SPLIT: Qrels(query_grades)}, notices=notices)
 
 
-def _build_notices(
-    shortest: int, short_ids: list[str], repeated_queries: list[str], missing_ids: list[str]
-) -> tuple[Notice, ...]:
+def _build_notices(shortest: int, short: list[str], repeated: list[str], missing: list[str]) -> tuple[Notice, ...]:
     """Return notices of documents without a query, ambiguous queries and missing distractors."""
     notices = {
-        f"documents have fewer than {shortest} words and gave no query": short_ids,
-        "passages occur in several documents, all of which are relevant": repeated_queries,
-        "distractors could not be made: no other words, or the passage occurs again and again": missing_ids,
+        f"documents have fewer than {shortest} words and gave no query": short,
+        "passages occur in several documents, all of which are relevant": repeated,
+        "distractors could not be made: no other words, or the passage occurs again and again": missing,
     }
     return tuple(chain.from_iterable(starmap(Notice.for_ids, notices.items())))
 
@@ -171,8 +163,8 @@ def _build_notices(
 class _JudgedCorpusBuilder:
     """Queries and distractors made from a corpus's documents, in order."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus, self._ids = corpus, set(corpus.ids)
+    def __init__(self, corpus: Corpus, word_spans: list[list[WordSpan]]) -> None:
+        self._corpus, self._word_spans, self._ids = corpus, word_spans, set(corpus.ids)
         self.queries: list[str] = []
         self.spans: list[str] = []
         self._distractors: list[tuple[str, str, str]] = []
@@ -188,6 +180,36 @@ class _JudgedCorpusBuilder:
         self._ids.add(distractor_id)
         self._distractors.append((distractor_id, document_text, self._corpus.titles[row_index]))
 
+    def replace_words(
+        self, row_index: int, query_span: list[WordSpan], n_changed: int, copies: list[str], generator: Random
+    ) -> str | None:
+        """Return a document with `n_changed` words of the span replaced, unlike its copies; None after MAX_DRAWS."""
+        document_text = self._corpus.texts[row_index]
+        passage = _normalize_words(document_text[query_span[0][0] : query_span[-1][1]])
+        for _draw in range(MAX_DRAWS):
+            text_pieces, previous_end, replacements = [], 0, {}
+            for word_span in generator.sample(query_span, n_changed):
+                replacements[word_span] = self._draw_other_word(document_text[slice(*word_span)], generator)
+            for word_span, other_word in sorted(replacements.items(), key=itemgetter(0)):
+                if other_word is None:
+                    return None
+                text_pieces += [document_text[previous_end : word_span[0]], other_word]
+                previous_end = word_span[1]
+            changed_copy = "".join([*text_pieces, document_text[previous_end:]])
+            if passage not in _normalize_words(changed_copy) and changed_copy not in copies:
+                return changed_copy
+        return None
+
+    def _draw_other_word(self, span_word: str, generator: Random) -> str | None:
+        """Draw another word from a document drawn at random; None after MAX_DRAWS failures."""
+        for _draw in range(MAX_DRAWS):
+            row_index = generator.randrange(len(self._corpus))
+            if word_spans := self._word_spans[row_index]:
+                other_word = self._corpus.texts[row_index][slice(*generator.choice(word_spans))]
+                if other_word.lower() != span_word.lower():
+                    return other_word
+        return None
+
     def documents(self) -> Corpus:
         """Return the corpus followed by the distractors."""
         corpus = self._corpus
@@ -198,9 +220,7 @@ class _JudgedCorpusBuilder:
 
 def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, shortest: int, seed: int) -> list[int]:
     """Draw at most `count` documents of `shortest` words or more; return them in the corpus's order."""
-    eligible_rows = [
-        row_index for row_index, document_spans in enumerate(word_spans) if len(document_spans) >= shortest
-    ]
+    eligible_rows = [row_index for row_index, spans in enumerate(word_spans) if len(spans) >= shortest]
     if not eligible_rows:
         raise DataError(
             f"no document has a passage of {shortest} words (shortest); the longest of {len(corpus):,} has "
@@ -214,14 +234,14 @@ def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[lis
 
     Case and punctuation are ignored.
     """
-    normalized_texts = [_normalize_words(document_text) for document_text in texts]
+    normalized_texts = list(map(_normalize_words, texts))
     rows_by_word: defaultdict[str, set[int]] = defaultdict(set)
     for row_index, document_text in enumerate(normalized_texts):
         for span_word in document_text.split():
             rows_by_word[span_word].add(row_index)
     matching_rows = []
     for query_span in map(_normalize_words, spans):
-        candidates = min((rows_by_word[span_word] for span_word in query_span.split()), key=len, default=set())
+        candidates = min(map(rows_by_word.__getitem__, query_span.split()), key=len, default=set())
         matching_rows.append(sorted(row_index for row_index in candidates if query_span in normalized_texts[row_index]))
     return matching_rows
 
@@ -237,46 +257,3 @@ def _report_items(items: Sequence[ItemT], progress_label: str, progress: Progres
 def _normalize_words(document_text: str) -> str:
     """Return the words in lower case between spaces, so that only full words match."""
     return f" {' '.join(WORD_PATTERN.findall(document_text.lower()))} "
-
-
-def _replace_words(
-    corpus: Corpus,
-    word_spans: list[list[WordSpan]],
-    row_index: int,
-    query_span: list[WordSpan],
-    n_changed: int,
-    existing_copies: list[str],
-    generator: Random,
-) -> str | None:
-    """Return the document with `n_changed` words of the span replaced, unlike the existing copies.
-
-    None after MAX_DRAWS failures.
-    """
-    document_text = corpus.texts[row_index]
-    passage = _normalize_words(document_text[query_span[0][0] : query_span[-1][1]])
-    for _draw in range(MAX_DRAWS):
-        text_pieces, previous_end = [], 0
-        replacements = {
-            word_span: _draw_other_word(corpus, word_spans, document_text[slice(*word_span)], generator)
-            for word_span in generator.sample(query_span, n_changed)
-        }
-        for word_span, span_word in sorted(replacements.items(), key=lambda replacement: replacement[0]):
-            if span_word is None:
-                return None
-            text_pieces += [document_text[previous_end : word_span[0]], span_word]
-            previous_end = word_span[1]
-        changed_copy = "".join([*text_pieces, document_text[previous_end:]])
-        if passage not in _normalize_words(changed_copy) and changed_copy not in existing_copies:
-            return changed_copy
-    return None
-
-
-def _draw_other_word(corpus: Corpus, word_spans: list[list[WordSpan]], span_word: str, generator: Random) -> str | None:
-    """Draw another word of the corpus, by frequency; None after MAX_DRAWS failures."""
-    for _draw in range(MAX_DRAWS):
-        row_index = generator.randrange(len(corpus))
-        if word_spans[row_index]:
-            other_word = corpus.texts[row_index][slice(*generator.choice(word_spans[row_index]))]
-            if other_word.lower() != span_word.lower():
-                return other_word
-    return None

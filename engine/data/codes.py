@@ -49,19 +49,14 @@ def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) 
     row_lengths: (n,) of the rows. The codes are in memory if the cache cannot be written.
     """
     try:
-        identity, entry_path = (
-            _compute_identity(vectors_path, vectors, row_lengths),
-            home() / CODES_SECTION / digest_of([str(vectors_path.resolve())]),
-        )
+        identity = _compute_identity(vectors_path, vectors, row_lengths)
+        entry_path = home() / CODES_SECTION / digest_of([str(vectors_path.resolve())])
         stored_codes = _map_codes(entry_path, identity, vectors.shape)
         if stored_codes is None:
             if not cache.try_write(CODES_SECTION, entry_path.name, lambda file: _write_codes(file, identity, vectors)):
                 return compute_codes(vectors)
-            entry_facts: inventory.Facts = {
-                "file": str(vectors_path),
-                "rows": vectors.shape[0],
-                "dimension": vectors.shape[1],
-            }
+            n, d = vectors.shape
+            entry_facts: inventory.Facts = {"file": str(vectors_path), "rows": n, "dimension": d}
             inventory.label_entries(CODES_SECTION, entry_path.name, [entry_path.name], entry_facts)
             stored_codes = _map_codes(entry_path, identity, vectors.shape)
     except (FrontierError, OSError):
@@ -85,21 +80,15 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
         block_codes[:] = rounded_block
         np.subtract(exact_block, np.multiply(rounded_block, block_steps[:, None], out=rounded_block), out=exact_block)
         # The factor, one part in a million, exceeds the rounding errors of these few operations.
-        yield (
-            slice(start_row, start_row + n_rows),
-            block_codes,
-            block_steps,
-            np.sqrt(np.einsum("ij,ij->i", exact_block, exact_block)) * (1 + 1e-6),
-        )
+        slack_lengths = np.sqrt(np.einsum("ij,ij->i", exact_block, exact_block)) * (1 + 1e-6)
+        yield slice(start_row, start_row + n_rows), block_codes, block_steps, slack_lengths
 
 
 def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> bytes:
     """Return the 32 bytes that identify a file's vectors. Raises OSError if the file was deleted."""
-    file_stat = vectors_path.stat()
+    stat, shape = vectors_path.stat(), tuple(vectors.shape)
     sampled_rows = vectors[torch.linspace(0, len(vectors) - 1, N_SAMPLED_ROWS).long()]
-    identity_text = (
-        f"1\0{file_stat.st_size}\0{file_stat.st_mtime_ns}\0{tuple(vectors.shape)}\0{vectors.dtype}\n".encode()
-    )
+    identity_text = f"1\0{stat.st_size}\0{stat.st_mtime_ns}\0{shape}\0{vectors.dtype}\n".encode()
     return hashlib.sha256(identity_text + row_lengths.numpy().tobytes() + sampled_rows.numpy().tobytes()).digest()
 
 
@@ -145,10 +134,8 @@ def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> C
     """Map an entry of the cache; None if it is absent, damaged or of other vectors."""
     n, d = matrix_shape
     floats_offset = n * d + -n * d % _WORD_BYTES
-    if (
-        not entry_path.is_file()
-        or entry_path.stat().st_size != floats_offset + 2 * n * _WORD_BYTES + len(identity) + _WORD_BYTES
-    ):
+    entry_bytes = floats_offset + 2 * n * _WORD_BYTES + len(identity) + _WORD_BYTES
+    if not entry_path.is_file() or entry_path.stat().st_size != entry_bytes:
         return None
     # Mode "c" is writeable, which torch requires, and changes never reach the file.
     mapped_bytes = np.memmap(entry_path, np.uint8, mode="c")
@@ -158,8 +145,7 @@ def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> C
     checksum.add_words(mapped_bytes[:-_WORD_BYTES].view(np.uint64))
     if bytes(mapped_bytes[-_WORD_BYTES:]) != checksum.to_bytes():
         return None
-    step_sizes, slack_lengths = (
-        np.asarray(mapped_bytes[floats_offset:][: 2 * n * _WORD_BYTES]).view(np.float64).reshape(2, n)
-    )
+    float_bytes = np.asarray(mapped_bytes[floats_offset:][: 2 * n * _WORD_BYTES])
+    step_sizes, slack_lengths = float_bytes.view(np.float64).reshape(2, n)
     mapped_codes = np.asarray(mapped_bytes[: n * d]).view(np.int8).reshape(n, d)
     return torch.from_numpy(mapped_codes), torch.from_numpy(step_sizes), torch.from_numpy(slack_lengths)

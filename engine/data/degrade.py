@@ -23,12 +23,11 @@ def shorten_documents(corpus: Corpus, words: int | None) -> Corpus:
     words = SHORTENED_WORDS.check(words)
     if words is None:
         return corpus
-    cut_titles = [_cut_text(document_title, words) for document_title in corpus.titles]
-    # The words of the title count, so a text gets those that its title leaves.
-    cut_texts = [
-        _cut_text(document_text, words - len(_WORD_PATTERN.findall(document_title)))
-        for document_title, document_text in zip(cut_titles, corpus.texts, strict=True)
-    ]
+    cut_titles, cut_texts = [], []
+    for document_title, document_text in zip(corpus.titles, corpus.texts, strict=True):
+        cut_titles.append(_cut_text(document_title, words))
+        # The words of the title count, so a text gets those that its title leaves.
+        cut_texts.append(_cut_text(document_text, words - len(_WORD_PATTERN.findall(cut_titles[-1]))))
     return Corpus(corpus.ids, tuple(cut_texts), tuple(cut_titles), f"{corpus.name}, {words} words")
 
 

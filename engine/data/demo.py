@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
     python -OO.
     """
     _check_docstrings()
-    module_names = [module_name_ for package in PACKAGES for module_name_ in _list_module_names(package)]
+    module_names = list(chain.from_iterable(map(_list_module_names, PACKAGES)))
     named_objects = list(_list_numpy_names()) if importlib.util.find_spec("numpy") else []
     report_progress = with_cancellation(progress, stop, "reading the installed packages was stopped")
     for n_done, module_name in enumerate(module_names, start=1):

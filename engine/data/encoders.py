@@ -43,6 +43,7 @@ _MAX_TYPED_TEXTS = 1000
 _TYPED_VECTORS: dict[str, np.ndarray] = {}
 """Vectors of typed texts by the key of their chunk, the oldest first."""
 
+Encode = Callable[[Sequence[str]], Tensor]
 BATCH_SIZE = Whole(32, "batch", 1, name="batch_size", help="Texts that the encoder reads at once, at most.")
 LOADING, DOWNLOADING = "loading the encoder", "downloading the encoder"
 PROBING = "checking that bfloat16 is accurate enough"
@@ -111,49 +112,41 @@ def embed(
     """
     ids, texts, role = _resolve_inputs(what, role)
     BATCH_SIZE.check(batch_size)
-    embedding_run = _EmbeddingRun(len(texts), progress, stop, cache)
-    embedding_run.report(LOADING)
+    run = _EmbeddingRun(texts, progress, stop, cache)
+    run.report(LOADING)
     device = encoder_model.device_of(device)
-    model_source = encoder_model.find_source(encoder, cache, lambda: embedding_run.report(DOWNLOADING))
-    shipped_vectors = _find_shipped_vectors(texts, role, model_source, dtype) if cache else None
+    model_source = encoder_model.find_source(encoder, cache, lambda: run.report(DOWNLOADING))
+    shipped_vectors = _find_shipped(texts, role, model_source, dtype) if cache else None
     dtype = shipped.SHIPPED_ARITHMETIC if shipped_vectors else dtype
-    arithmetic = precision.choose_dtype(model_source, device, dtype, cache, lambda: embedding_run.report(PROBING))
+    arithmetic = precision.choose_dtype(model_source, device, dtype, cache, lambda: run.report(PROBING))
     prompt, encoder_reference = model_source.prompt(role), EncoderRef(encoder, model_source.digest, arithmetic)
     is_typed, missing_spans, chunk_keys = _is_typed(what, role, texts), [], []
-    for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
+    for span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
         chunk_keys.append(key)
         cached_rows = _read_chunk(key, is_typed) if cache else None
         if cached_rows is None:
-            missing_spans.append((text_span, key))
+            missing_spans.append((span, key))
         else:
-            embedding_run.add_rows(text_span.start, torch.from_numpy(cached_rows), READING)
+            run.add_rows(span.start, torch.from_numpy(cached_rows), READING)
     if cache:
         _label_chunks(what, label, role, encoder_reference, chunk_keys)
     # Shipped vectors are rounded; mixing them with cached ones would give a corpus of two kinds.
-    has_vector, shipped_matrix = (
-        shipped_vectors
-        if shipped_vectors and len(missing_spans) == len(chunk_keys)
-        else _allocate_empty_rows(len(texts))
-    )
-    missing_indices = {
-        text_span: [index for index in text_span if not has_vector[index]] for text_span, _ in missing_spans
-    }
+    has_vector, shipped_matrix = torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0)
+    if shipped_vectors and len(missing_spans) == len(chunk_keys):
+        has_vector, shipped_matrix = shipped_vectors
+    missing_indices = {span: [index for index in span if not has_vector[index]] for span, _ in missing_spans}
     encode_missing = None
     if any(missing_indices.values()):
-        embedding_run.report(LOADING)
-        encoder_model_ = encoder_model.load(model_source, device, arithmetic)
-        embedding_run.report(EMBEDDING)
-        encode_missing = partial(
-            _encode_texts, encoder_model_, role=role, prompt=prompt, batch_size=batch_size, embedding_run=embedding_run
-        )
-    for text_span, key in missing_spans:
-        vectors = _complete_span(
-            text_span, shipped_matrix, missing_indices[text_span], texts, encode_missing, embedding_run
-        )
+        run.report(LOADING)
+        model = encoder_model.load(model_source, device, arithmetic)
+        run.report(EMBEDDING)
+        encode_missing = partial(_encode_texts, model, role=role, prompt=prompt, batch_size=batch_size, run=run)
+    for span, key in missing_spans:
+        vectors = _complete_span(span, shipped_matrix, missing_indices[span], encode_missing, run)
         if cache:
             _store_chunk(key, vectors.numpy(), is_typed)
-        embedding_run.add_rows(text_span.start, vectors)
-    return embedding_run.build_embeddings(ids, texts, encoder_reference, role)
+        run.add_rows(span.start, vectors)
+    return run.build_embeddings(ids, encoder_reference, role)
 
 
 def _is_typed(text_source: object, role: Role, texts: Sequence[str]) -> bool:
@@ -188,35 +181,23 @@ class TextEncoder:
 
     def __call__(self, texts: Sequence[str], role: Role) -> Tensor:
         _check_texts(texts)
-        embedding_run = _EmbeddingRun(len(texts), None, None)
-        return _encode_texts(
-            self._model, texts, role, self._model.source.prompt(role), BATCH_SIZE.check(32), embedding_run
-        )
-
-
-def _allocate_empty_rows(n_texts: int) -> tuple[Tensor, Tensor]:
-    """Return a mask and a matrix that hold no vector for any text."""
-    return torch.zeros(n_texts, dtype=torch.bool), torch.empty(n_texts, 0)
+        run, prompt = _EmbeddingRun(texts, None, None, on_disk=False), self._model.source.prompt(role)
+        return _encode_texts(self._model, texts, role, prompt, BATCH_SIZE.check(32), run)
 
 
 def _complete_span(
-    text_span: range,
-    shipped_matrix: Tensor,
-    missing_indices: Sequence[int],
-    texts: Sequence[str],
-    encode_missing: Callable[..., Tensor] | None,
-    embedding_run: "_EmbeddingRun",
+    span: range, shipped_matrix: Tensor, missing_indices: Sequence[int], encode: Encode | None, run: "_EmbeddingRun"
 ) -> Tensor:
     """Return the vectors of a span of texts; those at `missing_indices` are encoded."""
-    span_vectors = shipped_matrix[text_span.start : text_span.stop]
-    if len(missing_indices) < len(text_span):
-        embedding_run.report(READING, len(text_span) - len(missing_indices))
-    if not missing_indices or encode_missing is None:
+    span_vectors = shipped_matrix[span.start : span.stop]
+    if len(missing_indices) < len(span):
+        run.report(READING, len(span) - len(missing_indices))
+    if not missing_indices or encode is None:
         return span_vectors
-    encoded_rows = encode_missing([texts[index] for index in missing_indices])
-    if len(missing_indices) == len(text_span):
+    encoded_rows = encode([run.texts[index] for index in missing_indices])
+    if len(missing_indices) == len(span):
         return encoded_rows
-    span_vectors[[index - text_span.start for index in missing_indices]] = encoded_rows
+    span_vectors[[index - span.start for index in missing_indices]] = encoded_rows
     return span_vectors
 
 
@@ -229,45 +210,39 @@ def read_embedded_texts(
     """
     ids, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
-    shipped_vectors = _find_shipped_vectors(texts, role, model_source, dtype)
-    arithmetic = (
-        shipped.SHIPPED_ARITHMETIC
-        if shipped_vectors
-        else precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)
-    )
-    embedding_run = _EmbeddingRun(len(texts), None, None, on_disk=True)
-    for text_span, key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
+    arithmetic = shipped.SHIPPED_ARITHMETIC
+    if not _find_shipped(texts, role, model_source, dtype):
+        arithmetic = precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)
+    run = _EmbeddingRun(texts, None, None, on_disk=True)
+    for span, key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
         cached_rows = store.get_array(EMBEDDING_SECTION, key)
         if cached_rows is None:
             return None
-        embedding_run.add_rows(text_span.start, torch.from_numpy(cached_rows))
-    return embedding_run.build_embeddings(ids, texts, EncoderRef(encoder, model_source.digest, arithmetic), role)
+        run.add_rows(span.start, torch.from_numpy(cached_rows))
+    return run.build_embeddings(ids, EncoderRef(encoder, model_source.digest, arithmetic), role)
 
 
-def _find_shipped_vectors(
-    texts: Sequence[str], role: Role, model_source: ModelSource, dtype: str
-) -> tuple[Tensor, Tensor] | None:
+def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
     """Return the vectors shipped with Frontier; None if bfloat16 is requested or vectors are cached.
 
     The demo thus needs no check of the precision, and cached vectors are never replaced.
     """
-    prompt, rounded_arithmetic = model_source.prompt(role), "bfloat16"
-    chunk_keys = (key for _text_span, key in _key_chunks(texts, model_source.digest, rounded_arithmetic, role, prompt))
+    prompt, rounded_arithmetic = source.prompt(role), "bfloat16"
+    chunk_keys = (key for _span, key in _key_chunks(texts, source.digest, rounded_arithmetic, role, prompt))
     if dtype == rounded_arithmetic or any(store.get(EMBEDDING_SECTION, key) is not None for key in chunk_keys):
         return None
-    return shipped.shipped_vectors(model_source.digest, role, prompt, texts)
+    return shipped.shipped_vectors(source.digest, role, prompt, texts)
 
 
 def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tuple[Notice, ...]:
     """Return a notice of how many vectors are those shipped with Frontier; empty if none is."""
     _, texts, role = _resolve_inputs(text_source, None)
-    model_source = encoder_model.find_source(embeddings.encoder.name) if embeddings.encoder else None
-    shipped_vectors = model_source and shipped.shipped_vectors(
-        model_source.digest, role, model_source.prompt(role), texts
-    )
-    n_shipped = (
-        int((shipped_vectors[0] & (shipped_vectors[1] == embeddings.vectors).all(1)).sum()) if shipped_vectors else 0
-    )
+    source = encoder_model.find_source(embeddings.encoder.name) if embeddings.encoder else None
+    shipped_vectors = source and shipped.shipped_vectors(source.digest, role, source.prompt(role), texts)
+    if not shipped_vectors:
+        return ()
+    has_vector, unit_rows = shipped_vectors
+    n_shipped = int((has_vector & (unit_rows == embeddings.vectors).all(1)).sum())
     return (Notice("vectors came with Frontier, rounded to float16", n_shipped),) if n_shipped else ()
 
 
@@ -284,8 +259,8 @@ def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder
 
 def _key_chunks(texts: Sequence[str], *key_parts: str) -> Iterator[tuple[range, str]]:
     """Yield the chunks of the texts, each with its key in the cache."""
-    for text_span in split_chunks(texts):
-        yield text_span, digest_of([_FORMAT_VERSION, *key_parts, *texts[text_span.start : text_span.stop]])
+    for span in split_chunks(texts):
+        yield span, digest_of([_FORMAT_VERSION, *key_parts, *texts[span.start : span.stop]])
 
 
 def split_chunks(texts: Sequence[str]) -> Iterator[range]:
@@ -309,10 +284,10 @@ def split_chunks(texts: Sequence[str]) -> Iterator[range]:
 class _EmbeddingRun:
     """State of one call of `embed`: the matrix as it fills, progress and cancellation."""
 
-    def __init__(self, n_texts: int, progress: Progress | None, stop: Stop | None, on_disk: bool = False) -> None:
-        self.vectors = torch.empty(0, 0)
+    def __init__(self, texts: Sequence[str], progress: Progress | None, stop: Stop | None, on_disk: bool) -> None:
+        self.texts, self.vectors = texts, torch.empty(0, 0)
         self._disk = on_disk
-        self._total, self._progress, self._stop, self._done = n_texts, progress, stop, 0
+        self._total, self._progress, self._stop, self._done = len(texts), progress, stop, 0
 
     def report(self, label: str, n_finished: int = 0) -> None:
         if self._stop is not None and self._stop.is_set():
@@ -329,11 +304,9 @@ class _EmbeddingRun:
         if label:
             self.report(label, len(new_rows))
 
-    def build_embeddings(
-        self, ids: tuple[str, ...], texts: Sequence[str], encoder: EncoderRef, role: Role
-    ) -> Embeddings:
+    def build_embeddings(self, ids: tuple[str, ...], encoder: EncoderRef, role: Role) -> Embeddings:
         # The texts of queries are for scorers that read words; a corpus has its own.
-        return Embeddings(ids, self.vectors, encoder, tuple(texts) if role == "query" else None)
+        return Embeddings(ids, self.vectors, encoder, tuple(self.texts) if role == "query" else None)
 
 
 def _allocate_matrix(n_texts: int, dimension: int) -> Tensor:
@@ -345,20 +318,17 @@ def _allocate_matrix(n_texts: int, dimension: int) -> Tensor:
     if n_bytes <= MAPPED_MATRIX_BYTES:
         return torch.empty(n_texts, dimension)
     folder = store.open_section(EMBEDDING_SECTION)
-    with (
-        store.translate_write_errors(folder),
-        tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as matrix_file,
-    ):
+    with store.translate_write_errors(folder), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
         if hasattr(os, "posix_fallocate"):
             # Writing to a sparse file on a full disk would kill the process, so the space is reserved here.
-            os.posix_fallocate(matrix_file.fileno(), 0, n_bytes)
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
         else:
-            matrix_file.truncate(n_bytes)
-        return torch.from_numpy(np.memmap(matrix_file, np.float32, "r+", shape=(n_texts, dimension)))
+            file.truncate(n_bytes)
+        return torch.from_numpy(np.memmap(file, np.float32, "r+", shape=(n_texts, dimension)))
 
 
 def _encode_texts(
-    model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, embedding_run: _EmbeddingRun
+    model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _EmbeddingRun
 ) -> Tensor:
     """Encode the texts of one chunk, independently of the rest of the corpus: (len(texts), d)."""
     encoded_rows = torch.empty(0, 0)
@@ -366,7 +336,7 @@ def _encode_texts(
         batch_vectors = model.encode([texts[index] for index in batch_indices], role, prompt)
         encoded_rows = encoded_rows if len(encoded_rows) else torch.empty(len(texts), batch_vectors.shape[1])
         encoded_rows[batch_indices] = batch_vectors
-        embedding_run.report(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch_indices))
+        run.report(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch_indices))
     return encoded_rows
 
 
@@ -380,26 +350,23 @@ def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterat
         yield batch_indices
 
 
-def _label_chunks(
-    text_source: object, label: str | None, role: Role, encoder: EncoderRef, chunk_keys: Sequence[str]
-) -> None:
+def _label_chunks(source: object, label: str | None, role: Role, encoder: EncoderRef, keys: Sequence[str]) -> None:
     """Label these chunks in the cache; single texts, as a person types them, get no label."""
-    if not isinstance(text_source, (Corpus, Queries)) or (
-        len(text_source) < 2 and label is None and isinstance(text_source, Queries)
-    ):
+    if not isinstance(source, Corpus | Queries):
+        return
+    if len(source) < 2 and label is None and isinstance(source, Queries):
         return
     label_facts: inventory.Facts = {
-        "name": replace_surrogates(label or (text_source.name if isinstance(text_source, Corpus) else "queries")),
+        "name": replace_surrogates(label or (source.name if isinstance(source, Corpus) else "queries")),
         "role": role,
-        "texts": len(text_source),
-        "content": text_source.digest,
+        "texts": len(source),
+        "content": source.digest,
         "encoder": encoder.name,
         "weights": encoder.digest,
         "arithmetic": encoder.dtype,
     }
-    inventory.label_entries(
-        EMBEDDING_SECTION, digest_of([text_source.digest, encoder.digest, encoder.dtype, role]), chunk_keys, label_facts
-    )
+    label_name = digest_of([source.digest, encoder.digest, encoder.dtype, role])
+    inventory.label_entries(EMBEDDING_SECTION, label_name, keys, label_facts)
 
 
 def _estimate_tokens(raw_text: bytes) -> int:

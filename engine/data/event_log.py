@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
@@ -115,11 +116,10 @@ class EventLog:
 
     def _file_times(self) -> tuple[Any, ...] | None:
         """Return inode, size and time of the files; None if a further change might leave these the same."""
-        file_stats = [_read_stat(log_file) for log_file in (self.path, self.path.with_name(f"{self.path.name}-wal"))]
+        file_stats = list(map(_read_stat, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
         newest_time = max((file_stat[2] for file_stat in file_stats if file_stat), default=0)
-        return (
-            None if file_stats[0] is None or time.time_ns() - newest_time < MTIME_RESOLUTION_NS else tuple(file_stats)
-        )
+        is_settled = file_stats[0] is not None and time.time_ns() - newest_time >= MTIME_RESOLUTION_NS
+        return tuple(file_stats) if is_settled else None
 
 
 class LogRows:
@@ -172,9 +172,8 @@ class LogRows:
         """Append events to the log."""
         for event_body in map(_format_json, events):
             self.count += 1
-            self._db.execute(
-                "INSERT INTO events VALUES (?, ?, ?)", (self.count, event_body, _checksum(self.count, event_body))
-            )
+            event_row = self.count, event_body, _checksum(self.count, event_body)
+            self._db.execute("INSERT INTO events VALUES (?, ?, ?)", event_row)
 
     def replace(self, header: Mapping[str, Any], events: Iterable[Mapping[str, Any]] = ()) -> None:
         """Restart the log with a new header and new events."""
@@ -199,20 +198,16 @@ def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False
             make_folder(path.parent)
     if log_exists(path):
         files.check_regular(path, path.stat().st_mode)
-    with (
-        _translated_errors(path, kind),
-        closing(connect_database(path, "rwc" if create else "rw")) as connection,
-    ):
+    with _translated_errors(path, kind), closing(connect_database(path, "rwc" if create else "rw")) as connection:
         # Bytes that are not text fail the checksum, and are thus reported as damage.
         connection.text_factory = lambda raw: raw.decode("ascii", "replace")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = FULL")
-        if not _has_tables(connection, path, kind):
+        has_tables = partial(_has_tables, connection, path, kind)
+        if not has_tables():
             if not create:
                 raise _NoTablesError(f"{path} is no log of {kind}; choose another file")
-            make_tables(
-                connection, lambda: _has_tables(connection, path, kind), LOG_TABLES, application_id=APPLICATION_ID
-            )
+            make_tables(connection, has_tables, LOG_TABLES, application_id=APPLICATION_ID)
             write_ahead(connection)
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         yield LogRows(path, kind, connection)
@@ -231,11 +226,10 @@ def log_exists(path: Path) -> bool:
 
 def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Path:
     """Write a log as lines of JSON, atomically: its header, its events, and their number."""
-    texts = map(_format_json, (header, *events))
-    log_lines = [
-        f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}' for number, event_text in enumerate(texts)
-    ]
-    write(path, "".join(f"{log_line}\n" for log_line in (*log_lines, _end_line(len(events)))).encode("ascii"))
+    log_lines: list[str] = []
+    for number, event_text in enumerate(map(_format_json, (header, *events))):
+        log_lines.append(f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}\n')
+    write(path, "".join([*log_lines, _end_line(len(events)), "\n"]).encode("ascii"))
     return path
 
 

@@ -65,9 +65,8 @@ class Item:
 
 def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str], facts: Facts) -> None:
     """Label the entries `entry_keys` of a section; labelling again marks them as used now. Never raises."""
-    label_content = json.dumps(
-        {"section": section_name, "name": label_name, "facts": dict(facts), "keys": list(entry_keys)}
-    ).encode()
+    label = {"section": section_name, "name": label_name, "facts": dict(facts), "keys": list(entry_keys)}
+    label_content = json.dumps(label).encode()
     label_key = f"{section_name}.{label_name}"
     with suppress(FrontierError, OSError):
         if cache.get(LABEL_SECTION, label_key) == label_content:
@@ -79,16 +78,11 @@ def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str],
 def list_items() -> list[Item]:
     """List all items of the cache by section, the last used first."""
     labels = list(_read_labels())
-    section_folders = [
-        section_folder for section_folder in cache.list_sections() if section_folder.name != LABEL_SECTION
-    ]
-    section_items = [
-        item
-        for section_folder in section_folders
-        for item in _list_section_items(
-            section_folder, [section_label for section_label in labels if section_label.section == section_folder.name]
-        )
-    ]
+    section_items: list[Item] = []
+    for section_folder in cache.list_sections():
+        if section_folder.name != LABEL_SECTION:
+            section_labels = [label for label in labels if label.section == section_folder.name]
+            section_items += _list_section_items(section_folder, section_labels)
     return [*section_items, *_list_stores(), *_list_compiled_code()]
 
 
@@ -131,11 +125,11 @@ def count_bytes(chosen_items: Iterable[Item]) -> int:
 def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item]) -> int:
     """Return the bytes that `remove_items` would free, without files that other items share."""
     shared_files = _collect_other_files(chosen_items, all_items)
-    return sum(
-        {
-            path: n_bytes for item in chosen_items for path, n_bytes in item.files.items() if path not in shared_files
-        }.values()
-    )
+    # Files that several of the chosen items share count once.
+    chosen_files: dict[Path, int] = {}
+    for item in chosen_items:
+        chosen_files |= item.files
+    return sum(chosen_files[path] for path in chosen_files.keys() - shared_files)
 
 
 def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Item]) -> set[Path]:
@@ -152,9 +146,8 @@ def find_obstacle(item: Item) -> str | None:
     if item.is_recent:
         return "it changed less than a minute ago, so something is at work on it"
     try:
-        with closing(
-            sqlite3.connect(f"{database_path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)
-        ) as connection:
+        database_uri = f"{database_path.as_uri()}?mode=rw"
+        with closing(sqlite3.connect(database_uri, uri=True, timeout=0, isolation_level=None)) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
@@ -188,20 +181,12 @@ class _Label:
 
 def _read_labels() -> Iterator[_Label]:
     """Yield the valid labels in the cache; damaged ones are skipped."""
-    section_folder = next(
-        (section_folder for section_folder in cache.list_sections() if section_folder.name == LABEL_SECTION), None
-    )
-    for path in sorted(cache.list_files(section_folder)) if section_folder else ():
+    section_folder = home() / LABEL_SECTION
+    for path in sorted(cache.list_files(section_folder)) if section_folder in cache.list_sections() else ():
         try:
-            label_content = json.loads(cache.get(LABEL_SECTION, path.name) or b"")
-            entry_keys = tuple(map(cache.check_name, label_content["keys"]))
-            yield _Label(
-                str(label_content["section"]),
-                str(label_content["name"]),
-                dict(label_content["facts"]),
-                entry_keys,
-                path,
-            )
+            label = json.loads(cache.get(LABEL_SECTION, path.name) or b"")
+            entry_keys = tuple(map(cache.check_name, label["keys"]))
+            yield _Label(str(label["section"]), str(label["name"]), dict(label["facts"]), entry_keys, path)
         except (ValueError, KeyError, TypeError, FrontierError):
             continue  # damaged, or the remains of a killed run
 
@@ -209,47 +194,31 @@ def _read_labels() -> Iterator[_Label]:
 def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
     """List a section's labelled entries, then those without a label, by folder or database."""
     bytes_by_path = {path: _read_stat(path)[0] for path in cache.list_files(section_folder)}
-    claimed_paths = {section_folder / entry_key for section_label in labels for entry_key in section_label.keys}
+    claimed_paths: set[Path] = set()
     section_items = []
-    for section_label in labels:
-        labelled_files = [
-            path
-            for path in dict.fromkeys(section_folder / entry_key for entry_key in section_label.keys)
-            if path in bytes_by_path
-        ]
-        if not labelled_files:
+    for label in labels:
+        labelled_paths = dict.fromkeys(map(section_folder.joinpath, label.keys))
+        claimed_paths.update(labelled_paths)
+        labelled_files = {path: bytes_by_path[path] for path in labelled_paths if path in bytes_by_path}
+        if labelled_files:
+            used, n_missing = _read_stat(label.path)[1], len(labelled_paths) - len(labelled_files)
+            section_items.append(Item(section_folder.name, label.name, label.facts, labelled_files, used, n_missing))
+        else:
             with suppress(OSError):  # what it names was deleted
-                section_label.path.unlink()
-            continue
-        n_missing = len(set(section_label.keys)) - len(labelled_files)
-        item_bytes = {path: bytes_by_path[path] for path in labelled_files}
-        section_items.append(
-            Item(
-                section_folder.name,
-                section_label.name,
-                section_label.facts,
-                item_bytes,
-                _read_stat(section_label.path)[1],
-                n_missing,
-            )
-        )
+                label.path.unlink()
     unlabelled_files: dict[str, list[Path]] = {}
     for path in bytes_by_path.keys() - claimed_paths:
-        relative_parts = path.relative_to(section_folder).parts
-        item_name = (
-            relative_parts[0]
-            if len(relative_parts) > 1
-            else _database_path(path).name
-            if _is_store(_database_path(path))
-            else ""
-        )
+        # Entries in a folder, or of a database with its journals, are one item; all others are listed together.
+        item_name, *inner_names = path.relative_to(section_folder).parts
+        if not inner_names:
+            database_path = _database_path(path)
+            item_name = database_path.name if _is_store(database_path) else ""
         unlabelled_files.setdefault(item_name, []).append(path)
-    for item_name, labelled_files in sorted(unlabelled_files.items()):
-        file_names = sorted({path.name for path in labelled_files}) if item_name else []
-        facts: Facts = (
-            {"files": ", ".join(file_names[:4]) + (", …" if len(file_names) > 4 else "")} if file_names else {}
-        )
-        section_items.append(_build_item(section_folder.name, item_name, facts, labelled_files))
+    for item_name, item_files in sorted(unlabelled_files.items()):
+        file_names = sorted({path.name for path in item_files})
+        listed_names = ", ".join(file_names[:4]) + (", …" if len(file_names) > 4 else "")
+        facts: Facts = {"files": listed_names} if item_name else {}
+        section_items.append(_build_item(section_folder.name, item_name, facts, item_files))
     return sorted(section_items, key=lambda item: (item.name == "", -item.used))
 
 
@@ -279,14 +248,9 @@ def _list_compiled_code() -> list[Item]:
 
 
 def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
-    file_stats = {path: _read_stat(path) for path in sorted(item_files)}
-    return Item(
-        section_name,
-        item_name,
-        facts,
-        {path: n_bytes for path, (n_bytes, _value) in file_stats.items()},
-        max(changed_at for _value, changed_at in file_stats.values()),
-    )
+    paths = sorted(item_files)
+    file_sizes, change_times = zip(*map(_read_stat, paths), strict=True)
+    return Item(section_name, item_name, facts, dict(zip(paths, file_sizes, strict=True)), max(change_times))
 
 
 def _is_store(path: Path) -> bool:

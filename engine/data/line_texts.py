@@ -59,9 +59,8 @@ class LineTexts(TextSource):
         try:
             with translate_read_errors(self.path):
                 for start_byte, end_byte in self.spans[np.asarray(row_ids, np.int64)].tolist():
-                    field_value = json.loads(self._read(file_descriptor, start_byte, end_byte - start_byte)).get(
-                        self.field
-                    )
+                    line_bytes = self._read(file_descriptor, start_byte, end_byte - start_byte)
+                    field_value = json.loads(line_bytes).get(self.field)
                     texts.append("" if field_value is None else str(field_value))
         except DataError:
             raise

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
@@ -68,14 +69,12 @@ class ParquetTable:
             for record_batch in self._batches():
                 progress(n_done, self.total, progress_label)
                 try:
-                    column_values = [column_values_.to_pylist() for column_values_ in record_batch.columns]
+                    columns = [arrow_column.to_pylist() for arrow_column in record_batch.columns]
                 except _CONVERSION_ERRORS as error:  # bytes that are no text, a year beyond 9999, an unknown time zone
                     raise DataError(f"{self.path.name}, in the rows after row {n_done}: {error}") from None
-                used_memory += _ROW_BYTES * len(record_batch) + sum(
-                    sum(map(getsizeof, column_values_)) for column_values_ in column_values
-                )
+                used_memory += _ROW_BYTES * len(record_batch) + sum(map(getsizeof, chain.from_iterable(columns)))
                 self._check(used_memory)
-                for row_values in zip(*column_values, strict=True):
+                for row_values in zip(*columns, strict=True):
                     n_done += 1
                     yield n_done, dict(zip(record_batch.schema.names, row_values, strict=True))
             progress(n_done, self.total, progress_label)
@@ -98,15 +97,10 @@ class ParquetTable:
         if output_stream:
             output_stream.close()
         status = self._process.wait()
-        last_message = (
-            error_stream.read().decode("utf-8", "replace").strip().rpartition("\n")[2][:_MAX_ERROR_CHARS]
-            if error_stream
-            else ""
-        )
-        return (
-            status,
-            f"its decoder was ended by signal {-status}" if status < 0 else last_message or "no cause was given",
-        )
+        if status < 0:
+            return status, f"its decoder was ended by signal {-status}"
+        messages = error_stream.read().decode("utf-8", "replace").strip() if error_stream else ""
+        return status, messages.rpartition("\n")[2][:_MAX_ERROR_CHARS] or "no cause was given"
 
     def _check(self, memory: int) -> None:
         check_growth(self.path, self._size, memory, _GROWTH_FIX)
@@ -114,7 +108,8 @@ class ParquetTable:
 
 def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subprocess.Popen[bytes]:
     """Start a decoder on one thread with this process's packages; malloc reserves no memory in advance."""
-    variables = {
+    environment = {
+        **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "PYTHONSAFEPATH": "1",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -124,5 +119,5 @@ def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subp
     pipe = subprocess.PIPE
     with translate_read_errors(sys.executable):
         return subprocess.Popen(
-            command, stdin=parquet_file, stdout=pipe, stderr=pipe, pipesize=1 << 20, env={**os.environ, **variables}
+            command, stdin=parquet_file, stdout=pipe, stderr=pipe, pipesize=1 << 20, env=environment
         )

@@ -33,26 +33,17 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
     try:
         _limit_memory(MAX_MEMORY_BYTES)
         parquet_file = ParquetFile(pa.PythonFile(sys.stdin.buffer, "r"), buffer_size=1 << 20, pre_buffer=False)
-        column_names = parquet_file.schema_arrow.names
-        sent_schema = pa.schema(
-            [
-                _decode_categories(arrow_field)
-                for arrow_field in parquet_file.schema_arrow
-                if columns is None or arrow_field.name in columns
-            ]
-        )
-        file_facts = {
-            "columns": column_names,
-            "rows": parquet_file.metadata.num_rows,
-            "bytes": _count_declared_bytes(parquet_file.metadata, set(sent_schema.names)),
-        }
-        with pa.ipc.new_stream(
-            sys.stdout.buffer, sent_schema.with_metadata({"facts": json.dumps(file_facts)})
-        ) as output_stream:
+        metadata, schema = parquet_file.metadata, parquet_file.schema_arrow
+        sent_fields = [field for field in schema if columns is None or field.name in columns]
+        sent_schema = pa.schema(list(map(_decode_categories, sent_fields)))
+        n_bytes = _count_declared_bytes(metadata, set(sent_schema.names))
+        file_facts = {"columns": schema.names, "rows": metadata.num_rows, "bytes": n_bytes}
+        stream_schema = sent_schema.with_metadata({"facts": json.dumps(file_facts)})
+        with pa.ipc.new_stream(sys.stdout.buffer, stream_schema) as output_stream:
+            # The reader checks the facts before it reads a row.
             sys.stdout.buffer.flush()
-            for record_batch in parquet_file.iter_batches(
-                min(rows or BATCH_ROWS, BATCH_ROWS), columns=columns, use_threads=False
-            ):
+            batch_rows = min(rows or BATCH_ROWS, BATCH_ROWS)
+            for record_batch in parquet_file.iter_batches(batch_rows, columns=columns, use_threads=False):
                 for batch_piece in _split_batch(_cast_batch(record_batch, sent_schema), longest):
                     output_stream.write_batch(batch_piece)
                 sys.stdout.buffer.flush()
@@ -63,10 +54,8 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
     except BrokenPipeError:
         os._exit(0)
     except MemoryError:
-        sys.exit(
-            f"decoding takes more than {MAX_MEMORY_BYTES >> 20} MB of memory; write it with smaller pages, or as JSON "
-            "Lines"
-        )
+        limit = f"{MAX_MEMORY_BYTES >> 20} MB of memory"
+        sys.exit(f"decoding takes more than {limit}; write it with smaller pages, or as JSON Lines")
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         sys.exit(str(error) or type(error).__name__)
 
@@ -85,22 +74,19 @@ def _limit_memory(extra_bytes: int) -> None:
 
 def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int:
     """Return the uncompressed size of some columns, as declared in the footer."""
-    row_groups = map(metadata.row_group, range(metadata.num_row_groups))
-    column_chunks = (
-        row_group.column(column_index) for row_group in row_groups for column_index in range(row_group.num_columns)
-    )
-    return sum(
-        column_chunk.total_uncompressed_size
-        for column_chunk in column_chunks
-        if not column_names.isdisjoint(accumulate(column_chunk.path_in_schema.split("."), "{}.{}".format))
-    )
+    n_bytes = 0
+    for row_group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column_chunk in map(row_group.column, range(row_group.num_columns)):
+            # A column may be nested in one of the names, which may have dots themselves.
+            if not column_names.isdisjoint(accumulate(column_chunk.path_in_schema.split("."), "{}.{}".format)):
+                n_bytes += column_chunk.total_uncompressed_size
+    return n_bytes
 
 
 def _decode_categories(arrow_field: pa.Field) -> pa.Field:
     """Return the type of a sent column: values instead of a data frame's categories."""
-    return (
-        arrow_field.with_type(arrow_field.type.value_type) if pa.types.is_dictionary(arrow_field.type) else arrow_field
-    )
+    arrow_type = arrow_field.type
+    return arrow_field.with_type(arrow_type.value_type) if pa.types.is_dictionary(arrow_type) else arrow_field
 
 
 def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.RecordBatch:

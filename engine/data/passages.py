@@ -84,10 +84,8 @@ def cut_passages(
         for part_number, window_text in enumerate(_split_windows(text, words, step_words))
     ]
     passage_ids, passage_texts, passage_titles, document_rows = zip(*passages, strict=True)
-    return Passages(
-        Corpus(passage_ids, passage_texts, passage_titles, f"{corpus.name}, passages of {words} words"),
-        torch.tensor(document_rows),
-    )
+    passage_corpus = Corpus(passage_ids, passage_texts, passage_titles, f"{corpus.name}, passages of {words} words")
+    return Passages(passage_corpus, torch.tensor(document_rows))
 
 
 def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
@@ -97,12 +95,9 @@ def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
 
 
 def _split_windows(document_text: str, words: int, step_words: int) -> list[str]:
-    word_spans = [word_match.span() for word_match in re.finditer(r"\S+", document_text)]
-    if len(word_spans) <= words:
+    spans = [word_match.span() for word_match in re.finditer(r"\S+", document_text)]
+    if len(spans) <= words:
         return [document_text]
     # A window that reaches the end of the text is the last: a further one would only repeat.
-    start_words = range(0, len(word_spans) - words + step_words, step_words)
-    return [
-        document_text[word_spans[start_word][0] : word_spans[min(start_word + words, len(word_spans)) - 1][1]]
-        for start_word in start_words
-    ]
+    starts = range(0, len(spans) - words + step_words, step_words)
+    return [document_text[spans[start][0] : spans[min(start + words, len(spans)) - 1][1]] for start in starts]

@@ -7,7 +7,7 @@ nor are those that name their own tool.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,8 @@ class PlannedDataset:
 def has_plans(beir_folder: str | Path) -> bool:
     """Return True if any of the first questions of a BEIR folder has a plan."""
     try:
-        return any(
-            _read_steps(question_line)
-            for _line_number, question_line in islice(
-                read_json_rows(Path(beir_folder) / QUESTIONS_FILE), MAX_INSPECTED_QUESTIONS
-            )
-        )
+        numbered_lines = islice(read_json_rows(Path(beir_folder) / QUESTIONS_FILE), MAX_INSPECTED_QUESTIONS)
+        return any(_read_steps(question_line) for _line_number, question_line in numbered_lines)
     except DataError:
         return False
 
@@ -69,26 +65,18 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
         for hop_number, (step_text, tool_name) in enumerate(_read_steps(question_line, line_number)):
             if tool_name in dataset.corpus.position and tool_name not in step_text:
                 hop_id = f"{question_id}/{hop_number}"
-                hop_texts[hop_id], hop_tools[hop_id] = (
-                    HOP_TEMPLATE.format(question=question_texts[question_id], step=step_text),
-                    tool_name,
-                )
+                hop_tools[hop_id] = tool_name
+                hop_texts[hop_id] = HOP_TEMPLATE.format(question=question_texts[question_id], step=step_text)
                 hop_ids[question_id] = (*hop_ids.get(question_id, ()), hop_id)
     if not hop_ids:
         raise DataError(
             f"{questions_path} has no plans: hops are the steps of metadata.plan whose tool is a document, "
             '[{"step": "open the file", "tool": "file_read"}, …]'
         )
-    qrels = {
-        split: Qrels(
-            {
-                hop_id: {hop_tools[hop_id]: 1}
-                for question_id in judged_questions.grades
-                for hop_id in hop_ids.get(question_id, ())
-            }
-        )
-        for split, judged_questions in dataset.qrels.items()
-    }
+    qrels: dict[str, Qrels] = {}
+    for split, judged_questions in dataset.qrels.items():
+        split_hops = chain.from_iterable(hop_ids.get(question_id, ()) for question_id in judged_questions.grades)
+        qrels[split] = Qrels({hop_id: {hop_tools[hop_id]: 1} for hop_id in split_hops})
     queries = Queries(tuple(hop_texts), tuple(hop_texts.values()))
     return PlannedDataset(replace(dataset, queries=queries, qrels=qrels, aspects=None), hop_ids)
 
@@ -103,6 +91,5 @@ def _read_steps(question_line: Mapping[str, Any], line_number: int = 0) -> list[
     except (TypeError, KeyError):
         raise DataError(
             f"line {line_number} of {QUESTIONS_FILE}: metadata.plan must be a list of "
-            f'{{"step": text, "tool": document}}; got '
-            f"{plan_steps!r:.80}"
+            f'{{"step": text, "tool": document}}; got {plan_steps!r:.80}'
         ) from None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import chain, filterfalse
+from operator import itemgetter
 from pathlib import Path
 
 from engine.data import tables, vectors
@@ -22,6 +24,7 @@ from engine.wording import percent
 DEMO_NAMES = ("numpy-api", "python-api")
 TableReader = Callable[[TableFile, Columns | None], Documents]
 """`read_documents` with its options bound: path and columns → documents."""
+Notices = tuple[Notice, ...]
 JudgementTable = dict[tuple[str, ...], dict[str, int]]
 """grades[(query,)][document], or grades[(query, aspect)][document]."""
 MAX_MISSING_SHARE = 0.5
@@ -31,12 +34,10 @@ Recall counts each missing document as not retrieved, so beyond this share a fig
 belong together rather than a method."""
 
 # Splits are listed in this order; those with other names follow alphabetically.
-_SPLIT_ORDER = ("train", "dev", "test")
+_SPLIT_RANKS = {"train": 0, "dev": 1, "test": 2}
 _GRADE_NAMES = ("score", "grade", "relevance", "rel", "label", "judgement", "judgment")
 _GRADE_PATTERN = re.compile(r"([+-]?[0-9]{1,18})(\.0*)?")
-_FOLDER_LAYOUT = (
-    "corpus.jsonl (_id, text, perhaps title a line), perhaps queries.jsonl, qrels/*.tsv, aspects.tsv, vectors.npy"
-)
+_LAYOUT = "corpus.jsonl (_id, text, perhaps title a line), perhaps queries.jsonl, qrels/*.tsv, aspects.tsv, vectors.npy"
 
 
 @translate_read_errors("the data set")
@@ -101,20 +102,19 @@ def load_dataset(
     if not isinstance(source, (str, Path, HeldFile)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
     source_path = source.path if isinstance(source, HeldFile) else Path(os.path.expanduser(source))
+    is_demo, file_suffix = source in DEMO_NAMES, source_path.suffix.lower()
     try:
-        is_folder = source not in DEMO_NAMES and source_path.is_dir()
+        is_folder = not is_demo and source_path.is_dir()
     except (OSError, ValueError) as path_error:
         raise DataError(f"no path is like {str(source)[:80]!r}: {path_error}") from None
-    if columns is not None and (
-        is_folder or source in DEMO_NAMES or source_path.suffix.lower() in vectors.VECTOR_SUFFIXES
-    ):
+    if columns is not None and (is_folder or is_demo or file_suffix in vectors.VECTOR_SUFFIXES):
         raise DataError(f"columns= is for tables; {source} has fixed ones")
     if qrels != "qrels" and not is_folder and _find_judged_folder(source_path, qrels) is None:
         raise DataError(
             f"qrels={qrels!r} must be a folder of judgements inside a data set, which {source} is not, or the path of "
             "one with queries.jsonl and qrels/*.tsv"
         )
-    if separator is not None and source_path.suffix.lower() != ".csv":
+    if separator is not None and file_suffix != ".csv":
         raise DataError(f"separator= is for .csv files; {source} is none")
     columns = parse_columns(columns) if isinstance(columns, Mapping) else columns
     report_progress = with_cancellation(progress, stop, STOPPED_MESSAGE)
@@ -125,11 +125,8 @@ def load_dataset(
             source, columns=columns, metadata=metadata, where=where, separator=separator, repeated=repeated,
             progress=progress, stop=stop,
         )  # fmt: skip
-        queries, qrels_by_split, notices = _load_judged_queries(
-            judged_folder, "qrels", corpus=unjudged.corpus, read_table=read_table, progress=report_progress
-        )
-        return replace(unjudged, queries=queries, qrels=qrels_by_split, notices=unjudged.notices + notices)
-    if source in DEMO_NAMES:
+        return _add_judged_queries(unjudged, judged_folder, "qrels", read_table, report_progress)
+    if is_demo:
         dataset = _load_demo(str(source), report_progress, progress, stop)
     elif is_folder:
         dataset = _load_folder(source_path, qrels, read_table, report_progress)
@@ -153,33 +150,26 @@ def _filter_documents(dataset: Dataset, allowed_values: Mapping[str, Collection[
     """Select the documents that have an allowed value in every column, with their judgements and aspects."""
     corpus = dataset.corpus
     row_ids = list(range(len(corpus)))
-    for column_name, column_values in allowed_values.items():
-        if column_name not in corpus.metadata or isinstance(column_values, str):
-            raise DataError(
-                f"where= must be columns of the documents with lists of values; got {column_name!r}: {column_values!r}"
-            )
-        stored_values = corpus.metadata[column_name]
-        row_ids = [row_id for row_id in row_ids if stored_values[row_id] in column_values]
+    for column, values in allowed_values.items():
+        if column not in corpus.metadata or isinstance(values, str):
+            raise DataError(f"where= must be columns of the documents with lists of values; got {column!r}: {values!r}")
+        stored_values = corpus.metadata[column]
+        row_ids = [row_id for row_id in row_ids if stored_values[row_id] in values]
         if not row_ids:
-            common_values = ", ".join(repr(value) for value, _ in Counter(stored_values).most_common(5))
-            raise DataError(
-                f"where= leaves no document: {column_name!r} is {common_values} …, and {list(column_values)!r} was "
-                "asked for"
-            )
+            common = ", ".join(repr(value) for value, _ in Counter(stored_values).most_common(5))
+            raise DataError(f"where= leaves no document: {column!r} is {common} …, and {list(values)!r} was asked for")
     ids, texts, titles = (_take_rows(values, row_ids) for values in (corpus.ids, corpus.texts, corpus.titles))
     metadata = {column_name: tuple(_take_rows(values, row_ids)) for column_name, values in corpus.metadata.items()}
     filtered_corpus = Corpus(tuple(ids), texts, titles, corpus.name, metadata)
     omitted_ids = corpus.position.keys() - filtered_corpus.position.keys()
+    notices = Notice.for_ids(f"documents were left out by {', '.join(allowed_values)}", sorted(omitted_ids))
     return Dataset(
         filtered_corpus,
         dataset.queries,
-        _omit_judgements(dataset.qrels, omitted_ids),
-        _omit_aspects(dataset.aspects, omitted_ids),
-        dataset.vectors and dataset.vectors.take(row_ids),
-        (
-            *dataset.notices,
-            *Notice.for_ids(f"documents were left out by {', '.join(allowed_values)}", sorted(omitted_ids)),
-        ),
+        qrels=_omit_judgements(dataset.qrels, omitted_ids),
+        aspects=_omit_aspects(dataset.aspects, omitted_ids),
+        vectors=dataset.vectors and dataset.vectors.take(row_ids),
+        notices=dataset.notices + notices,
     )
 
 
@@ -219,43 +209,41 @@ def _omit_aspects(
     return remaining_aspects
 
 
-def _load_file(source_path: TableFile, columns: Columns | None, read_table: TableReader, progress: Progress) -> Dataset:
+def _load_file(source: TableFile, columns: Columns | None, read_table: TableReader, progress: Progress) -> Dataset:
     """Load a table, or vectors alone, as a data set without queries."""
-    file_suffix = source_path.suffix.lower()
-    if isinstance(source_path, Path) and not source_path.exists():
-        raise DataError(f"{source_path} does not exist; expected {_describe_sources()}")
-    if isinstance(source_path, Path) and file_suffix in vectors.VECTOR_SUFFIXES:
-        embeddings, notices = vectors.read_vectors(source_path, progress=progress)
-        corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=source_path.stem)
+    suffix = source.suffix.lower()
+    if isinstance(source, Path) and not source.exists():
+        raise DataError(f"{source} does not exist; expected {_describe_sources()}")
+    if isinstance(source, Path) and suffix in vectors.VECTOR_SUFFIXES:
+        embeddings, notices = vectors.read_vectors(source, progress=progress)
+        corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=source.stem)
         return Dataset(corpus, Queries((), ()), vectors=embeddings, notices=notices + _check_lengths(embeddings))
-    if file_suffix not in tables.TABLE_SUFFIXES:
-        refused_kind = file_suffix or "a file without a suffix"
-        raise DataError(f"{source_path.name}: cannot read {refused_kind}; expected {_describe_sources()}")
-    corpus, notices = _load_corpus(source_path, source_path.stem, columns, read_table)
-    if columns is not None and columns.title is not None and not any(corpus.titles):
-        notices += (Notice(f"rows have nothing in the title column {columns.title!r}", len(corpus)),)
-    return Dataset(corpus, Queries((), ()), notices=notices)
+    if suffix not in tables.TABLE_SUFFIXES:
+        raise DataError(
+            f"{source.name}: cannot read {suffix or 'a file without a suffix'}; expected {_describe_sources()}"
+        )
+    dataset = _load_corpus(source, source.stem, columns, read_table)
+    if columns is None or columns.title is None or any(dataset.corpus.titles):
+        return dataset
+    title_notice = Notice(f"rows have nothing in the title column {columns.title!r}", len(dataset.corpus))
+    return replace(dataset, notices=(*dataset.notices, title_notice))
 
 
 def _describe_sources() -> str:
     demo_names = " or ".join(map(repr, DEMO_NAMES))
-    return f"{demo_names}, a folder with {_FOLDER_LAYOUT}, {tables.TABLE_KINDS}, or .npy or .npz vectors"
+    return f"{demo_names}, a folder with {_LAYOUT}, {tables.TABLE_KINDS}, or .npy or .npz vectors"
 
 
 def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progress: Progress) -> Dataset:
     """Load a folder in BEIR layout."""
     if not is_present(folder_path / "corpus.jsonl"):
-        raise DataError(f"{folder_path} has no corpus.jsonl; expected a folder with {_FOLDER_LAYOUT}")
+        raise DataError(f"{folder_path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed. Other fields are loaded only if requested: a line's metadata may give answers away.
     columns = Columns(id="_id", text="text", title="title")
-    corpus, notices = _load_corpus(folder_path / "corpus.jsonl", folder_path.resolve().name, columns, read_table)
-    queries, judged_splits, query_notices = _load_judged_queries(
-        folder_path, qrels, corpus=corpus, read_table=read_table, progress=progress
-    )
-    aspects, aspect_notices = _load_aspects(folder_path / "aspects.tsv", corpus, queries, progress)
-    embeddings, vector_notices = _load_folder_vectors(folder_path, corpus, progress)
-    notices = notices + query_notices + aspect_notices + vector_notices
-    return Dataset(corpus, queries, judged_splits, aspects, embeddings, notices)
+    dataset = _load_corpus(folder_path / "corpus.jsonl", folder_path.resolve().name, columns, read_table)
+    dataset = _add_judged_queries(dataset, folder_path, qrels, read_table, progress)
+    dataset = _add_aspects(dataset, folder_path / "aspects.tsv", progress)
+    return _add_vectors(dataset, folder_path, progress)
 
 
 def _load_demo(demo_name: str, report_progress: Progress, progress: Progress | None, stop: Stop | None) -> Dataset:
@@ -266,55 +254,47 @@ def _load_demo(demo_name: str, report_progress: Progress, progress: Progress | N
     demo_documents = demo.numpy_api_documents() if is_judged else demo.python_api_documents(progress, stop)
     ids, titles, texts = zip(*demo_documents, strict=True)
     corpus = Corpus(ids, texts, titles, demo_name)
+    dataset = Dataset(corpus, Queries((), ()), notices=_check_texts(corpus))
     if not is_judged:
-        return Dataset(corpus, Queries((), ()), notices=_check_texts(corpus))
-    queries, judged_splits, notices = _load_judged_queries(
-        demo.demo_folder() / demo_name,
-        "qrels",
-        corpus=corpus,
-        read_table=partial(read_documents, progress=report_progress),
-        progress=report_progress,
-        canonical_id=demo.find_canonical_id,
-    )
-    return Dataset(corpus, queries, judged_splits, notices=_check_texts(corpus) + notices)
+        return dataset
+    demo_folder, read_table = demo.demo_folder() / demo_name, partial(read_documents, progress=report_progress)
+    return _add_judged_queries(dataset, demo_folder, "qrels", read_table, report_progress, demo.find_canonical_id)
 
 
-def _load_judged_queries(
+def _add_judged_queries(
+    dataset: Dataset,
     folder_path: Path,
     qrels_name: str,
-    corpus: Corpus,
     read_table: TableReader,
     progress: Progress,
     canonical_id: Callable[[str], str] | None = None,
-) -> tuple[Queries, UsableSplits, tuple[Notice, ...]]:
-    """Load queries and their judgements by split.
+) -> Dataset:
+    """Give a data set the queries of a folder, with their judgements by split.
 
     canonical_id: the id of a function's document by any of its names; KeyError for an unknown name.
     """
-    queries, notices = _load_queries(folder_path / "queries.jsonl", read_table)
+    queries, query_notices = _load_queries(folder_path / "queries.jsonl", read_table)
     graded_splits, split_notices = _load_splits(folder_path, qrels_name, progress)
-    notices += split_notices
+    dataset, notices = replace(dataset, queries=queries), dataset.notices + query_notices + split_notices
     usable_splits: dict[str, Qrels] = {}
     refused_splits: dict[str, str] = {}
     for split, judgements in graded_splits.items():
         qrels_file = f"{qrels_name}/{split}.tsv"
         if canonical_id is not None:
-            judgements, unknown_names = _merge_canonical_names(judgements, canonical_id)
+            judgements, unknown_names = _merge_names(judgements, canonical_id)
             remark = f"functions judged in {qrels_file} are not in the installed NumPy and left out"
             notices += Notice.for_ids(remark, unknown_names)
-        notices += _check_ids(qrels_file, judgements, corpus, queries)
-        if unusable_reason := _explain_unusable(qrels_file, judgements, corpus, queries):
+        notices += _check_ids(qrels_file, judgements, dataset)
+        if unusable_reason := _explain_unusable(qrels_file, judgements, dataset):
             refused_splits[split] = unusable_reason
             notices += (Notice(f"judgements are left out: {unusable_reason}", sum(map(len, judgements.values()))),)
         else:
-            queries_of_keys = (query_id for (query_id,) in judgements)
-            usable_splits[split] = Qrels(dict(zip(queries_of_keys, judgements.values(), strict=True)))
-    return queries, UsableSplits(usable_splits, refused_splits), notices
+            # Without aspects a key is the id of its query alone.
+            usable_splits[split] = Qrels(dict(zip(chain.from_iterable(judgements), judgements.values(), strict=True)))
+    return replace(dataset, qrels=UsableSplits(usable_splits, refused_splits), notices=notices)
 
 
-def _merge_canonical_names(
-    judgements: JudgementTable, canonical_id: Callable[[str], str]
-) -> tuple[JudgementTable, list[str]]:
+def _merge_names(judgements: JudgementTable, canonical_id: Callable[[str], str]) -> tuple[JudgementTable, list[str]]:
     """Return judgements by document id, and the names of unknown functions.
 
     Several names of one function count once, with their largest grade.
@@ -322,30 +302,27 @@ def _merge_canonical_names(
     merged_judgements: JudgementTable = {}
     unknown_names: dict[str, None] = {}
     for query_key, document_grades in judgements.items():
-        merged_grades = merged_judgements.setdefault(query_key, {})
         for function_name, grade in document_grades.items():
             try:
                 doc_id = canonical_id(function_name)
             except KeyError:
                 unknown_names[function_name] = None
                 continue
+            merged_grades = merged_judgements.setdefault(query_key, {})
             merged_grades[doc_id] = max(grade, merged_grades.get(doc_id, grade))
-    judged_only = {query_key: merged_grades for query_key, merged_grades in merged_judgements.items() if merged_grades}
-    return judged_only, list(unknown_names)
+    return merged_judgements, list(unknown_names)
 
 
-def _load_corpus(
-    corpus_path: Path | HeldFile, corpus_name: str, columns: Columns | None, read_table: TableReader
-) -> tuple[Corpus, tuple[Notice, ...]]:
-    table_documents = read_table(corpus_path, columns)
-    if not table_documents.ids:
-        raise DataError(f"{corpus_path.name} holds no documents; at least one is needed")
-    ids, texts, titles, _, metadata = table_documents
+def _load_corpus(table_file: TableFile, corpus_name: str, columns: Columns | None, read_table: TableReader) -> Dataset:
+    """Load the documents of a table as a data set without queries."""
+    ids, texts, titles, notices, metadata = read_table(table_file, columns)
+    if not ids:
+        raise DataError(f"{table_file.name} holds no documents; at least one is needed")
     corpus = Corpus(ids, texts, titles, corpus_name, metadata)
-    return corpus, table_documents.notices + _check_texts(corpus)
+    return Dataset(corpus, Queries((), ()), notices=notices + _check_texts(corpus))
 
 
-def _check_texts(corpus: Corpus) -> tuple[Notice, ...]:
+def _check_texts(corpus: Corpus) -> Notices:
     """Return notices for documents without words and for copies of earlier documents."""
     seen_digests: set[bytes] = set()
     empty_ids, copied_ids = [], []
@@ -362,7 +339,7 @@ def _check_texts(corpus: Corpus) -> tuple[Notice, ...]:
     return Notice.for_ids("documents have neither title nor text", empty_ids) + copy_notices
 
 
-def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries, tuple[Notice, ...]]:
+def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries, Notices]:
     if not is_present(queries_path):
         return Queries((), ()), ()
     query_table = read_table(queries_path, Columns(id="_id", text="text"))
@@ -371,36 +348,25 @@ def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries,
     return queries, query_table.notices + Notice.for_ids("queries have no text", empty_ids)
 
 
-def _load_splits(
-    folder_path: Path, qrels_name: str, progress: Progress
-) -> tuple[dict[str, JudgementTable], tuple[Notice, ...]]:
+def _load_splits(folder_path: Path, qrels_name: str, progress: Progress) -> tuple[dict[str, JudgementTable], Notices]:
     """Read the judgements of a folder by split; a data set without the default folder has none."""
     qrels_names = sorted({split_path.parent.name for split_path in folder_path.glob("*/*.tsv")})
     if qrels_name not in qrels_names and qrels_name != "qrels":
         raise DataError(f"{folder_path} has no judgements {qrels_name!r}; it has {', '.join(qrels_names) or 'none'}")
-    qrels_folder = folder_path / qrels_name
-    # Listed, not matched by a pattern: a glob silently returns nothing for a folder that cannot be read.
-    split_paths = (
-        sorted(split_path for split_path in qrels_folder.iterdir() if split_path.suffix == ".tsv")
-        if is_present(qrels_folder)
-        else []
-    )
-    split_paths.sort(
-        key=lambda split_path: (
-            _SPLIT_ORDER.index(split_path.stem) if split_path.stem in _SPLIT_ORDER else len(_SPLIT_ORDER)
-        )
-    )
     graded_splits: dict[str, JudgementTable] = {}
-    notices: tuple[Notice, ...] = ()
-    for split_path in split_paths:
+    notices: Notices = ()
+    qrels_folder = folder_path / qrels_name
+    if not is_present(qrels_folder):
+        return graded_splits, notices
+    # Listed, not matched by a pattern: a glob silently returns nothing for a folder that cannot be read.
+    split_paths = [split_path for split_path in qrels_folder.iterdir() if split_path.suffix == ".tsv"]
+    for split_path in sorted(split_paths, key=lambda path: (_SPLIT_RANKS.get(path.stem, len(_SPLIT_RANKS)), path)):
         graded_splits[split_path.stem], repeat_notices = _read_judgements(split_path, ("query-id",), progress)
         notices += repeat_notices
     return graded_splits, notices
 
 
-def _read_judgements(
-    file_path: Path, key_columns: tuple[str, ...], progress: Progress
-) -> tuple[JudgementTable, tuple[Notice, ...]]:
+def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progress) -> tuple[JudgementTable, Notices]:
     """Read judgements by `key_columns`, corpus-id and score; or TREC's query, 0, document, grade.
 
     The header may be missing. Quotes are ordinary characters.
@@ -408,17 +374,13 @@ def _read_judgements(
     judgements: JudgementTable = {}
     repeated_pairs: list[str] = []
     column_names: tuple[str, ...] = ()
-    file_label = file_path.name if len(key_columns) > 1 else f"{file_path.parent.name}/{file_path.name}"
-    for line_number, line_text in read_lines(file_path, progress, max_bytes=MAX_SHORT_LINE_BYTES):
+    file_label = path.name if len(key_columns) > 1 else f"{path.parent.name}/{path.name}"
+    for line_number, line_text in read_lines(path, progress, max_bytes=MAX_SHORT_LINE_BYTES):
         line_text = line_text.removesuffix("\n").removesuffix("\r")
         if not line_text.strip():
             continue
         # Files in TREC's own format are separated by any number of spaces.
-        fields = (
-            line_text.split("\t")
-            if "\t" in line_text
-            else [line_field for line_field in line_text.split(" ") if line_field]
-        )
+        fields = line_text.split("\t") if "\t" in line_text else list(filter(None, line_text.split(" ")))
         if not column_names:
             is_trec = len(key_columns) == 1 and len(fields) == 4
             column_names = ("query", "0", "document", "grade") if is_trec else (*key_columns, "corpus-id", "score")
@@ -446,93 +408,78 @@ def _read_judgements(
     return judgements, Notice.for_ids(f"judgements in {file_label} are repeated", repeated_pairs)
 
 
-def _load_aspects(
-    aspects_path: Path, corpus: Corpus, queries: Queries, progress: Progress
-) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
-    """Load the documents that cover each aspect of a query, None if the file is absent or unusable."""
+def _add_aspects(dataset: Dataset, aspects_path: Path, progress: Progress) -> Dataset:
+    """Give a data set the documents that cover each aspect of a query, unless the file is absent or unusable."""
     if not is_present(aspects_path):
-        return None, ()
-    judgements, notices = _read_judgements(aspects_path, ("query-id", "aspect-id"), progress)
+        return dataset
+    judgements, repeat_notices = _read_judgements(aspects_path, ("query-id", "aspect-id"), progress)
+    notices = dataset.notices + repeat_notices + _check_ids(aspects_path.name, judgements, dataset)
+    if unusable_reason := _explain_unusable(aspects_path.name, judgements, dataset):
+        omission_notice = Notice(f"aspects are left out: {unusable_reason}", len(judgements))
+        return replace(dataset, notices=(*notices, omission_notice))
     aspects: dict[str, dict[str, frozenset[str]]] = {}
     for (query_id, aspect), document_grades in judgements.items():
         if covering_ids := frozenset(doc_id for doc_id, grade in document_grades.items() if grade > 0):
             aspects.setdefault(query_id, {})[aspect] = covering_ids
-    notices += _check_ids(aspects_path.name, judgements, corpus, queries)
-    if unusable_reason := _explain_unusable(aspects_path.name, judgements, corpus, queries):
-        return None, (*notices, Notice(f"aspects are left out: {unusable_reason}", len(judgements)))
-    return aspects, notices
+    return replace(dataset, aspects=aspects, notices=notices)
 
 
-def _check_lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
+def _check_lengths(embeddings: Embeddings) -> Notices:
     """Return a notice if rows are not of unit length: λ then weighs inner products, not cosines."""
     unscaled_rows = ((embeddings.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
     length_remark = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
-    return Notice.for_ids(length_remark, [embeddings.ids[row_index] for row_index in unscaled_rows])
+    return Notice.for_ids(length_remark, map(embeddings.ids.__getitem__, unscaled_rows))
 
 
-def _load_folder_vectors(
-    folder_path: Path, corpus: Corpus, progress: Progress
-) -> tuple[Embeddings | None, tuple[Notice, ...]]:
-    """Load the vectors in a data set's folder, in the order of its corpus."""
-    vectors_path = next(
-        (
-            vectors_file
-            for suffix in vectors.VECTOR_SUFFIXES
-            if is_present(vectors_file := folder_path / f"vectors{suffix}")
-        ),
-        None,
-    )
+def _add_vectors(dataset: Dataset, folder_path: Path, progress: Progress) -> Dataset:
+    """Give a data set the vectors in its folder, in the order of its corpus."""
+    candidates = (folder_path / f"vectors{suffix}" for suffix in vectors.VECTOR_SUFFIXES)
+    vectors_path = next(filter(is_present, candidates), None)
     if vectors_path is None:
-        return None, ()
+        return dataset
     embeddings, without_ids = vectors.read_vectors(vectors_path, progress=progress)
+    corpus, notices = dataset.corpus, dataset.notices
     if not without_ids:
-        return vectors.align_vectors(embeddings, corpus.ids, vectors_path), _check_lengths(embeddings)
-    if len(embeddings) != len(corpus):
+        ordered_vectors = vectors.align_vectors(embeddings, corpus.ids, vectors_path)
+    elif len(embeddings) == len(corpus):
+        ordered_vectors = Embeddings(corpus.ids, embeddings.vectors).with_file(embeddings.file)
+        order_remark = f"rows of {vectors_path.name} have no ids and are taken to stand in the order of the corpus"
+        notices += (Notice(order_remark, len(embeddings)),)
+    else:
         raise DataError(
             f"{vectors_path.name} has {len(embeddings)} rows and no ids, the corpus {len(corpus)} documents; "
             f"put the ids of the rows into {vectors_path.stem}.ids.txt, one a line"
         )
-    order_remark = f"rows of {vectors_path.name} have no ids and are taken to stand in the order of the corpus"
-    ordered_vectors = Embeddings(corpus.ids, embeddings.vectors).with_file(embeddings.file)
-    return ordered_vectors, (Notice(order_remark, len(embeddings)), *_check_lengths(embeddings))
+    return replace(dataset, vectors=ordered_vectors, notices=notices + _check_lengths(embeddings))
 
 
-def _check_ids(file_label: str, judgements: JudgementTable, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:
+def _check_ids(file_label: str, judgements: JudgementTable, dataset: Dataset) -> Notices:
     """Return notices for judged documents and queries that the data set lacks; they stay judged."""
-    unknown_documents = dict.fromkeys(
-        doc_id for document_grades in judgements.values() for doc_id in document_grades if doc_id not in corpus.position
-    )
-    unknown_queries = dict.fromkeys(
-        judgement_key[0] for judgement_key in judgements if judgement_key[0] not in queries.position
-    )
+    judged_documents = dict.fromkeys(chain.from_iterable(judgements.values()))
+    judged_queries = dict.fromkeys(map(itemgetter(0), judgements))
+    unknown_documents = filterfalse(dataset.corpus.position.__contains__, judged_documents)
+    unknown_queries = filterfalse(dataset.queries.position.__contains__, judged_queries)
     notices = Notice.for_ids(f"documents judged in {file_label} are not in the corpus", unknown_documents)
     return notices + Notice.for_ids(f"queries judged in {file_label} are not in queries.jsonl", unknown_queries)
 
 
-def _explain_unusable(file_label: str, judgements: JudgementTable, corpus: Corpus, queries: Queries) -> str | None:
+def _explain_unusable(label: str, judgements: JudgementTable, dataset: Dataset) -> str | None:
     """Return the reason why nothing can be measured over a judgement file, None if something can."""
-    judged_queries = {
-        judgement_key: document_grades
-        for judgement_key, document_grades in judgements.items()
-        if judgement_key[0] in queries.position
-    }
+    known_queries, corpus = dataset.queries.position, dataset.corpus
+    query_grades = [grades for (query_id, *_aspect), grades in judgements.items() if query_id in known_queries]
     if not judgements:
-        return f"{file_label} judges nothing"
-    if not judged_queries:
-        first_ids = ", ".join(repr(query_id) for query_id, *_aspect_id in list(judgements)[:3])
-        return (
-            f"{file_label}: none of its queries (first: {first_ids}) is in queries.jsonl; both must have the same ids"
-        )
-    relevant_ids = [
-        doc_id for document_grades in judged_queries.values() for doc_id, grade in document_grades.items() if grade > 0
-    ]
-    missing_ids = [doc_id for doc_id in relevant_ids if doc_id not in corpus.position]
+        return f"{label} judges nothing"
+    if not query_grades:
+        first_ids = ", ".join(repr(query_id) for query_id, *_aspect in list(judgements)[:3])
+        return f"{label}: none of its queries (first: {first_ids}) is in queries.jsonl; both must have the same ids"
+    relevant_ids = [doc_id for grades in query_grades for doc_id, grade in grades.items() if grade > 0]
+    missing_ids = list(filterfalse(corpus.position.__contains__, relevant_ids))
     if len(missing_ids) <= MAX_MISSING_SHARE * len(relevant_ids):
         return None
     first_ids = ", ".join(map(repr, list(dict.fromkeys(missing_ids))[:3]))
     # Files that hardly match would give figures that describe the mismatch.
     return (
-        f"{file_label}: {percent(len(missing_ids) / len(relevant_ids))} of what it calls relevant "
+        f"{label}: {percent(len(missing_ids) / len(relevant_ids))} of what it calls relevant "
         f"({len(missing_ids):,} of {len(relevant_ids):,}; first: {first_ids}) is not in the corpus, whose ids are like "
         f"{corpus.ids[0]!r}. Take the corpus that was judged, the column of its ids (--column id=NAME, columns=), or "
         "other judgements (--qrels, qrels=)"

@@ -58,10 +58,8 @@ def _index_rows(vectors_path: Path, weights: str) -> dict[bytes, int]:
         with safe_open(vectors_path, "pt") as tensors:
             if (tensors.metadata() or {}).get(WEIGHTS_FIELD) != weights:
                 return {}
-            return {
-                bytes(digest_bytes): row_index
-                for row_index, digest_bytes in enumerate(tensors.get_tensor(DIGESTS_TENSOR).tolist())
-            }
+            text_digests = map(bytes, tensors.get_tensor(DIGESTS_TENSOR).tolist())
+            return {digest: row_index for row_index, digest in enumerate(text_digests)}
     except OSError:
         return {}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -55,20 +56,14 @@ def measure_sizes(dataset: Dataset) -> DataSizes:
 
     Shared relevant sets are counted because a model trained on one split has then seen the answer of another.
     """
-    relevant_sets = {
-        split: {query_id: qrels.relevant(query_id) for query_id in qrels.grades}
-        for split, qrels in dataset.qrels.items()
-    }
+    relevant_sets: dict[str, list[frozenset[str]]] = {}
+    for split, qrels in dataset.qrels.items():
+        relevant_sets[split] = list(map(qrels.relevant, qrels.grades))
     split_sizes = []
     for split, split_sets in relevant_sets.items():
-        other_sets = {
-            relevant_ids
-            for other_split, other_split_sets in relevant_sets.items()
-            if other_split != split
-            for relevant_ids in other_split_sets.values()
-            if relevant_ids
-        }
-        relevant_counts = [len(relevant_ids) for relevant_ids in split_sets.values() if relevant_ids]
+        other_splits = (other_sets for other_split, other_sets in relevant_sets.items() if other_split != split)
+        other_sets = set(filter(None, chain.from_iterable(other_splits)))
+        relevant_counts = list(map(len, filter(None, split_sets)))
         split_sizes.append(
             SplitSizes(
                 split=split,
@@ -76,15 +71,12 @@ def measure_sizes(dataset: Dataset) -> DataSizes:
                 answerable=len(relevant_counts),
                 judgements=dataset.qrels[split].count,
                 relevant=Spread.of(relevant_counts),
-                shared=sum(relevant_ids in other_sets for relevant_ids in split_sets.values()),
-                missing=len(
-                    {doc_id for relevant_ids in split_sets.values() for doc_id in relevant_ids}
-                    - dataset.corpus.position.keys()
-                ),
+                shared=sum(map(other_sets.__contains__, split_sets)),
+                missing=len(set(chain.from_iterable(split_sets)) - dataset.corpus.position.keys()),
             )
         )
     # Queries without aspects are left out: they would lower the mean.
-    aspect_counts = [len(split_sets) for split_sets in (dataset.aspects or {}).values() if split_sets]
+    aspect_counts = list(map(len, filter(None, (dataset.aspects or {}).values())))
     return DataSizes(
         documents=len(dataset.corpus), queries=len(dataset.queries),
         splits=tuple(split_sizes), aspects=Spread.of(aspect_counts),

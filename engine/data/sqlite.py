@@ -45,13 +45,10 @@ def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") ->
         return _open_connection(database_path, "ro")
     except sqlite3.OperationalError:
         journal_files = [database_path.with_name(f"{database_path.name}{ending}") for ending in ("-wal", "-journal")]
-        if pending_file := next(
-            (journal_file for journal_file in journal_files if journal_file.exists() and journal_file.stat().st_size),
-            None,
-        ):
+        if pending_names := [path.name for path in journal_files if path.exists() and path.stat().st_size]:
             raise DataError(
                 f"{database_path} lies where nothing can be written, and changes that belong to it are in "
-                f"{pending_file.name}, which could not be read there; copy both files to a folder that you can write to"
+                f"{pending_names[0]}, which could not be read there; copy both files to a folder that you can write to"
             ) from None
         # Without pending changes the file is complete and no process is writing, so it is safe to call it immutable.
         return _open_connection(database_path, "ro&immutable=1")

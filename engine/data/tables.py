@@ -30,6 +30,7 @@ from engine.progress import Progress, counted
 from engine.values import Notice, replace_surrogates
 
 NumberedRows = Generator[tuple[int, Mapping[str, Any]]]
+NumberedFields = Iterator[tuple[int, list[str]]]
 TableFile = Path | HeldFile
 
 ID_NAMES = ("id", "_id", "doc_id", "docid", "document_id", "documentid", "uid", "uuid")
@@ -97,9 +98,8 @@ class Preview:
 def parse_columns(column_names: Mapping[str, str]) -> Columns:
     """Return the columns of a mapping with "text" and, optionally, "id" and "title". Raises DataError."""
     if "text" not in column_names or not column_names.keys() <= {"text", "id", "title"}:
-        raise DataError(
-            f"columns must name text, and may name id and title; got {', '.join(column_names) or 'nothing'}"
-        )
+        listed_names = ", ".join(column_names) or "nothing"
+        raise DataError(f"columns must name text, and may name id and title; got {listed_names}")
     return Columns(id=column_names.get("id"), text=column_names["text"], title=column_names.get("title"))
 
 
@@ -206,16 +206,14 @@ class _Passages:
     """
 
     def __init__(self, table_file: TableFile, columns: Columns) -> None:
-        self.table_path = table_file.path if isinstance(table_file, HeldFile) else table_file
+        path = self.table_path = table_file.path if isinstance(table_file, HeldFile) else table_file
         self.table_columns = columns
         self.texts: list[str] = []
         self.titles: list[str] = []
         is_json = isinstance(table_file, Path) and _lower_suffix(table_file) in (".jsonl", ".ndjson")
-        stays_on_disk = (
-            is_json and self.table_path.is_file() and self.table_path.stat().st_size > line_texts.LARGE_FILE_BYTES
-        )
+        stays_on_disk = is_json and path.is_file() and path.stat().st_size > line_texts.LARGE_FILE_BYTES
         self.line_ends = array("q") if stays_on_disk else None
-        self._facts = line_texts.file_facts(self.table_path) if stays_on_disk else ""
+        self._facts = line_texts.file_facts(path) if stays_on_disk else ""
         self._titled = False
 
     def add_passage(self, document_text: str, title: str) -> None:
@@ -295,15 +293,11 @@ def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    location = _locate_row(table_file, row_number)
     if value is _ABSENT:
-        available_columns = ", ".join(map(repr, islice(record, _MAX_HEAD_ROWS))) or "nothing"
-        raise DataError(
-            f"{_locate_row(table_file, row_number)}: {column_name!r} is missing (an empty text is legal); found "
-            f"{available_columns}"
-        )
-    raise DataError(
-        f"{_locate_row(table_file, row_number)}: {column_name!r} must be text; found {_describe_value(value)}"
-    )
+        available = ", ".join(map(repr, islice(record, _MAX_HEAD_ROWS))) or "nothing"
+        raise DataError(f"{location}: {column_name!r} is missing (an empty text is legal); found {available}")
+    raise DataError(f"{location}: {column_name!r} must be text; found {_describe_value(value)}")
 
 
 def _describe_value(value: Any) -> str:
@@ -370,8 +364,8 @@ def _open_table(
             table = ParquetTable(table_path, required_names, max_rows)
             column_names, records, total_rows = table.names, table.rows(progress), table.total
         case _:
-            refused_kind = file_suffix or "a file without a suffix"
-            raise DataError(f"{table_file.name}: cannot read {refused_kind}; expected {TABLE_KINDS}")
+            kind = file_suffix or "a file without a suffix"
+            raise DataError(f"{table_file.name}: cannot read {kind}; expected {TABLE_KINDS}")
     if len(column_names) > _MAX_COLUMNS:
         raise DataError(f"{table_file.name} has {len(column_names):,} columns; at most {_MAX_COLUMNS:,} are read")
     for column_name in required_names or ():
@@ -382,7 +376,7 @@ def _open_table(
     return column_names, records, total_rows
 
 
-def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | None) -> Iterator[tuple[int, list[str]]]:
+def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | None) -> NumberedFields:
     # The default limit of the csv module is 131,072 characters; a book chapter is longer.
     csv.field_size_limit(2**31 - 1)
     first_line, n_characters, n_parts = 1, 0, 0
@@ -422,7 +416,7 @@ def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | N
             yield first_line, fields
 
 
-def _read_tsv_rows(table_file: TableFile, progress: Progress) -> Iterator[tuple[int, list[str]]]:
+def _read_tsv_rows(table_file: TableFile, progress: Progress) -> NumberedFields:
     for row_number, line_text in read_lines(table_file, progress):
         if line_text := line_text.removesuffix("\n").removesuffix("\r"):
             if len(line_text) > _LONG_LINE_CHARS:
@@ -439,9 +433,7 @@ def _check_line_parts(table_file: TableFile, row_number: int, line_text: str, co
         )
 
 
-def _split_header(
-    table_file: TableFile, numbered_rows: Iterator[tuple[int, list[str]]]
-) -> tuple[list[str], NumberedRows]:
+def _split_header(table_file: TableFile, numbered_rows: NumberedFields) -> tuple[list[str], NumberedRows]:
     """Return the column names of the first row, and the other rows as mappings."""
     _, column_names = next(numbered_rows, (0, None))
     if column_names is None:
@@ -450,14 +442,10 @@ def _split_header(
     def records() -> NumberedRows:
         for row_number, fields in numbered_rows:
             if len(fields) != len(column_names):
-                has_quotes = _lower_suffix(table_file) == ".tsv" and '"' in "".join(fields)
-                advice = (
-                    "; TSV has no quoting, so save quoted fields with line breaks or tabs as CSV" if has_quotes else ""
-                )
-                raise DataError(
-                    f"{table_file.name} line {row_number}: expected {len(column_names)} fields, found "
-                    f"{len(fields)}{advice}"
-                )
+                cause = f"expected {len(column_names)} fields, found {len(fields)}"
+                if _lower_suffix(table_file) == ".tsv" and '"' in "".join(fields):
+                    cause += "; TSV has no quoting, so save quoted fields with line breaks or tabs as CSV"
+                raise DataError(f"{table_file.name} line {row_number}: {cause}")
             yield row_number, dict(zip(column_names, fields, strict=True))
 
     return column_names, records()
@@ -511,8 +499,7 @@ def _guess_columns(column_names: list[str], head_rows: list[dict[str, str]]) -> 
     column_of = {_normalize_name(column_name): column_name for column_name in reversed(column_names)}
 
     def find_column(usual_names: Iterable[str]) -> str | None:
-        usual_name = next(filter(column_of.__contains__, usual_names), None)
-        return None if usual_name is None else column_of[usual_name]
+        return next(filter(None, map(column_of.get, usual_names)), None)
 
     id_column, text_column, title_column = find_column(ID_NAMES), find_column(TEXT_NAMES), find_column(TITLE_NAMES)
     # A first column such as "ticket id" or "Record No" holds ids if it distinguishes the first rows.
@@ -523,11 +510,10 @@ def _guess_columns(column_names: list[str], head_rows: list[dict[str, str]]) -> 
         candidates = [column_name for column_name in column_names if column_name not in (id_column, title_column)]
         candidates = candidates or [title_column or column_names[0]]
         text_column = max(candidates, key=lambda column_name: sum(len(head_row[column_name]) for head_row in head_rows))
-    return Columns(
-        id=id_column if id_column != text_column else None,
-        text=text_column,
-        title=title_column if title_column != text_column else None,
-    )
+    # The column of texts is never that of ids or titles too.
+    id_column = id_column if id_column != text_column else None
+    title_column = title_column if title_column != text_column else None
+    return Columns(id=id_column, text=text_column, title=title_column)
 
 
 def _normalize_name(column_name: str) -> str:

@@ -18,12 +18,8 @@ MAX_SHORT_LINE_BYTES = 64 << 10
 """Limit of a line that holds only ids and numbers."""
 
 _REPORT_INTERVAL_LINES = 4096
-_BYTE_ORDER_MARKS = {
-    b"\xff\xfe\x00\x00": "UTF-32",
-    b"\x00\x00\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
+# In this order, because the mark of UTF-32 begins with that of UTF-16.
+_BYTE_ORDER_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 STOPPED_MESSAGE = "{label} was stopped"
 """Message of `with_cancellation` for cancelled reading."""
@@ -44,22 +40,20 @@ def read_lines(
     bytes, or that the file changed meanwhile; Cancelled.
     """
     progress_label = f"reading {file_path.name}"
-    with open_regular(file_path) as text_file:
+    with open_regular(file_path) as stream:
         with translate_read_errors(file_path):
-            n_bytes = (
-                len(file_path.content) if isinstance(file_path, HeldFile) else os.fstat(text_file.fileno()).st_size
-            )
-            first_bytes = text_file.read(4)
+            n_bytes = len(file_path.content) if isinstance(file_path, HeldFile) else os.fstat(stream.fileno()).st_size
+            first_bytes = stream.read(4)
             for byte_mark, encoding_name in _BYTE_ORDER_MARKS.items():
                 if first_bytes.startswith(byte_mark):
                     raise DataError(
                         f"{file_path.name} is {encoding_name}: its first bytes are {byte_mark.hex(' ')}; "
                         f"save it as UTF-8, for example: iconv -f {encoding_name.lower()} -t utf-8"
                     )
-            n_done = text_file.seek(3 if first_bytes.startswith(b"\xef\xbb\xbf") else 0)
+            n_done = stream.seek(3 if first_bytes.startswith(b"\xef\xbb\xbf") else 0)
         if line_ends is not None:
             line_ends.append(n_done)
-        for line_number, raw_line in enumerate(_raw_lines(file_path, text_file, max_bytes), 1):
+        for line_number, raw_line in enumerate(_raw_lines(file_path, stream, max_bytes), 1):
             if line_number % _REPORT_INTERVAL_LINES == 1:
                 progress(n_done, n_bytes, progress_label)
             if len(raw_line) > max_bytes:

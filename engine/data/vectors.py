@@ -6,9 +6,9 @@ import tokenize
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import filterfalse, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,15 +105,12 @@ def read_vectors(
         notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(doc_ids)),)
     elif isinstance(ids, (str, Path)):
         ids_file = Path(ids)
-        numbered_texts = (
-            (line_number, id_text.removesuffix("\n").removesuffix("\r"))
-            for line_number, id_text in read_lines(ids_file, max_bytes=MAX_SHORT_LINE_BYTES)
-        )
+        numbered_lines = read_lines(ids_file, max_bytes=MAX_SHORT_LINE_BYTES)
         doc_ids = tuple(
-            parse_id(id_text, f"{ids_file.name} line {line_number}")
-            for line_number, id_text in islice(numbered_texts, len(raw_matrix))
+            parse_id(line_text.removesuffix("\n").removesuffix("\r"), f"{ids_file.name} line {line_number}")
+            for line_number, line_text in islice(numbered_lines, len(raw_matrix))
         )
-        if next(numbered_texts, None):
+        if next(numbered_lines, None):
             raise DataError(_describe_mismatch(path, len(raw_matrix), f"more than {len(raw_matrix)}"))
     else:
         doc_ids = tuple(parse_id(id_value, f"{path.name} row {row_index}") for row_index, id_value in enumerate(ids))
@@ -131,15 +128,15 @@ def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> E
     """Reorder rows to the order of `ids`. Raises DataError if both do not name the same documents."""
     if embeddings.ids == ids:
         return embeddings
-    position = {doc_id: row_index for row_index, doc_id in enumerate(embeddings.ids)}
-    missing_ids = [doc_id for doc_id in ids if doc_id not in position]
+    position = embeddings.position
+    missing_ids = list(filterfalse(position.__contains__, ids))
     extra_ids = sorted(position.keys() - set(ids), key=position.__getitem__)
     if missing_ids or extra_ids:
         raise DataError(
             f"{path.name} and the corpus name different documents: "
             f"{_format_ids('without a vector', missing_ids)}, {_format_ids('not in the corpus', extra_ids)}"
         )
-    return Embeddings(ids, embeddings.vectors[[position[doc_id] for doc_id in ids]], embeddings.encoder)
+    return Embeddings(ids, embeddings.vectors[list(map(position.__getitem__, ids))], embeddings.encoder)
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ def _open_arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
     except DataError:
         raise
     except _READ_ERRORS as error:
-        raise DataError(f"{path.name} is not a readable NumPy file: {str(error) or type(error).__name__}") from None
+        raise _unreadable_error(path, str(error) or type(error).__name__) from None
 
 
 class _BoundedFile(io.RawIOBase):
@@ -202,11 +199,9 @@ class _BoundedFile(io.RawIOBase):
         return self._file.tell()
 
     def read(self, n_bytes: int = -1) -> bytes:
-        read_part = (
-            self._file.read(_MAX_READ_BYTES + 1)
-            if n_bytes < 0 or n_bytes > _MAX_READ_BYTES
-            else self._file.read(n_bytes)
-        )
+        # One byte more than the limit tells a longer directory from one that just fits.
+        is_limited = 0 <= n_bytes <= _MAX_READ_BYTES
+        read_part = self._file.read(n_bytes if is_limited else _MAX_READ_BYTES + 1)
         if len(read_part) > _MAX_READ_BYTES:
             raise ValueError(f"its directory has more than {_MAX_READ_BYTES:,} bytes")
         return read_part
@@ -221,27 +216,21 @@ def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayH
     if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in b"\x02\x03\x04\x05":
         raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
     if magic_bytes[:6] != b"\x93NUMPY":
-        raise DataError(
-            f"{path.name} is not a readable NumPy file: {description} begins with {magic_bytes!r} and not with "
-            "b'\\x93NUMPY'; np.save and np.savez write such files"
-        )
+        cause = f"begins with {magic_bytes!r} and not with b'\\x93NUMPY'; np.save and np.savez write such files"
+        raise _unreadable_error(path, f"{description} {cause}")
     is_version_2 = magic_bytes[6:7] == b"\x02"
     length_field = array_file.read(4 if is_version_2 else 2)
     header_bytes = int.from_bytes(length_field, "little")
     if magic_bytes[6:] not in (b"\x01\x00", b"\x02\x00") or header_bytes > _MAX_HEADER_BYTES:
-        raise DataError(
-            f"{path.name} is not a readable NumPy file: a header {magic_bytes[6:]!r} of {header_bytes:,} bytes in "
-            f"{description}"
-        )
+        raise _unreadable_error(path, f"a header {magic_bytes[6:]!r} of {header_bytes:,} bytes in {description}")
     parse_header = np.lib.format.read_array_header_2_0 if is_version_2 else np.lib.format.read_array_header_1_0
     # RecursionError is a RuntimeError: a header is parsed as a literal of Python.
-    array_shape, is_column_major, dtype = parse_header(
-        io.BytesIO(length_field + array_file.read(header_bytes)), max_header_size=_MAX_HEADER_BYTES
-    )
+    header_stream = io.BytesIO(length_field + array_file.read(header_bytes))
+    array_shape, is_column_major, dtype = parse_header(header_stream, max_header_size=_MAX_HEADER_BYTES)
     if dtype.hasobject:
         raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
     if min(array_shape, default=0) < 0:
-        raise DataError(f"{path.name} is not a readable NumPy file: {description} has the shape {array_shape}")
+        raise _unreadable_error(path, f"{description} has the shape {array_shape}")
     return _ArrayHeader(array_shape, dtype, is_column_major, len(magic_bytes) + len(length_field) + header_bytes)
 
 
@@ -270,21 +259,15 @@ def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple
     """Return matrix and ids of a .npz file; sizes are checked before anything is unpacked."""
     members: dict[str, zipfile.ZipInfo] = {}
     for member_info in archive.infolist():
-        if member_info.filename in members or len(members) == _MAX_ARRAYS:
-            raise DataError(
-                f"{path.name} has {member_info.filename!r} twice, or more than {_MAX_ARRAYS} arrays; save it anew"
-            )
-        members[member_info.filename] = member_info
-    array_members = {
-        array_name.removesuffix(".npy"): member_info
-        for array_name, member_info in members.items()
-        if array_name.endswith(".npy")
-    }
-    array_headers = {
-        array_name: _read_member_header(path, archive, member_info) for array_name, member_info in array_members.items()
-    }
-    array_name = _find_matrix_name(path, {array_name: header.shape for array_name, header in array_headers.items()})
+        file_name = member_info.filename
+        if file_name in members or len(members) == _MAX_ARRAYS:
+            raise DataError(f"{path.name} has {file_name!r} twice, or more than {_MAX_ARRAYS} arrays; save it anew")
+        members[file_name] = member_info
+    array_members = {name.removesuffix(".npy"): member for name, member in members.items() if name.endswith(".npy")}
+    array_headers = {name: _read_member_header(path, archive, member) for name, member in array_members.items()}
+    array_name = _find_matrix_name(path, array_headers)
     matrix_header = _check_matrix_header(path, array_headers[array_name], array_members[array_name].file_size)
+    # Other numbers are converted to float32, and ids become strings of Python beside their array.
     needed_bytes = matrix_header.n_bytes + (0 if matrix_header.dtype == np.float32 else 4 * matrix_header.n_numbers)
     if (ids_header := array_headers.get("ids")) is not None:
         if len(ids_header.shape) != 1 or ids_header.dtype.kind not in "USiu":
@@ -310,19 +293,13 @@ def _read_member_header(path: Path, archive: zipfile.ZipFile, member_info: zipfi
         return _read_header(path, member_file, member_info.filename)
 
 
-def _find_matrix_name(path: Path, array_shapes: dict[str, tuple[int, ...]]) -> str:
-    if "vectors" in array_shapes:
+def _find_matrix_name(path: Path, headers: Mapping[str, _ArrayHeader]) -> str:
+    if "vectors" in headers:
         return "vectors"
-    matrix_names = [
-        array_name for array_name, array_shape in array_shapes.items() if len(array_shape) == 2 and array_name != "ids"
-    ]
+    shapes = {array_name: header.shape for array_name, header in headers.items() if array_name != "ids"}
+    matrix_names = [array_name for array_name, shape in shapes.items() if len(shape) == 2]
     if len(matrix_names) != 1:
-        listed_arrays = (
-            ", ".join(
-                f"{array_name} {array_shape}" for array_name, array_shape in array_shapes.items() if array_name != "ids"
-            )
-            or "no arrays"
-        )
+        listed_arrays = ", ".join(f"{array_name} {shape}" for array_name, shape in shapes.items()) or "no arrays"
         raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {listed_arrays}")
     return matrix_names[0]
 
@@ -334,12 +311,12 @@ def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: 
     with archive.open(member_info) as member_file:
         member_file.read(header.data_offset)
         for start_byte in range(0, header.n_bytes, _MAX_READ_BYTES):
-            read_part = member_file.read(min(_MAX_READ_BYTES, header.n_bytes - start_byte))
-            target_bytes[start_byte : start_byte + len(read_part)] = np.frombuffer(read_part, np.uint8)
-            if len(read_part) < min(_MAX_READ_BYTES, header.n_bytes - start_byte):
-                raise EOFError(
-                    f"{member_info.filename} ends after {start_byte + len(read_part):,} of {header.n_bytes:,} bytes"
-                )
+            part_bytes = min(_MAX_READ_BYTES, header.n_bytes - start_byte)
+            read_part = member_file.read(part_bytes)
+            end_byte = start_byte + len(read_part)
+            target_bytes[start_byte:end_byte] = np.frombuffer(read_part, np.uint8)
+            if len(read_part) < part_bytes:
+                raise EOFError(f"{member_info.filename} ends after {end_byte:,} of {header.n_bytes:,} bytes")
         member_file.read(1)  # the end, where its checksum is compared
     return header.reshape_numbers(numbers)
 
@@ -350,23 +327,15 @@ def _convert_to_float32(
     """Return (n, d) contiguous float32 rows, checked block by block; a suitable mapped file is not copied."""
     n_rows = len(raw_matrix)
     # Scaling a mapped file in place would copy its pages into memory anyway, so scaled rows get a matrix.
-    is_usable = (
-        raw_matrix.dtype == np.float32
-        and raw_matrix.flags.c_contiguous
-        and raw_matrix.flags.writeable
-        and not normalize
-    )
+    flags = raw_matrix.flags
+    is_usable = raw_matrix.dtype == np.float32 and flags.c_contiguous and flags.writeable and not normalize
     converted = raw_matrix if is_usable else np.empty(raw_matrix.shape, dtype=np.float32)
-    not_finite: list[int] = []
-    too_large: list[int] = []
-    no_length: list[int] = []
+    not_finite, too_large, no_length = [], [], []
     block_rows = max(1, _BLOCK_NUMBERS // raw_matrix.shape[1])
     for start_row in range(0, n_rows, block_rows):
         progress(start_row, n_rows, f"reading {path.name}")
-        block, target_block = (
-            raw_matrix[start_row : start_row + block_rows],
-            converted[start_row : start_row + block_rows],
-        )
+        block_slice = slice(start_row, start_row + block_rows)
+        block, target_block = raw_matrix[block_slice], converted[block_slice]
         if not is_usable:
             with np.errstate(over="ignore"):
                 target_block[:] = block
@@ -394,6 +363,10 @@ def _convert_to_float32(
                 f"{path.name}: {len(row_indices)} rows {description}; counted from 0, the first are {listed_rows}"
             )
     return converted
+
+
+def _unreadable_error(path: Path, cause: str) -> DataError:
+    return DataError(f"{path.name} is not a readable NumPy file: {cause}")
 
 
 def _describe_mismatch(path: Path, n_rows: int, n_ids: str) -> str:

@@ -176,7 +176,7 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
     counts: list[int] = []
     sorted_ranks: list[int] = []
     sorted_grades: list[float] = []
-    key_grades: list[tuple[int, float]] = []
+    grade_by_key: dict[int, float] = {}
     for query_index, query_id in enumerate(query_ids):
         relevant = {doc_id: grade for doc_id, grade in qrels.grades.get(query_id, {}).items() if grade > 0}
         counts.append(len(relevant))
@@ -184,14 +184,14 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
         sorted_grades += sorted(relevant.values(), reverse=True)
         for doc_id, grade in relevant.items():
             if doc_id in row_of:
-                key_grades.append((query_index * n_documents + row_of[doc_id], grade))
+                grade_by_key[query_index * n_documents + row_of[doc_id]] = grade
     # Sorted keys let _match_keys search them by bisection.
-    key_grades.sort()
+    keys = sorted(grade_by_key)
     n_relevant = np.array(counts, dtype=np.int64)
     return Judgements(
         n_documents=n_documents,
-        keys=np.array([document_key for document_key, _ in key_grades], dtype=np.int64),
-        grades=np.array([grade for _, grade in key_grades], dtype=float),
+        keys=np.array(keys, dtype=np.int64),
+        grades=np.array(list(map(grade_by_key.__getitem__, keys)), dtype=float),
         n_relevant=n_relevant,
         sorted_query=np.repeat(np.arange(len(n_relevant)), n_relevant),
         sorted_rank=np.array(sorted_ranks, dtype=np.int64),
@@ -205,7 +205,7 @@ def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozense
     pairs: list[tuple[int, int]] = []
     n_before = 0
     for query_index, named_sets in enumerate(content):
-        doc_sets = [covering for _, covering in named_sets if covering]
+        doc_sets = list(filter(None, dict(named_sets).values()))
         n_aspects[query_index] = len(doc_sets)
         # Greedy ties go to the greater id, as in TREC's ndeval.
         doc_ids = sorted(frozenset().union(*doc_sets), reverse=True)

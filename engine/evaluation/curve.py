@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from engine.errors import ParamError
-from engine.evaluation.metrics import LESS_IS_BETTER
+from engine.evaluation.metrics import LESS_IS_BETTER, map_values
 from engine.params import Param
 from engine.stages import Selector, make_selector, spec_of
 
@@ -37,7 +38,7 @@ class Steps:
     def select_queries(self, is_selected: np.ndarray) -> "Steps":
         """Return the steps of some queries; is_selected: (B,) bool."""
         is_kept_step = is_selected[self.query_index]
-        values = {name: column[is_kept_step] for name, column in self.values.items()}
+        values = map_values(itemgetter(is_kept_step), self.values)
         query_index, step_starts = self.query_index[is_kept_step], self.step_starts[is_kept_step]
         return Steps(query_index=query_index, step_starts=step_starts, values=values)
 
@@ -49,13 +50,14 @@ class Steps:
             steps_by_query.append(first + np.searchsorted(self.step_starts[first:end], positions, side="right") - 1)
         # A position left of the first step takes the first step.
         step_index = np.maximum(np.stack(steps_by_query), self.first_steps[:, None])
-        return {name: column[step_index] for name, column in self.values.items()}
+        return map_values(itemgetter(step_index), self.values)
 
     def mean_pieces(self, metric: str, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the (p,) starts of the pieces of the mean over queries that have the metric, and the (p,) means."""
         column = self.values[metric]
         is_defined = ~np.isnan(column)
         previous_values = np.where(self.query_index == np.roll(self.query_index, 1), np.roll(column, 1), np.nan)
+        # With one query only, np.roll would make its first step follow its last.
         previous_values[self.first_steps] = np.nan
         start_order = np.argsort(self.step_starts, kind="stable")
         # Sorted by λ, each step adds the change of its query's value to the sum over all queries.
@@ -122,7 +124,7 @@ class Curve:
         if not low <= value <= high:
             raise ParamError(f"value must be in [{low:g}, {high:g}]; got {value!r}")
         piece_index = int(np.searchsorted(self.breakpoints, value, side="right"))
-        return {name: float(column[piece_index]) for name, column in self.means.items()}
+        return map_values(float, map_values(itemgetter(piece_index), self.means))
 
     def find_best_interval(self, metric: str) -> tuple[float, float]:
         """Return the ends of the widest interval where a mean is best; NaN if it is defined nowhere."""
@@ -138,5 +140,6 @@ class Curve:
 
     def make_stage(self, value: float) -> Selector:
         """Return the selector at a value of the parameter."""
-        fixed_params = {name: setting for name, setting in self.selector.items() if name != "name"}
-        return make_selector(self.method, **{**fixed_params, self.parameter: value})
+        params = {**self.selector, self.parameter: value}
+        params.pop("name", None)
+        return make_selector(self.method, **params)

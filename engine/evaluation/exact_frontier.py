@@ -1,9 +1,12 @@
 """The exact frontier: means over queries at every value of a selector's λ."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import filterfalse
+from operator import itemgetter
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -15,11 +18,12 @@ from engine.errors import Cancelled, ParamError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.curve import N_BANDS, Curve, Steps
 from engine.evaluation.frontier import BAND_RESAMPLES
-from engine.evaluation.metrics import METRICS, RetrievedSets, check_metrics
+from engine.evaluation.metrics import METRICS, RetrievedSets, check_metrics, map_values
+from engine.evaluation.paired import format_stage_call
 from engine.evaluation.path import Path, check_path_interval, make_path_stage, path
 from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
 from engine.evaluation.sweep.cell import PACKAGE, read_versions
-from engine.evaluation.sweep.compute import collect_digests, embed_for_space
+from engine.evaluation.sweep.compute import collect_digests, embed_for_space, group_nested_sizes
 from engine.evaluation.sweep.store import Store
 from engine.params import Real, values_of
 from engine.progress import Progress, Stop
@@ -150,15 +154,12 @@ def compute_exact_frontiers(
     stage: one with a path; facts: tolerance, resamples and seed; keep_steps: return the values of single queries with
     the curves, none of which is then read from the store.
     """
-    set_sizes, curve_store = tuple(SET_SIZE.check(k) for k in set_sizes), Store.open_store(store)
+    set_sizes, curve_store = tuple(map(SET_SIZE.check, set_sizes)), Store.open_store(store)
     request = _CurveRequest.from_arguments(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
     curve_of: dict[int, Curve] = {}
     if curve_store is not None and not keep_steps:
-        curve_of = {curve.k: curve for curve in curve_store.read_curves([request.make_key(k) for k in set_sizes])}
-    missing_sizes = [k for k in set_sizes if k not in curve_of]
-    # Nested selectors answer every k above 1 from one path; k = 1 may just take the most relevant document.
-    nested_sizes = [k for k in missing_sizes if stage.nested and k > 1]
-    for size_group in ([nested_sizes] if nested_sizes else []) + [[k] for k in missing_sizes if k not in nested_sizes]:
+        curve_of = {curve.k: curve for curve in curve_store.read_curves(list(map(request.make_key, set_sizes)))}
+    for size_group in group_nested_sizes(type(stage), list(filterfalse(curve_of.__contains__, set_sizes))):
         for curve in request.compute_curves(size_group, progress or (lambda *_: None), stop):
             curve_of[curve.k] = curve
             if curve_store is not None:
@@ -208,17 +209,12 @@ class _CurveRequest:
         check_metrics(names)
         if unsupported := [name for name in names if METRICS[name].needs == "answers"]:
             raise ParamError(f"metrics of exact frontiers do without answers; got {', '.join(unsupported)}; use sweep")
+        # Aspects that no metric needs must not change the key of a curve.
+        used_aspects = aspects if any(METRICS[name].needs == "aspects" for name in names) else None
         return cls(
-            stage=stage,
-            space=space,
-            vectors=embed_for_space(space, queries),
-            qrels=qrels,
-            aspects=aspects if any(METRICS[name].needs == "aspects" for name in names) else None,
-            metrics=names,
-            interval=check_path_interval(stage, interval),
-            split=split,
-            facts=facts,
-        )
+            stage=stage, space=space, vectors=embed_for_space(space, queries), qrels=qrels, aspects=used_aspects,
+            metrics=names, interval=check_path_interval(stage, interval), split=split, facts=facts,
+        )  # fmt: skip
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -237,7 +233,7 @@ class _CurveRequest:
 
     def compute_curves(self, set_sizes: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
         """Yield the curves at set sizes that share one path."""
-        step_blocks: dict[int, list[StepArrays]] = {k: [] for k in set_sizes}
+        step_blocks: dict[int, list[StepArrays]] = defaultdict(list)
         n_queries = len(self.vectors)
         progress_label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
         for block_start in range(0, n_queries, QUERY_BLOCK_SIZE):
@@ -253,33 +249,28 @@ class _CurveRequest:
         report(n_queries, n_queries, progress_label)
         for k in set_sizes:
             index_blocks, start_blocks, value_blocks = zip(*step_blocks[k], strict=True)
-            values = {name: np.concatenate([block[name] for block in value_blocks]) for name in self.metrics}
+            values = {name: np.concatenate(list(map(itemgetter(name), value_blocks))) for name in self.metrics}
             query_index, step_starts = np.concatenate(index_blocks), np.concatenate(start_blocks)
             yield self._build_curve(k, Steps(query_index=query_index, step_starts=step_starts, values=values))
 
     def _measure_steps(self, paths: Sequence[Path], block_start: int, k: int) -> StepArrays:
         """Return query index, start and metrics of the paths' steps; equal neighbours are merged."""
-        path_index = np.repeat(np.arange(len(paths)), [len(query_path) for query_path in paths])
+        path_index = np.repeat(np.arange(len(paths)), list(map(len, paths)))
         step_starts = np.concatenate([np.append(self.interval[0], query_path.breakpoints) for query_path in paths])
         ranking_rows = np.concatenate([query_path.rankings[:, :k] for query_path in paths])
         # Rankings that differ beyond k only are one at k, so most steps need not be measured.
         is_kept = np.append(True, (np.diff(path_index) > 0) | (ranking_rows[1:] != ranking_rows[:-1]).any(1))
         path_index, step_starts, ranking_rows = path_index[is_kept], step_starts[is_kept], ranking_rows[is_kept]
+        query_index = block_start + path_index
         sets = RetrievedSets(
-            rows=torch.from_numpy(ranking_rows),
-            space=self.space,
-            ids=self.vectors.ids,
-            qrels=self.qrels,
-            aspects=self.aspects,
-            query_vectors=self.vectors.vectors[block_start + path_index],
-            query_index=block_start + path_index,
-        )
+            rows=torch.from_numpy(ranking_rows), space=self.space, ids=self.vectors.ids, qrels=self.qrels,
+            aspects=self.aspects, query_vectors=self.vectors.vectors[query_index], query_index=query_index,
+        )  # fmt: skip
         values = {name: np.asarray(METRICS[name].evaluate(sets), dtype=np.float64) for name in self.metrics}
         # NaN differs from itself, so undefined values are compared as infinity.
         value_table = np.nan_to_num(np.stack(list(values.values())), nan=np.inf)
         is_kept = np.append(True, (np.diff(path_index) > 0) | (value_table[:, 1:] != value_table[:, :-1]).any(0))
-        kept_values = {name: column[is_kept] for name, column in values.items()}
-        return block_start + path_index[is_kept], step_starts[is_kept], kept_values
+        return query_index[is_kept], step_starts[is_kept], map_values(itemgetter(is_kept), values)
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
         metric_means = {}
@@ -292,32 +283,23 @@ class _CurveRequest:
         low, high = self.interval
         positions = np.linspace(low, high, N_BANDS)
         values_at = steps.evaluate_at(positions)
-        resamples, seed = self.facts["resamples"], self.facts["seed"]
-        bands = {name: _compute_bands(column, resamples, seed) for name, column in values_at.items()}
+        compute_bands = partial(_compute_bands, resamples=self.facts["resamples"], seed=self.facts["seed"])
         n_unjudged = 0
         if self.qrels is not None:
             n_unjudged = sum(not self.qrels.grades.get(query_id) for query_id in self.vectors.ids)
-        params = [param for param in self.stage.spec.params if param.name in self.settings]
-        settings_text = ", ".join(f"{param.name}={param.text(self.settings[param.name])}" for param in params)
+        name, settings, texts = self.stage.spec.name, self.settings, {}
+        for param in self.stage.spec.params:
+            if param.name in settings:
+                texts[param.name] = param.text(settings[param.name])
         return Curve(
-            selector={"name": self.stage.spec.name, **self.settings},
-            label=f"{self.stage.spec.name}({settings_text})" if settings_text else self.stage.spec.name,
-            method=self.stage.spec.name,
-            parameter=self.stage.path_parameter,
-            interval=self.interval,
-            k=k,
-            split=self.split,
-            queries=self.vectors.ids,
-            breakpoints=piece_starts[is_kept][1:],
-            means={name: column[is_kept] for name, column in metric_means.items()},
-            band_positions=positions,
-            bands=bands,
-            left_out=n_unjudged,
+            selector={"name": name, **settings}, label=format_stage_call(name, texts), method=name,
+            parameter=self.stage.path_parameter, interval=self.interval, k=k, split=self.split,
+            queries=self.vectors.ids, breakpoints=piece_starts[is_kept][1:],
+            means=map_values(itemgetter(is_kept), metric_means), band_positions=positions,
+            bands=map_values(compute_bands, values_at), left_out=n_unjudged,
             provenance={**self.data, **read_versions(), "device": self.space.device.type},
-            key=self.make_key(k),
-            steps=steps,
-            **self.facts,
-        )
+            key=self.make_key(k), steps=steps, **self.facts,
+        )  # fmt: skip
 
 
 def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:

@@ -50,6 +50,7 @@ class ExportContext:
     pool: PoolDepth | None = None  # measured number of candidates that keep the answers
 
     def __post_init__(self) -> None:
+        # A frozen class sets its fields past its own __setattr__.
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
         for field_name in ("corpus", "encoder", "query", "collection", "field", "trained", "dtype"):
             value = getattr(self, field_name)
@@ -171,10 +172,14 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
         ) from None
 
 
-def _select_params(stage: Stage) -> list[tuple[Param, Any]]:
-    """Return parameters with their values, without advanced ones at their default."""
-    param_values = [(param, getattr(stage, param.name)) for param in stage.spec.params]
-    return [(param, value) for param, value in param_values if not param.advanced or value != param.default]
+def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Param, Any]]:
+    """Return parameters with their values, without advanced ones at their default unless `with_defaults`."""
+    param_values = []
+    for param in stage.spec.params:
+        value = getattr(stage, param.name)
+        if with_defaults or not param.advanced or value != param.default:
+            param_values.append((param, value))
+    return param_values
 
 
 def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tuple[str, ...]:
@@ -279,8 +284,7 @@ def _write_command(decoder: Decoder, use: ExportContext) -> str:
         if (stage := getattr(decoder, name)) is not None:
             words += [f"--{name}", stage.spec.name]
             # A checkpoint brings defaults of its own, so all values are written.
-            all_params = [(param, getattr(stage, param.name)) for param in stage.spec.params]
-            for param, value in _select_params(stage) if use.trained is None else all_params:
+            for param, value in _select_params(stage, with_defaults=use.trained is not None):
                 words += [f"--{flag_prefix}{param.flag[2:]}", param.text(value)]
     if decoder.depth is not None:
         words += [DEPTH.flag, DEPTH.text(decoder.depth)]
@@ -534,7 +538,7 @@ def _compute_diversity(weight: float) -> float:
 
 def _wrap_comments(*notes: str) -> list[str]:
     comments = [fill(note, 100, initial_indent="# ", subsequent_indent="#   ") for note in notes]
-    return [line for comment in comments for line in comment.split("\n")]
+    return "\n".join(comments).split("\n")
 
 
 def _format_literal(value: Any) -> str:
@@ -543,9 +547,8 @@ def _format_literal(value: Any) -> str:
         case str():
             return in_json(json.dumps(value, ensure_ascii=False))
         case dict():
-            return (
-                "{" + ", ".join(f"{_format_literal(key)}: {_format_literal(item)}" for key, item in value.items()) + "}"
-            )
+            items = (f"{_format_literal(key)}: {_format_literal(item)}" for key, item in value.items())
+            return "{" + ", ".join(items) + "}"
     return repr(value)
 
 

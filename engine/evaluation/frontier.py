@@ -4,24 +4,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, filterfalse, groupby
 from numbers import Real as RealNumber
+from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.errors import DataError, ParamError
+from engine.evaluation import paired
 from engine.evaluation.metrics import METRICS, title_of
-from engine.evaluation.paired import (
-    TIE_TOLERANCE,
-    AlignedCells,
-    align_on_common_queries,
-    declared_parameters,
-    format_decoder,
-    needs_scorer_names,
-    none_last_key,
-    select_cells,
-)
 from engine.evaluation.statistics import RESAMPLES, SEED, bootstrap_intervals
 from engine.params import Real
 from engine.progress import counted
@@ -31,17 +23,11 @@ BAND_RESAMPLES = 1000
 TIME_AXIS = "milliseconds"
 """The axis of a query's time: no metric but one number a cell, of which less is better."""
 KEPT_SHARE = Real(
-    default=0.95,
-    low=0.0,
-    high=1.0,
-    comfortable=(0.5, 1.0),
-    symbol="share",
-    name="share",
-    help="How much of the baseline's value must be kept.",
+    0.95, "share", 0.0, 1.0, comfortable=(0.5, 1.0), name="share", help="How much of the baseline's value must be kept."
 )
 UNTIMED_REASON = "cells of one query alone, and runs of other systems, have none"
 """The reason why cells have no time."""
-_EQUALITY_DECIMALS = -round(math.log10(TIE_TOLERANCE))
+_EQUALITY_DECIMALS = -round(math.log10(paired.TIE_TOLERANCE))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -82,7 +68,7 @@ class Frontier:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics among the axes, y first."""
-        return tuple(dict.fromkeys(axis for axis in (self.y, self.x) if axis != TIME_AXIS))
+        return tuple(dict.fromkeys(_list_metrics(self.y, self.x)))
 
     @property
     def direction(self) -> int:
@@ -100,7 +86,7 @@ class Frontier:
     @property
     def points(self) -> tuple[FrontierPoint, ...]:
         """All points, one curve after the other."""
-        return tuple(point for curve in self.curves.values() for point in curve)
+        return tuple(chain.from_iterable(self.curves.values()))
 
 
 def frontier(
@@ -165,41 +151,33 @@ def frontier(
             raise ParamError(f"{axis_name} must be a metric of which more is better; got {metric!r}")
     if y == TIME_AXIS:
         raise ParamError(f"y must be a metric; {y!r} may be x")
-    cells = select_cells(points, k)
+    cells = paired.select_cells(points, k)
     timed_cells = [cell for cell in cells if cell.latency is not None] if x == TIME_AXIS else cells
     if not timed_cells:
         raise DataError(f"no point at k = {k} has a time: {UNTIMED_REASON}")
-    aligned = align_on_common_queries(timed_cells, (y,) if x == TIME_AXIS else (x, y), k)
+    aligned = paired.align_on_common_queries(timed_cells, _list_metrics(x, y), k)
     means, bands = _compute_means_and_bands(aligned, x, y, resamples, seed)
     # Multiplied by its sign, more of an axis is always better.
     axis_signs = np.array([_axis_direction(x), 1])
     dominated = find_dominated(means * axis_signs)
     reference_point = _resolve_reference(reference, means * axis_signs, axis_signs)
-    scorers = needs_scorer_names([*aligned.cells, *aligned.left_out])
+    scorers = paired.needs_scorer_names([*aligned.cells, *aligned.left_out])
     curves = {}
     for members in _group_into_curves(aligned.cells):
-        label = format_decoder(aligned.cells[members.members[0]].decoder, scorers, omitted=members.swept)
+        label = paired.format_decoder(aligned.cells[members.members[0]].decoder, scorers, omitted=members.swept)
         curves[label] = _build_curve_points(members, aligned.cells, scorers, means, bands, dominated)
-    front = [point for curve in curves.values() for point in curve if not point.dominated]
+    front = filterfalse(attrgetter("dominated"), chain.from_iterable(curves.values()))
 
     def order_on_front(point: FrontierPoint) -> tuple[float, float, str]:
         return round(point.x, _EQUALITY_DECIMALS), -round(point.y, _EQUALITY_DECIMALS), point.point.label
 
+    volume = compute_hypervolume(means * axis_signs, (axis_signs[0] * reference_point[0], reference_point[1]))
+    left_out = tuple(paired.format_decoder(cell.decoder, scorers) for cell in aligned.left_out)
     return Frontier(
-        curves=curves,
-        front=tuple(sorted(front, key=order_on_front)),
-        hypervolume=compute_hypervolume(means * axis_signs, (axis_signs[0] * reference_point[0], reference_point[1])),
-        reference=reference_point,
-        k=aligned.cells[0].k,
-        x=x,
-        y=y,
-        queries=len(aligned.queries),
-        asked=aligned.n_common,
-        left_out=tuple(format_decoder(cell.decoder, scorers) for cell in aligned.left_out),
-        resamples=resamples,
-        seed=seed,
-        untimed=len(cells) - len(timed_cells),
-    )
+        curves=curves, front=tuple(sorted(front, key=order_on_front)), hypervolume=volume, reference=reference_point,
+        k=aligned.cells[0].k, x=x, y=y, queries=len(aligned.queries), asked=aligned.n_common, left_out=left_out,
+        resamples=resamples, seed=seed, untimed=len(cells) - len(timed_cells),
+    )  # fmt: skip
 
 
 def format_axis_title(axis: str) -> str:
@@ -207,51 +185,40 @@ def format_axis_title(axis: str) -> str:
     return "milliseconds a query" if axis == TIME_AXIS else title_of(axis)
 
 
+def _list_metrics(*axes: str) -> list[str]:
+    return [axis for axis in axes if axis != TIME_AXIS]
+
+
 def _axis_direction(axis: str) -> int:
     return -1 if axis == TIME_AXIS else 1
 
 
 def _compute_means_and_bands(
-    aligned: AlignedCells, x: str, y: str, resamples: int, seed: int
+    aligned: paired.AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
     """Return the (m, 2) means, or times and means, and the (m, 4) ends of their intervals in x and y."""
-    measured = np.concatenate([aligned.values[axis] for axis in (x, y) if axis != TIME_AXIS], axis=1)
+    measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
     axis_means, n_cells = measured.mean(0), len(aligned.cells)
     interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
     if x == TIME_AXIS:
-        axis_means = np.concatenate([[cell.latency for cell in aligned.cells], axis_means])
+        axis_means = np.concatenate([list(map(attrgetter("latency"), aligned.cells)), axis_means])
         # A time is one number a cell and has no interval.
         interval_ends = [*[(None, None)] * n_cells, *interval_ends]
-    end_pairs = zip(interval_ends[:n_cells], interval_ends[n_cells:], strict=True)
-    return axis_means.reshape(2, -1).T, [x_ends + y_ends for x_ends, y_ends in end_pairs]
+    return axis_means.reshape(2, -1).T, list(map(add, interval_ends[:n_cells], interval_ends[n_cells:]))
 
 
 def _build_curve_points(
-    members: "_CurveMembers",
-    cells: Sequence[Any],
-    scorers: bool,
-    means: np.ndarray,
-    bands: Sequence[Any],
-    dominated: np.ndarray,
+    members: "_CurveMembers", cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
     """Build the points of a curve; means: (m, 2); bands: (m, 4) ends in x and y; dominated: (m,) bool."""
-    frontier_points = []
-    for index, param_value in zip(members.members, members.values, strict=True):
-        (x, y), (x_low, x_high, y_low, y_high) = means[index].tolist(), bands[index]
-        point = FrontierPoint(
-            point=cells[index],
-            name=format_decoder(cells[index].decoder, scorers),
-            parameter=members.swept[1] if members.swept else "",
-            value=param_value,
-            x=x,
-            y=y,
-            x_low=x_low,
-            x_high=x_high,
-            y_low=y_low,
-            y_high=y_high,
-            dominated=bool(dominated[index]),
-        )
-        frontier_points.append(point)
+    frontier_points, parameter = [], members.swept[1] if members.swept else ""
+    for index, value in zip(members.members, members.values, strict=True):
+        name, (x, y) = paired.format_decoder(cells[index].decoder, scorers), means[index].tolist()
+        x_low, x_high, y_low, y_high = bands[index]
+        frontier_points.append(FrontierPoint(
+            point=cells[index], name=name, parameter=parameter, value=value, x=x, y=y,
+            x_low=x_low, x_high=x_high, y_low=y_low, y_high=y_high, dominated=bool(dominated[index]),
+        ))  # fmt: skip
     return tuple(frontier_points)
 
 
@@ -281,7 +248,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
     """Return the smallest y that keeps a share of the baseline's, rounding allowed for."""
-    return base.y - (1 - share) * abs(base.y) - TIE_TOLERANCE
+    return base.y - (1 - share) * abs(base.y) - paired.TIE_TOLERANCE
 
 
 def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
@@ -290,11 +257,12 @@ def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: floa
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
     # At the floor x counts and y breaks ties; below it the other way round.
-    pairs = [(direction * point.x, point.y) for point in (candidate, incumbent)]
-    (main, tie), (other_main, other_tie) = pairs if reaches_floor else [pair[::-1] for pair in pairs]
-    if abs(main - other_main) <= TIE_TOLERANCE and tie > other_tie + TIE_TOLERANCE:
+    step = 1 if reaches_floor else -1
+    main, tie = (direction * candidate.x, candidate.y)[::step]
+    other_main, other_tie = (direction * incumbent.x, incumbent.y)[::step]
+    if abs(main - other_main) <= paired.TIE_TOLERANCE and tie > other_tie + paired.TIE_TOLERANCE:
         return True
-    return main > other_main + TIE_TOLERANCE
+    return main > other_main + paired.TIE_TOLERANCE
 
 
 def find_dominated(means: np.ndarray) -> np.ndarray:
@@ -353,23 +321,22 @@ class _CurveMembers(NamedTuple):
 
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
     """Group cells into curves, in an order that does not depend on theirs."""
-    method_order = {method_name: method_index for method_index, method_name in enumerate(methods())}
-    cell_settings = [_collect_settings(cell) for cell in cells]
+    method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
     def kind(index: int) -> tuple[Any, ...]:
         # What is not a number is never swept: stages, choices and switches keep curves apart.
-        set_values = [(key, value) for key, value in cell_settings[index].items() if value is not None]
-        fixed_settings = tuple((key, str(value)) for key, value in set_values if not _is_number(value))
-        return method_order.get(cells[index].method, len(method_order)), cells[index].method, fixed_settings
+        settings, method = cell_settings[index].items(), cells[index].method
+        fixed = tuple((key, str(value)) for key, value in settings if value is not None and not _is_number(value))
+        rank = method_order.index(method) if method in method_order else len(method_order)
+        return rank, method, fixed
 
     def sort_key(index: int, keys: Sequence[Any]) -> list[Any]:
-        return [none_last_key(cell_settings[index].get(key)) for key in keys]
+        return [paired.none_last_key(cell_settings[index].get(key)) for key in keys]
 
     curves: list[_CurveMembers] = []
     for _, member_indices in groupby(sorted(range(len(cells)), key=kind), kind):
         group = list(member_indices)
-        settings = [cell_settings[index] for index in group]
-        varying_keys = [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
+        varying_keys = paired.find_varying(list(map(cell_settings.__getitem__, group)))
         swept, remaining_keys = (varying_keys[0], varying_keys[1:]) if varying_keys else (None, [])
         # Sorted by the other parameters first, the members of a curve stand together.
         group.sort(key=partial(sort_key, keys=[*remaining_keys, swept]))
@@ -385,7 +352,7 @@ def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
         stage = cell.decoder.get(role) or {}
-        declared_names = list(declared_parameters(stage.get("name", "")))
+        declared_names = list(paired.declared_parameters(stage.get("name", "")))
         for name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
             settings[role, name] = stage[name]
     settings["", "depth"] = cell.decoder.get("depth")

@@ -1,22 +1,15 @@
 """Metrics over the parameters of one method: a table over two of them (NNN paper, Fig. 2), and slices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
 from engine.errors import DataError, ParamError
-from engine.evaluation.metrics import mean_of_defined, title_of
-from engine.evaluation.paired import (
-    TIE_TOLERANCE,
-    common_form,
-    declared_parameters,
-    format_decoder,
-    none_last_key,
-    select_cells,
-    varying_parameters,
-)
+from engine.evaluation import paired
+from engine.evaluation.metrics import map_values, mean_of_defined, title_of
 from engine.params import UNSET
 
 
@@ -31,10 +24,7 @@ class HeatMapAxis:
     @property
     def texts(self) -> tuple[str, ...]:
         """The values as people read them."""
-        return tuple(
-            UNSET if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-            for value in self.values
-        )
+        return tuple(UNSET if value is None else _format_value(value, str) for value in self.values)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,11 +80,11 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     >>> engine.heat_map(cells, "recall", k=1).values.shape
     (2, 2)
     """
-    cells = [cell for cell in select_cells(points, k) if method in (None, cell.method)]
     by_method: dict[str, list[Any]] = {}
-    for cell in cells:
-        by_method.setdefault(cell.method, []).append(cell)
-    varying = {name: varying_parameters(members) for name, members in by_method.items()}
+    for cell in paired.select_cells(points, k):
+        if method in (None, cell.method):
+            by_method.setdefault(cell.method, []).append(cell)
+    varying = map_values(paired.varying_parameters, by_method)
     methods_with_two = [name for name, params in varying.items() if len(params) == 2]
     if len(methods_with_two) != 1:
         varying_texts = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
@@ -106,43 +96,48 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
         )
     selected_method = methods_with_two[0]
     selected = by_method[selected_method]
-    if len({str([cell.decoder.get(role) for role in ("retrieve", "rerank", "depth")]) for cell in selected}) > 1:
+    if len({str(list(map(cell.decoder.get, ("retrieve", "rerank", "depth")))) for cell in selected}) > 1:
         raise ParamError(f"the points of {selected_method} differ in scorers or pool besides: take those of one chain")
-    if unmeasured := [cell.label for cell in selected if metric not in cell.values]:
-        raise ParamError(f"{metric} was not measured for {unmeasured[0]}")
-    row_axis, column_axis = (_build_axis(name, selected) for name in varying[selected_method])
+    for cell in selected:
+        if metric not in cell.values:
+            raise ParamError(f"{metric} was not measured for {cell.label}")
+    row_axis, column_axis = axes = _build_axes(selected)
     table_shape = len(row_axis.values), len(column_axis.values)
     mean_table, counts = np.full(table_shape, np.nan), np.zeros(table_shape, dtype=np.int64)
     cell_keys: np.ndarray = np.full(table_shape, "", dtype=object)
     for cell in selected:
-        position = tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in (row_axis, column_axis))
+        position = _find_position(cell, axes)
         is_measured = np.isfinite(cell.values[metric])
         mean = mean_of_defined(np.where(is_measured, cell.values[metric], np.nan))
         # Two data sets may hold cells with one label; their means must not be mixed.
-        is_same = np.isclose(mean_table[position], mean, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
+        is_same = np.isclose(mean_table[position], mean, rtol=0, atol=paired.TIE_TOLERANCE, equal_nan=True)
         if cell_keys[position] and not is_same:
             raise DataError(f"two points are called {cell.label} and differ: take those of one data set")
-        mean_table[position], counts[position], cell_keys[position] = (mean, int(is_measured.sum()), cell.key)
+        mean_table[position], counts[position], cell_keys[position] = mean, int(is_measured.sum()), cell.key
     return HeatMap(
-        method=selected[0].method,
-        metric=metric,
-        title=title_of(metric),
-        k=selected[0].k,
-        split=str(selected[0].split),
-        rows=row_axis,
-        columns=column_axis,
-        values=mean_table,
-        queries=counts,
-        keys=cell_keys,
-    )
+        method=selected_method, metric=metric, title=title_of(metric), k=selected[0].k, split=str(selected[0].split),
+        rows=row_axis, columns=column_axis, values=mean_table, queries=counts, keys=cell_keys,
+    )  # fmt: skip
 
 
-def _build_axis(name: str, cells: list[Any]) -> HeatMapAxis:
-    """Return a parameter's values among the cells, with the symbol of the variant that all of them use."""
-    declared_param = declared_parameters(cells[0].method).get(name)
-    sorted_values = tuple(sorted({cell.decoder["select"][name] for cell in cells}, key=none_last_key))
-    symbol = name if declared_param is None else common_form(declared_param, cells).symbol
-    return HeatMapAxis(name, symbol, sorted_values)
+def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
+    """Return the values of each parameter that varies, with the symbol of the variant that all cells use."""
+    axes, declared = [], paired.declared_parameters(cells[0].method)
+    for name in paired.varying_parameters(cells):
+        values = sorted({cell.decoder["select"][name] for cell in cells}, key=paired.none_last_key)
+        symbol = paired.common_form(declared[name], cells).symbol if name in declared else name
+        axes.append(HeatMapAxis(name, symbol, tuple(values)))
+    return axes
+
+
+def _find_position(cell: Any, axes: Iterable[HeatMapAxis]) -> tuple[int, ...]:
+    """Return the index of a cell along each axis."""
+    return tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in axes)
+
+
+def _format_value(value: Any, format_exact: Callable[[Any], str]) -> str:
+    """Format a parameter's value as people read it; format_exact: for values that are no floats."""
+    return f"{value:g}" if isinstance(value, float) else format_exact(value)
 
 
 def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
@@ -152,22 +147,19 @@ def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[
     Leyton-Brown 2014); the rest up to 1 is interaction. Empty if fewer than two parameters vary, settings are missing,
     as after a search, or nothing differs.
     """
-    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
-    axes = {name: _build_axis(name, cells) for name in varying_parameters(cells)}
-    grid_shape = tuple(len(axis.values) for axis in axes.values())
-    mean_grid = np.full(grid_shape, np.nan)
+    cells = paired.select_distinct(points, k)
+    axes = _build_axes(cells)
+    mean_grid = np.full([len(axis.values) for axis in axes], np.nan)
     for cell in cells:
-        params = cell.decoder["select"]
-        mean_grid[tuple(axis.values.index(params[name]) for name, axis in axes.items())] = cell.mean[metric]
-    if len(grid_shape) < 2 or not np.isfinite(mean_grid).all() or mean_grid.std() <= TIE_TOLERANCE:
+        mean_grid[_find_position(cell, axes)] = cell.mean[metric]
+    if len(axes) < 2 or not np.isfinite(mean_grid).all() or mean_grid.std() <= paired.TIE_TOLERANCE:
         return {}
-    indices = range(len(grid_shape))
-    main_effects = []
-    for axis_index in indices:
+    shares = {}
+    for axis_index, axis in enumerate(axes):
         # The main effect of a parameter is the variance of the mean over all others.
-        other_axes = tuple(index for index in indices if index != axis_index)
-        main_effects.append(mean_grid.mean(other_axes).var() / mean_grid.var())
-    return {axis.symbol: float(share) for axis, share in zip(axes.values(), main_effects, strict=True)}
+        other_axes = tuple(np.delete(np.arange(len(axes)), axis_index).tolist())
+        shares[axis.symbol] = float(mean_grid.mean(other_axes).var() / mean_grid.var())
+    return shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,46 +199,36 @@ def build_slices(
     points: of one split and selector; chosen_cell: one of them; without it a setting lies on a slice if no other
     parameter varies. Raises ParamError or DataError.
     """
-    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
+    cells = paired.select_distinct(points, k)
     if len(selector_names := sorted({cell.method for cell in cells})) > 1:
         raise ParamError(f"slices need points of one selector; got {', '.join(selector_names)}")
     for cell in (*cells, baseline_cell):
-        if any(metric not in cell.values for metric in metrics):
+        if not set(metrics) <= set(cell.values):
             raise ParamError(f"{', '.join(metrics)}: not all were measured for {cell.label}")
     # Without a chosen setting no label matches, and slices need all other parameters fixed.
     chosen_label = None if chosen_cell is None else chosen_cell.label
-    chosen_params = next((cell.decoder["select"] for cell in cells if cell.label == chosen_label), None)
-    param_slices = tuple(_build_slice(name, cells, chosen_params, metrics) for name in varying_parameters(cells))
-    titles = {metric: title_of(metric) for metric in metrics}
-    baseline_means = {metric: baseline_cell.mean[metric] for metric in metrics}
-    return Slices(selector_names[0], cells[0].k, str(cells[0].split), titles, baseline_means, param_slices)
+    chosen = next((cell.decoder["select"] for cell in cells if cell.label == chosen_label), None)
+    slices = tuple(_build_slice(name, cells, chosen, metrics) for name in paired.varying_parameters(cells))
+    titles = dict(zip(metrics, map(title_of, metrics), strict=True))
+    baseline_means = dict(zip(metrics, map(baseline_cell.mean.__getitem__, metrics), strict=True))
+    return Slices(cells[0].method, cells[0].k, str(cells[0].split), titles, baseline_means, slices)
 
 
-def _build_slice(
-    name: str, cells: Sequence[Any], chosen_params: Mapping[str, Any] | None, metrics: Sequence[str]
-) -> Slice:
-    """Build the slice of one parameter; chosen_params: the parameters of the chosen setting."""
-    form = common_form(declared_parameters(cells[0].method)[name], cells)
-    ordered = sorted(cells, key=lambda cell: none_last_key(cell.decoder["select"][name]))
+def _build_slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
+    """Build the slice of one parameter; chosen: the parameters of the chosen setting."""
+    form = paired.common_form(paired.declared_parameters(cells[0].method)[name], cells)
+    ordered = sorted(cells, key=lambda cell: paired.none_last_key(cell.decoder["select"][name]))
     params = [cell.decoder["select"] for cell in ordered]
-    values = tuple(setting[name] for setting in params)
-    others = [other for other in varying_parameters(cells) if other != name]
-    is_on_slice = []
-    for setting in params:
-        if chosen_params is None:
-            is_on_slice.append(not others)
-        else:
-            is_on_slice.append(all(setting[other] == chosen_params[other] for other in others))
+    values = tuple(map(itemgetter(name), params))
+    fixed_names = [fixed for fixed in paired.varying_parameters(cells) if fixed != name]
+    is_on_slice = [not fixed_names] * len(params)
+    if chosen is not None:
+        is_on_slice = [all(setting[fixed] == chosen[fixed] for fixed in fixed_names) for setting in params]
     return Slice(
-        name=name,
-        symbol=form.symbol,
-        label=form.label,
-        is_log=getattr(form, "scale", "linear") == "log",
-        values=values,
-        texts=tuple(f"{value:g}" if isinstance(value, float) else form.text(value) for value in values),
-        names=tuple(format_decoder(cell.decoder, with_scorers=False) for cell in ordered),
-        keys=tuple(cell.key for cell in ordered),
+        name=name, symbol=form.symbol, label=form.label, is_log=getattr(form, "scale", "linear") == "log",
+        values=values, texts=tuple(_format_value(value, form.text) for value in values),
+        names=tuple(paired.format_decoder(cell.decoder, with_scorers=False) for cell in ordered),
+        keys=tuple(map(attrgetter("key"), ordered)),
         means={metric: tuple(cell.mean[metric] for cell in ordered) for metric in metrics},
-        is_on_slice=tuple(is_on_slice),
-        chosen=None if chosen_params is None else params.index(chosen_params),
-    )
+        is_on_slice=tuple(is_on_slice), chosen=None if chosen is None else params.index(chosen),
+    )  # fmt: skip

@@ -6,9 +6,9 @@ cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the s
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
-from itertools import compress
-from typing import Literal
+from functools import cached_property, partial
+from itertools import compress, filterfalse
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
 from engine.space import Elsewhere, Space, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
+ValueT = TypeVar("ValueT")
+ResultT = TypeVar("ResultT")
 REDUNDANT_COSINE = 0.9
 """Documents with at least this cosine are near-duplicates."""
 READING_BUDGET_WORDS = 400
@@ -162,13 +164,12 @@ def compute_budget_recall(sets: RetrievedSets, budget: int = READING_BUDGET_WORD
 
 def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
     """Return the (B,) share of answers in the documents read within a budget; NaN without answers."""
-    n_read, covered_shares = find_documents_read(sets, budget).sum(1), []
-    doc_ids = sets.space.corpus.ids
+    n_read, covered_shares, doc_ids = find_documents_read(sets, budget).sum(1), [], sets.space.corpus.ids
     for (query_id, row_index), n_documents in zip(sets.iterate_sets(), n_read.tolist(), strict=True):
         answers = (sets.answers or {}).get(query_id, {})
-        read_ids = {doc_ids[row] for row in row_index[:n_documents].tolist()}
-        n_covered = sum(not read_ids.isdisjoint(documents) for documents in answers.values())
-        covered_shares.append(n_covered / len(answers) if answers else np.nan)
+        read_ids = set(map(doc_ids.__getitem__, row_index[:n_documents].tolist()))
+        n_missed = sum(map(read_ids.isdisjoint, answers.values()))
+        covered_shares.append((len(answers) - n_missed) / len(answers) if answers else np.nan)
     return np.array(covered_shares)
 
 
@@ -263,6 +264,11 @@ def title_of(metric: str) -> str:
     return METRICS[metric].title if metric in METRICS else metric
 
 
+def map_values(function: Callable[[ValueT], ResultT], mapping: Mapping[str, ValueT]) -> dict[str, ResultT]:
+    """Apply a function to each value of a mapping, for example of metric → (n,) values; the keys stay."""
+    return dict(zip(mapping, map(function, mapping.values()), strict=True))
+
+
 def mean_of_defined(values: np.ndarray) -> float:
     """Return the mean of (n,) values without NaN; NaN where all are."""
     defined = values[~np.isnan(values)]
@@ -274,13 +280,16 @@ def available_metrics(
 ) -> tuple[str, ...]:
     """Return the metrics that these inputs allow by default; vectors: the queries, of use only as Embeddings."""
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
-    by_default = [metric for metric in METRICS.values() if not metric.on_request]
-    return tuple(metric.name for metric in by_default if metric.needs is None or is_given[metric.needs])
+    names = []
+    for metric in METRICS.values():
+        if not metric.on_request and (metric.needs is None or is_given[metric.needs]):
+            names.append(metric.name)
+    return tuple(names)
 
 
 def check_metrics(names: Iterable[str]) -> None:
     """Raise a ParamError that lists the unknown metrics among `names`."""
-    if unknown := [metric for metric in names if metric not in METRICS]:
+    if unknown := list(filterfalse(METRICS.__contains__, names)):
         raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
 
 
@@ -357,28 +366,25 @@ def measure(
         raise DataError(f"queries must be those of the ranking: {len(query_ids)} queries, {len(ranking)} rankings")
     if ranking.index.shape[1] < k:
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
-    query_vectors = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
     query_embeddings = queries if isinstance(queries, Embeddings) else None
+    vectors = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
     _check_needs(names, {"qrels": qrels, "aspects": aspects, "vectors": query_embeddings, "answers": answers})
-    if "cos_sum" in names and query_vectors.shape[1] != space.vectors.shape[1]:
-        n_dimensions = space.vectors.shape[1]
-        raise DataError(f"the queries have {query_vectors.shape[1]} dimensions, the corpus has {n_dimensions}")
-
+    n_dimensions, corpus_dimensions = vectors.shape[1], space.vectors.shape[1]
+    if "cos_sum" in names and n_dimensions != corpus_dimensions:
+        raise DataError(f"the queries have {n_dimensions} dimensions, the corpus has {corpus_dimensions}")
+    rows = ranking.index[:, :k]
     sets = RetrievedSets(
-        rows=ranking.index[:, :k],
-        space=space,
-        ids=query_ids,
-        qrels=qrels,
-        aspects=aspects,
-        query_vectors=query_vectors,
-        answers=answers,
+        rows=rows, space=space, ids=query_ids, qrels=qrels, aspects=aspects, query_vectors=vectors, answers=answers
     )
     metric_values = {metric: METRICS[metric].evaluate(sets) for metric in names}
-    per_query = {metric: _map_query_values(query_ids, values) for metric, values in metric_values.items()}
-    metric_means = {metric: mean_of_defined(values) for metric, values in metric_values.items()}
-    n_left_out = 0 if qrels is None else int(np.isnan(sets.n_relevant).sum())
-    n_undefined = {metric: int(np.isnan(values).sum()) for metric, values in metric_values.items()}
-    return Measures(k, per_query, metric_means, n_left_out, n_undefined, metric_values)
+    per_query = map_values(partial(_map_query_values, query_ids), metric_values)
+    n_left_out = 0 if qrels is None else _count_undefined(sets.n_relevant)
+    n_undefined = map_values(_count_undefined, metric_values)
+    return Measures(k, per_query, map_values(mean_of_defined, metric_values), n_left_out, n_undefined, metric_values)
+
+
+def _count_undefined(values: np.ndarray) -> int:
+    return int(np.isnan(values).sum())
 
 
 def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
@@ -391,8 +397,9 @@ def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str,
 def _check_needs(names: Sequence[str], inputs: Mapping[Need, object]) -> None:
     """Raise a DataError that names the metrics whose needs are not met."""
     problems = []
-    for need in (need for need, value in inputs.items() if value is None):
-        if needy := [name for name in names if METRICS[name].needs == need]:
+    for need, value in inputs.items():
+        needy = [name for name in names if METRICS[name].needs == need]
+        if value is None and needy:
             problems.append(f"{', '.join(needy)} {'need' if len(needy) > 1 else 'needs'} {NEED_TITLES[need]}")
     if problems:
         measurable = [m.name for m in METRICS.values() if m.needs is None or inputs[m.needs] is not None]
@@ -434,6 +441,7 @@ def compute_cos_sum(vectors: Tensor, row_index: Tensor, query_vectors: Tensor) -
     """
     query_vectors = query_vectors.to(vectors.device)
     block_cosines: list[Tensor] = []
+    # The blocks and their parts come in the order of the queries.
     n_done = 0
     for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
         for block in positions:
@@ -493,6 +501,7 @@ def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
 
 def _normalize_rows(vectors: Tensor) -> Tensor:
     """Scale rows to length 1; zero rows stay."""
+    # A zero row is divided by 1: its cosines are 0, not NaN.
     row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / row_norms.masked_fill(row_norms == 0, 1)
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
+from itertools import compress, filterfalse
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,16 @@ class AlignedCells:
         """The short names of the cells, in their order."""
         return short_names(self.cells)
 
+    @cached_property
+    def means(self) -> dict[str, np.ndarray]:
+        """The (cells,) means of each metric."""
+        return {metric: values.mean(0) for metric, values in self.values.items()}
+
+    def column(self, metric: str, label: str) -> np.ndarray:
+        """Return the (queries,) values of the cell with a label."""
+        values: np.ndarray = self.values[metric][:, [cell.label for cell in self.cells].index(label)]
+        return values
+
 
 def select_cells(points: Iterable[Any], k: int) -> list[Any]:
     """Select the cells at k; raise ParamError or DataError if there are none or they are of several splits."""
@@ -45,6 +56,18 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
     return cells
 
 
+def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
+    """Select the cells at k as `select_cells`, each label once; of several, the last one in the place of the first."""
+    cells = select_cells(points, k)
+    return list(dict(zip(map(attrgetter("label"), cells), cells, strict=True)).values())
+
+
+def find_complete_queries(cell: Any, metrics: Iterable[str]) -> np.ndarray:
+    """Return the (queries,) mask of the queries for which a cell has all of the metrics."""
+    is_complete: np.ndarray = np.all(np.isfinite([cell.values[metric] for metric in metrics]), axis=0)
+    return is_complete
+
+
 def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
     """Restrict the cells at k to the queries for which all of them have every metric.
 
@@ -54,33 +77,34 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
     """
     by_label: dict[str, Any] = {}
     for cell in select_cells(points, k):
-        if missing_metrics := [metric for metric in metrics if metric not in cell.values]:
+        if missing_metrics := list(filterfalse(cell.values.__contains__, metrics)):
             measured = ", ".join(cell.values) or "nothing"
             raise ParamError(f"{', '.join(missing_metrics)} was not measured for {cell.label}; it has {measured}")
-        known_cell = by_label.setdefault(cell.label, cell)
-        if known_cell is cell:
-            continue
         # The same decoder measured twice must agree, or a comparison would depend on the order of the cells.
-        if known_cell.queries != cell.queries or not all(
-            np.allclose(known_cell.values[metric], cell.values[metric], rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
-            for metric in metrics
-        ):
+        first_cell = by_label.setdefault(cell.label, cell)
+        is_same = first_cell.queries == cell.queries
+        for metric in metrics if is_same else ():
+            pair = first_cell.values[metric], cell.values[metric]
+            is_same = is_same and np.allclose(*pair, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
+        if not is_same:
             raise DataError(f"two points are called {cell.label} and differ: compare those of one data set at a time")
-    distinct = list(by_label.values())
-    is_defined = {}
-    for cell in distinct:
-        is_defined[cell.label] = np.all([np.isfinite(cell.values[metric]) for metric in metrics], axis=0)
-    compared = tuple(cell for cell in distinct if is_defined[cell.label].any())
+    is_defined: dict[str, np.ndarray] = {}
+    compared: list[Any] = []
+    left_out: list[Any] = []
+    for cell in by_label.values():
+        is_defined[cell.label] = find_complete_queries(cell, metrics)
+        (compared if is_defined[cell.label].any() else left_out).append(cell)
     metric_names = " and ".join(dict.fromkeys(metrics))
     if not compared:
         raise DataError(f"no point has {metric_names} at k = {k} on any query")
-    common_queries = sorted(set.intersection(*map(set, {cell.queries for cell in compared})))
+    query_orders = {cell.queries for cell in compared}
+    common_queries = sorted(set.intersection(*map(set, query_orders)))
     # Cells of one sweep share a tuple of queries, so its row numbers are computed once.
-    common_rows = {}
-    for query_order in {cell.queries for cell in compared}:
-        row_of = {query_id: row_number for row_number, query_id in enumerate(query_order)}
-        common_rows[query_order] = np.array([row_of[query_id] for query_id in common_queries], dtype=int)
-    everywhere = np.all([is_defined[cell.label][common_rows[cell.queries]] for cell in compared], axis=0)
+    rows_of = {}
+    for query_order in query_orders:
+        row_of = dict(zip(query_order, range(len(query_order)), strict=True))
+        rows_of[query_order] = np.array(list(map(row_of.__getitem__, common_queries)), dtype=int)
+    everywhere = np.all([is_defined[cell.label][rows_of[cell.queries]] for cell in compared], axis=0)
     if not everywhere.any():
         # The error names the cell whose removal helps most.
         scarcest_cell = min(compared, key=lambda cell: (is_defined[cell.label].sum(), cell.label))
@@ -90,11 +114,10 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
         )
     aligned_values = {}
     for metric in metrics:
-        columns = [np.asarray(cell.values[metric], np.float64)[common_rows[cell.queries]] for cell in compared]
-        aligned_values[metric] = np.stack([column[everywhere] for column in columns], axis=1)
-    left_out = tuple(cell for cell in distinct if not is_defined[cell.label].any())
+        columns = [np.asarray(cell.values[metric], np.float64)[rows_of[cell.queries][everywhere]] for cell in compared]
+        aligned_values[metric] = np.stack(columns, axis=1)
     aligned_queries = tuple(compress(common_queries, everywhere))
-    return AlignedCells(compared, aligned_queries, aligned_values, len(common_queries), left_out)
+    return AlignedCells(tuple(compared), aligned_queries, aligned_values, len(common_queries), tuple(left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +139,9 @@ def rank_query_differences(
     for which all have the metric. Raises ParamError or DataError.
     """
     aligned = align_on_common_queries([compared_cell, baseline, *other_cells], (metric,), k)
-    cell_labels = [cell.label for cell in aligned.cells]
-    columns = (aligned.values[metric][:, cell_labels.index(cell.label)] for cell in (compared_cell, baseline))
+    values, other_values = (aligned.column(metric, cell.label).tolist() for cell in (compared_cell, baseline))
     differences = []
-    for query_id, value, other_value in zip(aligned.queries, *map(np.ndarray.tolist, columns), strict=True):
+    for query_id, value, other_value in zip(aligned.queries, values, other_values, strict=True):
         difference = value - other_value if abs(value - other_value) > TIE_TOLERANCE else 0.0
         differences.append(QueryDifference(query_id, value, other_value, difference))
     return tuple(sorted(differences, key=lambda row: (-row.difference, row.query)))
@@ -128,13 +150,12 @@ def rank_query_differences(
 def needs_scorer_names(points: Iterable[Any]) -> bool:
     """Return True if cells differ in their scorers or rerank; a run of another system has no scorers."""
     scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
-    return len(scorer_chains) > 1 or any(reranker for _, reranker in scorer_chains)
+    return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains))
 
 
 def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
     """Return the scorers of a decoder, given as plain values, in a form that compares with their parameters."""
-    retrieve, rerank = (frozenset((decoder.get(stage_role) or {}).items()) for stage_role in ("retrieve", "rerank"))
-    return retrieve, rerank
+    return frozenset((decoder.get("retrieve") or {}).items()), frozenset((decoder.get("rerank") or {}).items())
 
 
 def format_stage(name: str, texts: Mapping[str, str]) -> str:
@@ -157,9 +178,11 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
     """Return the words that a stage's name always has, as "filled to k"; stage: as plain values."""
-    declared = declared_parameters(stage["name"])
-    worded = [(param, form) for param, form in declared.items() if param in stage and _has_wording(form)]
-    return ", ".join(form.words[form.options.index(stage[param])] for param, form in worded)
+    phrases = []
+    for param, form in declared_parameters(stage["name"]).items():
+        if param in stage and _has_wording(form):
+            phrases.append(form.words[form.options.index(stage[param])])
+    return ", ".join(phrases)
 
 
 def _has_wording(param: Param | None) -> bool:
@@ -196,16 +219,14 @@ def format_decoder(
     stage_texts = []
     for stage_role in ("retrieve", "rerank", "select") if with_scorers else ("select",):
         if stage := decoder.get(stage_role):
-            declared = declared_parameters(stage["name"])
-            texts = {
-                param: declared[param].text(value) if param in declared else str(value)
-                for param, value in stage.items()
-                if param != "name" and (stage_role, param) != omitted
-                if param not in declared
-                or not declared[param].advanced
-                or value != declared[param].default
-                or (stage_format is format_stage and _has_wording(declared[param]))
-            }
+            declared, texts = declared_parameters(stage["name"]), {}
+            for name, value in stage.items():
+                param = declared.get(name)
+                # Only sentences for people have words for a choice; a stage's call leaves out its default.
+                is_visible = param is None or not param.advanced or value != param.default
+                is_visible = is_visible or (stage_format is format_stage and _has_wording(param))
+                if is_visible and name != "name" and (stage_role, name) != omitted:
+                    texts[name] = param.text(value) if param else str(value)
             stage_texts.append(stage_format(stage["name"], texts))
     # The pool is omitted by the stage "", as it belongs to none.
     pool_depth = decoder.get("depth") if omitted != ("", "depth") else None
@@ -219,8 +240,12 @@ def none_last_key(value: Any) -> tuple[bool, Any]:
 
 def varying_parameters(cells: Sequence[Any]) -> list[str]:
     """Return the selector's parameters that have more than one value among the cells, in declared order."""
-    stages = [cell.decoder["select"] for cell in cells]
-    return [name for name in stages[0] if len({stage.get(name) for stage in stages}) > 1]
+    return find_varying([cell.decoder["select"] for cell in cells])
+
+
+def find_varying(settings: Sequence[Mapping[Any, Any]]) -> list[Any]:
+    """Return the keys of the first of several mappings that have more than one value among them."""
+    return [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
 
 
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
@@ -232,4 +257,5 @@ def common_form(param: Param, cells: Iterable[Any]) -> Param:
 def declared_parameters(name: str) -> Mapping[str, Any]:
     """Return the declared parameters of a stage by name; empty for a stage that is not registered."""
     spec = methods().get(name)
-    return {param.name: param for param in spec.params} if spec else {}
+    params = spec.params if spec else ()
+    return dict(zip(map(attrgetter("name"), params), params, strict=True))

@@ -9,18 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine import decoder
 from engine.candidates import Candidates, select_problem, without_autocast
-from engine.decoder import (
-    DEPTH,
-    POOL,
-    SET_SIZE,
-    QueryLike,
-    ScoredCandidates,
-    check_dimension,
-    resolve_search_inputs,
-    select_from,
-    select_pool,
-)
+from engine.decoder import DEPTH, POOL, SET_SIZE, QueryLike, ScoredCandidates
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Real, values_of
@@ -84,15 +75,13 @@ class Path:
         if piece_index is None:
             settings = {**values_of(self.selector), self.parameter.name: value}
             selector = make_selector(self.selector.spec.name, **settings)
-            return select_from(selector, ScoredCandidates(self.candidates, self.candidates.relevance[0], False), self.k)
-        device = self.candidates.relevance.device
-        pick_gains = self.lines.gain(piece_index, value)
-        pick_gains = np.pad(np.where(self.lines.picks[piece_index] < 0, 0.0, pick_gains), (0, self.k - len(pick_gains)))
-        row_index = self._pad_rows(self.lines.picks[piece_index][None])
-        ranking_info = {"candidates": self.candidates.count}
-        return Ranking(
-            torch.from_numpy(row_index).to(device), torch.from_numpy(pick_gains[None]).to(device), (ranking_info,)
-        )
+            scored = ScoredCandidates(self.candidates, self.candidates.relevance[0], False)
+            return decoder.select_from(selector, scored, self.k)
+        device, picks = self.candidates.relevance.device, self.lines.picks[piece_index]
+        gains = np.where(picks < 0, 0.0, self.lines.gain(piece_index, value))
+        row_index = torch.from_numpy(self._pad_rows(picks[None])).to(device)
+        pick_gains = torch.from_numpy(np.pad(gains, (0, self.k - len(gains)))[None]).to(device)
+        return Ranking(row_index, pick_gains, ({"candidates": self.candidates.count},))
 
     def _pad_rows(self, picks: np.ndarray) -> np.ndarray:
         pool_rows = self.candidates.pool
@@ -151,11 +140,11 @@ def path(
     stage = make_path_stage(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
     parameter = _restrict_parameter(stage, interval)
-    matrix, query_vectors = resolve_search_inputs(space, queries)
+    matrix, query_vectors = decoder.resolve_search_inputs(space, queries)
     corpus_vectors = matrix.vectors
-    check_dimension("queries", query_vectors, corpus_vectors, "the vectors", "have")
+    decoder.check_dimension("queries", query_vectors, corpus_vectors, "the vectors", "have")
     full_corpus = Candidates(corpus_vectors, products(corpus_vectors, query_vectors), query_vectors, matrix)
-    candidates = select_pool(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)))
+    candidates = decoder.select_pool(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)))
     query_lines = stage.lambda_path(candidates, min(k, candidates.count), (parameter.low, parameter.high))
     return [
         Path(selector=stage, k=k, parameter=parameter, candidates=select_problem(candidates, query_index), lines=lines)
@@ -168,9 +157,8 @@ def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -
     stage = selector if isinstance(selector, Selector) else None
     stage_class = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
     if stage_class.path_parameter in fixed_params:
-        raise ParamError(
-            f"{stage_class.path_parameter} is what the path runs over; pass interval=(lowest, highest) instead"
-        )
+        parameter = stage_class.path_parameter
+        raise ParamError(f"{parameter} is what the path runs over; pass interval=(lowest, highest) instead")
     if stage and fixed_params:
         raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(fixed_params)} as well")
     stage = stage or make_selector(cast(str, selector), **fixed_params)
@@ -187,21 +175,16 @@ def check_path_interval(stage: Selector, interval: Sequence[float]) -> tuple[flo
 
 def _restrict_parameter(stage: Selector, interval: Sequence[float]) -> Real:
     """Return the parameter that the path runs over, with the interval as its range."""
-    declared_param = next((param for param in stage.spec.params if param.name == stage.path_parameter), None)
-    path_param = (
-        declared_param if isinstance(declared_param, Real) else Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
-    )
-    interval_ends = (
-        list(interval) if isinstance(interval, Sequence | np.ndarray) and not isinstance(interval, str) else []
-    )
-    if len(interval_ends) != 2:
-        raise ParamError(
-            f"interval must be two numbers, the lowest and the highest {path_param.symbol}; got {interval!r}"
-        )
-    low, high = (path_param.check(interval_end) for interval_end in interval_ends)
+    param = next((param for param in stage.spec.params if param.name == stage.path_parameter), None)
+    if not isinstance(param, Real):
+        param = Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
+    is_sequence = isinstance(interval, Sequence | np.ndarray) and not isinstance(interval, str)
+    if not is_sequence or len(interval) != 2:
+        raise ParamError(f"interval must be two numbers, the lowest and the highest {param.symbol}; got {interval!r}")
+    low, high = map(param.check, interval)
     if low > high:
-        raise ParamError(f"interval must begin with the lowest {path_param.symbol}; got {interval!r}")
-    return replace(path_param, low=low, high=high, variants=())
+        raise ParamError(f"interval must begin with the lowest {param.symbol}; got {interval!r}")
+    return replace(param, low=low, high=high, variants=())
 
 
 def weight_path(
@@ -259,29 +242,22 @@ def compute_weight_path(
     pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """
     lowest, pool = PATH_END.check(lowest), POOL.check(pool)
-    matrix, query_vectors = resolve_search_inputs(space, query)
+    matrix, query_vectors = decoder.resolve_search_inputs(space, query)
     if len(query_vectors) != 1:
         raise ParamError(f"query must be one query; got {len(query_vectors)}")
-    if query_vectors.shape[1] != matrix.vectors.shape[1]:
-        raise DataError(
-            f"query must have the vectors' dimension, {matrix.vectors.shape[1]}; got {query_vectors.shape[1]}"
-        )
+    n_dimensions, query_dimensions = matrix.vectors.shape[1], query_vectors.shape[1]
+    if query_dimensions != n_dimensions:
+        raise DataError(f"query must have the vectors' dimension, {n_dimensions}; got {query_dimensions}")
     candidates = Candidates(matrix.vectors, products(matrix.vectors, query_vectors), query_vectors, matrix)
     if pool_rows is None:
         if pool is None or pool >= candidates.count:
             return selector.weights_path(candidates, lowest)
-        pool_rows = (
-            rank_exactly(
-                candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance, rescore_all=False
-            )[0][0]
-            .sort()
-            .values
-        )
+        scores = candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance
+        pool_rows = rank_exactly(*scores, rescore_all=False)[0][0].sort().values
     # The path over the pool alone is exact for the pool, so its members are mapped back to corpus rows.
     pool_matrix = Matrix(matrix.vectors[pool_rows])
-    weights_path = selector.weights_path(
-        Candidates(pool_matrix.vectors, candidates.relevance[:, pool_rows], query_vectors, pool_matrix), lowest
-    )
+    pool_candidates = Candidates(pool_matrix.vectors, candidates.relevance[:, pool_rows], query_vectors, pool_matrix)
+    weights_path = selector.weights_path(pool_candidates, lowest)
     if weights_path is None:
         return None
     return replace(weights_path, members=pool_rows.cpu().numpy()[weights_path.members])

@@ -88,28 +88,18 @@ class RankedRun:
 
         A query that the run lacks has an empty list. Raises ParamError or DataError as `measure` does.
         """
-        ranking = self.build_ranking(space, queries.ids, k)
+        ranking, label = self.build_ranking(space, queries.ids, k), self.label
         measures = measure(ranking, space, queries, qrels, k, metrics, aspects)
-        data_digests = {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
-        label = self.label
-        digest_texts = [f"{digest_name} {digest}" for digest_name, digest in sorted(data_digests.items())]
-        cell_key = digest_of([label, str(k), split, *sorted(measures.values), *digest_texts])
+        values, data_digests = measures.values, {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
+        digest_texts = map(" ".join, sorted(data_digests.items()))
+        cell_key = digest_of([label, str(k), split, *sorted(values), *digest_texts])
         return Cell(
-            decoder={"select": {"name": label}, "retrieve": None, "rerank": None, "depth": None},
-            label=label,
-            method=label,
-            k=k,
-            split=split,
-            queries=queries.ids,
-            values=measures.values,
-            mean=compute_means(measures.values),
-            left_out=measures.left_out,
-            returned=float(ranking.returned.double().mean()),
-            milliseconds=math.nan,
-            provenance={**data_digests, **read_versions(), "device": space.device.type},
-            key=cell_key,
-            digest=compute_result_digest(cell_key, measures.values),
-        )
+            decoder={"select": {"name": label}, "retrieve": None, "rerank": None, "depth": None}, label=label,
+            method=label, k=k, split=split, queries=queries.ids, values=values, mean=compute_means(values),
+            left_out=measures.left_out, returned=float(ranking.returned.double().mean()), milliseconds=math.nan,
+            provenance={**data_digests, **read_versions(), "device": space.device.type}, key=cell_key,
+            digest=compute_result_digest(cell_key, values),
+        )  # fmt: skip
 
 
 def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, k: int = 10) -> tuple[RankedRun, ...]:
@@ -175,6 +165,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
     if len(tags) > 1:
         notices += Notice.for_ids(f"tags in {path.name}, taken as one run", tags)
     document_lists = {}
+    # The better line of a repeated document comes first, and dict.fromkeys keeps it.
     for query_id, query_lines in by_query.items():
         document_lists[query_id] = tuple(dict.fromkeys(line.document for line in _order_lines(query_lines)))
     notices += _find_oddities(path, by_query, document_lists)

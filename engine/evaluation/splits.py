@@ -8,14 +8,8 @@ from engine.values import Embeddings, Qrels, Queries, digest_of, explain_missing
 
 def split_in_half(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
     """Split judgements into "dev" and "test" by a hash of the query's id."""
-    is_in_dev = {query_id: int(digest_of([str(seed), query_id])[:8], 16) % 2 == 0 for query_id in qrels.grades}
-    split_sides = {"dev": True, "test": False}
-    splits = {}
-    for split_name, side in split_sides.items():
-        splits[split_name] = _restrict_qrels(
-            qrels, [query_id for query_id, in_dev in is_in_dev.items() if in_dev is side]
-        )
-    return splits
+    dev_ids = {query_id for query_id in qrels.grades if int(digest_of([str(seed), query_id])[:8], 16) % 2 == 0}
+    return {"dev": _restrict_qrels(qrels, dev_ids), "test": _restrict_qrels(qrels, qrels.grades.keys() - dev_ids)}
 
 
 SPLIT_SHARES = (0.6, 0.2, 0.2)
@@ -53,14 +47,14 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
     n_queries = len(qrels.grades)
     if n_queries < 3:
         raise DataError(f"three splits need three judged queries at least; got {n_queries}: judge more of them")
+    # Sorted by digests, the split does not depend on the order in which files list the queries.
     query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
     n_dev, n_test = (max(1, round(share * n_queries)) for share in shares[1:])
     # Train takes what dev and test leave, so rounding never loses a query.
-    split_ends = (0, n_queries - n_dev - n_test, n_queries - n_test, n_queries)
-    return {
-        split_name: _restrict_qrels(qrels, query_order[split_ends[index] : split_ends[index + 1]])
-        for index, split_name in enumerate(("train", "dev", "test"))
-    }
+    dev_start, test_start = n_queries - n_dev - n_test, n_queries - n_test
+    train_ids, dev_ids, test_ids = query_order[:dev_start], query_order[dev_start:test_start], query_order[test_start:]
+    splits = {"train": train_ids, "dev": dev_ids, "test": test_ids}
+    return {split_name: _restrict_qrels(qrels, query_ids) for split_name, query_ids in splits.items()}
 
 
 def subsample(qrels: Qrels, max_queries: int, seed: int = 0) -> Qrels:

@@ -12,14 +12,8 @@ import numpy as np
 from scipy.special import nctdtr, ndtr, ndtri, stdtrit
 
 from engine.errors import DataError, ParamError
+from engine.evaluation import paired
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import (
-    TIE_TOLERANCE,
-    align_on_common_queries,
-    format_stage_call,
-    select_cells,
-    short_names,
-)
 from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
@@ -71,12 +65,8 @@ class Comparison:
     @property
     def significant(self) -> bool:
         """True if the Holm-corrected p is below 0.05 and the 95% interval excludes 0."""
-        return (
-            self.p_holm < SIGNIFICANCE_LEVEL
-            and self.low is not None
-            and self.high is not None
-            and not self.low <= 0 <= self.high
-        )
+        low, high = self.low, self.high
+        return self.p_holm < SIGNIFICANCE_LEVEL and low is not None and high is not None and not low <= 0 <= high
 
     @property
     def measurable(self) -> bool:
@@ -101,9 +91,9 @@ def bootstrap_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     for block_slice in slices(resamples, n_queries):
         block_size = block_slice.stop - block_slice.start
         # Each draw gets its own range of numbers, so that one bincount counts the queries of all draws.
-        drawn = rng.integers(n_queries, size=(block_size, n_queries))
-        drawn = drawn + np.arange(0, block_size * n_queries, n_queries)[:, None]
-        draw_counts = np.bincount(drawn.ravel(), minlength=block_size * n_queries).reshape(block_size, n_queries)
+        query_draws = rng.integers(n_queries, size=(block_size, n_queries))
+        query_draws = query_draws + np.arange(0, block_size * n_queries, n_queries)[:, None]
+        draw_counts = np.bincount(query_draws.ravel(), minlength=block_size * n_queries).reshape(block_size, n_queries)
         resampled_sums[block_slice] = draw_counts.astype(np.float64) @ deviations
     resampled: np.ndarray = column_means + resampled_sums / n_queries
     return resampled
@@ -124,16 +114,14 @@ def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequen
     if (n_queries := len(values)) < 2:
         return [(None, None)] * values.shape[1]
     # The normal tail at √(n / (n − 1)) times the quantile of Student's t (Hesterberg 2015).
-    tail_percent = 100 * ndtr(
-        math.sqrt(n_queries / (n_queries - 1)) * stdtrit(n_queries - 1, (1 - CONFIDENCE_LEVEL) / 2)
-    )
-    lower_ends, upper_ends = np.percentile(
-        bootstrap_means(values, resamples, seed), [tail_percent, 100 - tail_percent], axis=0
-    )
-    column_means = values.mean(0)  # rounding may put a constant's ends beside it
-    return list(
-        zip(np.minimum(lower_ends, column_means).tolist(), np.maximum(upper_ends, column_means).tolist(), strict=True)
-    )
+    quantile = math.sqrt(n_queries / (n_queries - 1)) * stdtrit(n_queries - 1, (1 - CONFIDENCE_LEVEL) / 2)
+    tail_percent = 100 * ndtr(quantile)
+    means = bootstrap_means(values, resamples, seed)
+    lower_ends, upper_ends = np.percentile(means, [tail_percent, 100 - tail_percent], axis=0)
+    # Rounding may put the ends of a constant column beside its mean.
+    column_means = values.mean(0)
+    lower_ends, upper_ends = np.minimum(lower_ends, column_means), np.maximum(upper_ends, column_means)
+    return list(zip(lower_ends.tolist(), upper_ends.tolist(), strict=True))
 
 
 def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -147,7 +135,7 @@ def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: in
     a second or two for 2,000 queries and 10,000 patterns; as one product a hundred columns take less. Queries that tie
     change nothing and are dropped; with few left the test is exact.
     """
-    differences = np.where(np.abs(differences) <= TIE_TOLERANCE, 0.0, differences)
+    differences = np.where(np.abs(differences) <= paired.TIE_TOLERANCE, 0.0, differences)
     n_nonzero = (differences != 0).sum(0)
     p_values = np.ones(differences.shape[1])
     # 2ⁿ patterns are enumerated while they are at most the number of resamples.
@@ -236,7 +224,7 @@ def compare(
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     points = list(points)
     baseline_cell = resolve_baseline(points, baseline, k)
-    aligned = align_on_common_queries([baseline_cell, *points], (metric,), k)
+    aligned = paired.align_on_common_queries([baseline_cell, *points], (metric,), k)
     if baseline_cell in aligned.left_out:
         label = baseline_cell.label
         raise DataError(f"the baseline, {label}, has {metric} on no query: nothing can be compared with it")
@@ -265,32 +253,20 @@ def build_comparisons(
     p_values = compute_sign_flip_p_values(differences, max(resamples, MIN_SIGN_PATTERNS * len(row_labels)), seed)
     statistics = zip(bootstrap_intervals(differences, resamples, seed), p_values, correct_holm(p_values), strict=True)
     row_columns = zip(row_labels, values.T, baselines.T, statistics, strict=True)
-    return tuple(
-        Comparison(
-            name=name,
-            label=label,
-            baseline=baseline,
-            metric=metric,
-            k=k,
-            queries=len(column),
-            mean=float(column.mean()),
-            baseline_mean=float(baseline_column.mean()),
-            difference=float((column - baseline_column).mean()),
-            low=low,
-            high=high,
-            p=float(p_value),
-            p_holm=float(corrected_p),
-            comparisons=len(p_values),
-            wins=_count_wins(column - baseline_column),
-            least=float((column - baseline_column).min()),
-            most=float((column - baseline_column).max()),
-        )
-        for (name, label, baseline), column, baseline_column, ((low, high), p_value, corrected_p) in row_columns
-    )
+    comparisons = []
+    for (name, label, baseline), column, baseline_column, ((low, high), p_value, corrected_p) in row_columns:
+        gains = column - baseline_column
+        comparisons.append(Comparison(
+            name=name, label=label, baseline=baseline, metric=metric, k=k, queries=len(column),
+            mean=float(column.mean()), baseline_mean=float(baseline_column.mean()), difference=float(gains.mean()),
+            low=low, high=high, p=float(p_value), p_holm=float(corrected_p), comparisons=len(p_values),
+            wins=_count_wins(gains), least=float(gains.min()), most=float(gains.max()),
+        ))  # fmt: skip
+    return tuple(comparisons)
 
 
 def _count_wins(differences: np.ndarray) -> WinCounts:
-    n_wins, n_losses = int((differences > TIE_TOLERANCE).sum()), int((differences < -TIE_TOLERANCE).sum())
+    n_wins, n_losses = int((differences > paired.TIE_TOLERANCE).sum()), int((differences < -paired.TIE_TOLERANCE).sum())
     return WinCounts(n_wins, len(differences) - n_wins - n_losses, n_losses)
 
 
@@ -343,9 +319,9 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
-    cells = select_cells(all_cells, k)
+    cells = paired.select_cells(all_cells, k)
     labels, methods = [cell.label for cell in cells], [cell.method for cell in cells]
-    for cell_names in (labels, short_names(cells), short_names(cells, format_stage_call), methods):
+    for cell_names in (labels, paired.short_names(cells), paired.short_names(cells, paired.format_stage_call), methods):
         matching = {cell.label: cell for cell, name in zip(cells, cell_names, strict=True) if name == baseline}
         if len(matching) == 1:
             return next(iter(matching.values()))
@@ -354,7 +330,7 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
             raise ParamError(
                 f"baseline {baseline!r} means {len(matching)} points; give the label of one, as {examples}"
             )
-    examples = ", ".join(short_names(cells)[:3])
+    examples = ", ".join(paired.short_names(cells)[:3])
     raise ParamError(f"baseline must be one of the points at k = {k}, as {examples}; none is called {baseline!r}")
 
 

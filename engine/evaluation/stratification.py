@@ -6,8 +6,9 @@ NNN paper, Fig. 4: the worth of a method may depend on how many documents a quer
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class Stratum:
     high: float | None
 
 
+def _find_relevant_rows(corpus: Corpus, qrels: Qrels, query_id: str) -> list[int]:
+    """Return the rows of the relevant documents that the corpus has."""
+    return [corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position]
+
+
 def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
     """Return query → mean length of its relevant documents in words separated by spaces, rounded.
 
@@ -50,8 +56,7 @@ def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
     """
     mean_lengths = {}
     for query_id in qrels.grades:
-        rows = [corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position]
-        if rows:
+        if rows := _find_relevant_rows(corpus, qrels, query_id):
             mean_lengths[query_id] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
     return mean_lengths
 
@@ -65,7 +70,7 @@ def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
     n_documents, max_cosines = len(space), {}
     vector_lengths = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
     for query_id in qrels.grades:
-        rows = [space.corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in space.corpus.position]
+        rows = _find_relevant_rows(space.corpus, qrels, query_id)
         if 0 < len(rows) < n_documents:
             unit_vectors = space.vectors[rows].double() / vector_lengths[rows].unsqueeze(1)
             cosines = (space.vectors @ unit_vectors.to(space.vectors.dtype).T).double() / vector_lengths.unsqueeze(1)
@@ -96,16 +101,20 @@ def count_by_query(
 
     Words are separated by spaces; only their count may be 0. space: needed for the correlation.
     """
-    n_relevant = {query_id: len(qrels.relevant(query_id)) for query_id in qrels.grades}
-    n_aspects = {query_id: len(query_aspects) for query_id, query_aspects in (aspects or {}).items()}
+    n_words = [len(text.split()) for text in queries.texts]
     by_kind = {
-        "relevant": {query_id: count for query_id, count in n_relevant.items() if count},
+        "relevant": _count_present(dict(zip(qrels.grades, map(qrels.relevant, qrels.grades), strict=True))),
         "length": count_relevant_lengths(corpus, qrels),
-        "words": {query_id: len(text.split()) for query_id, text in zip(queries.ids, queries.texts, strict=True)},
-        "aspects": {query_id: count for query_id, count in n_aspects.items() if count},
+        "words": dict(zip(queries.ids, n_words, strict=True)),
+        "aspects": _count_present(aspects or {}),
         "correlation": measure_relevant_correlations(space, qrels) if space is not None else {},
     }
     return {kind: counts for kind, counts in by_kind.items() if not counts.keys().isdisjoint(queries.ids)}
+
+
+def _count_present(items_by_query: Mapping[str, Collection[str]]) -> dict[str, int]:
+    """Return query → number of its items, without the queries that have none."""
+    return {query_id: len(items) for query_id, items in items_by_query.items() if items}
 
 
 def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
@@ -119,10 +128,11 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
         own_values = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
         document_values = corpus.metadata.get(column)
         for query_id in queries.ids:
-            rows = sorted(corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position)
             query_value = own_values.get(query_id, "").strip()
             if document_values and not query_value:
-                value_counts = Counter(filter(None, (document_values[row].strip() for row in rows)))
+                # In the order of the corpus, as Counter puts the first of equally frequent values first.
+                rows = sorted(_find_relevant_rows(corpus, qrels, query_id))
+                value_counts = Counter(filter(None, map(str.strip, map(document_values.__getitem__, rows))))
                 query_value = next(iter(value_counts.most_common(1)), ("", 0))[0]
             if query_value:
                 query_values[query_id] = query_value
@@ -191,57 +201,48 @@ def stratify(
     aligned = align_on_common_queries(points, (metric,), k)
     metric_values = aligned.values[metric]
     if against is not None:
-        cell_labels = [cell.label for cell in aligned.cells]
-        baseline_label = resolve_baseline(aligned.cells, against, aligned.cells[0].k).label
-        metric_values = metric_values - metric_values[:, [cell_labels.index(baseline_label)]]
+        baseline_cell = resolve_baseline(aligned.cells, against, aligned.cells[0].k)
+        metric_values = metric_values - aligned.column(metric, baseline_cell.label)[:, None]
     if counts.keys().isdisjoint(aligned.queries):
         raise DataError(f"counts has none of the {len(aligned.queries):,} queries that the points have {metric} for")
     strata = []
-    query_counts = [counts.get(query_id) for query_id in aligned.queries]
-    for group, lowest, highest, members in _group_queries(query_counts, groups):
+    for group, lowest, highest, members in _group_queries(list(map(counts.get, aligned.queries)), groups):
         part = metric_values[members]
         columns = zip(aligned.names, aligned.cells, part.T, bootstrap_intervals(part, resamples, seed), strict=True)
-        strata += [
-            Stratum(
-                group=group,
-                lowest=lowest,
-                highest=highest,
-                queries=len(part),
-                name=name,
-                label=cell.label,
-                mean=float(column.mean()),
-                low=low,
-                high=high,
-            )
-            for name, cell, column, (low, high) in columns
-        ]
+        for name, cell, column, (low, high) in columns:
+            strata.append(Stratum(
+                group=group, lowest=lowest, highest=highest, queries=len(part), name=name, label=cell.label,
+                mean=float(column.mean()), low=low, high=high,
+            ))  # fmt: skip
     return tuple(strata)
 
 
-def _group_queries(
-    values: Sequence[int | str | None], max_groups: int
-) -> list[tuple[str, int | None, int | None, list[int]]]:
-    """Return each group's name, smallest and largest number, and the positions of its values; None is left out."""
-    places: dict[int | str, list[int]] = {}
+#: Name, smallest and largest number (None for words), and positions of the queries.
+_QueryGroup = tuple[str, int | None, int | None, list[int]]
+
+
+def _group_queries(values: Sequence[int | str | None], max_groups: int) -> list[_QueryGroup]:
+    """Group the positions of equal texts, or of numbers in one range; None is left out."""
+    indices: dict[int | str, list[int]] = {}
     for query_index, value in enumerate(values):
         if value is not None:
-            places.setdefault(value, []).append(query_index)
-    texts = [value for value in places if isinstance(value, str)]
+            indices.setdefault(value, []).append(query_index)
+    texts = [value for value in indices if isinstance(value, str)]
     if len(texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, texts)):
         return _group_queries([None if value is None else int(value) for value in values], max_groups)
-    groups: list[tuple[str, int | None, int | None, list[int]]] = []
+    groups: list[_QueryGroup] = []
     if texts:
         # The most frequent texts get groups of their own; ties are broken alphabetically.
-        texts.sort(key=lambda text: (-len(places[text]), text))
-        named = texts if len(texts) <= max_groups else texts[: max_groups - 1]
-        groups += [(text, None, None, places[text]) for text in named]
-        if remaining := sorted(query_index for text in texts[len(named) :] for query_index in places[text]):
+        texts.sort(key=lambda text: (-len(indices[text]), text))
+        n_named = len(texts) if len(texts) <= max_groups else max_groups - 1
+        groups += [(text, None, None, indices[text]) for text in texts[:n_named]]
+        if remaining := sorted(chain.from_iterable(map(indices.__getitem__, texts[n_named:]))):
             groups.append((OTHER_GROUP, None, None, remaining))
         return groups
-    numbers = [int(value) for value in values if value is not None]
-    for lowest, highest in merge_into_ranges(np.array(numbers), max_groups):
-        in_range = [number for number in places if lowest <= int(number) <= highest]
-        members = sorted(query_index for number in in_range for query_index in places[number])
+    # Each number once per query that has it, so that the ranges are of similar size.
+    numbers = np.repeat(list(map(int, indices)), list(map(len, indices.values())))
+    for lowest, highest in merge_into_ranges(numbers, max_groups):
+        members = sorted(chain.from_iterable(indices[number] for number in indices if lowest <= int(number) <= highest))
         groups.append((f"{lowest}" if lowest == highest else f"{lowest}–{highest}", lowest, highest, members))
     return groups
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, starmap
+from operator import add, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ import numpy as np
 from engine.data.cache import write as write_whole
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import format_stage_call, select_cells, short_names
+from engine.evaluation.paired import format_stage_call, select_distinct, short_names
 from engine.evaluation.statistics import CONFIDENCE_LEVEL, RESAMPLES, SIGNIFICANCE_LEVEL, compare, resolve_baseline
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
@@ -46,23 +49,23 @@ def build_frame(cells: Iterable[Cell]) -> DataFrame:
 
     cells = list(cells)
     full_names = short_names(cells, format_stage_call)
-    rows = [_build_row_sections(cell, name) for cell, name in zip(cells, full_names, strict=True)]
+    rows = list(map(_build_row_sections, cells, full_names))
     # Section by section, so that a column that later rows add stands beside those of its section.
-    names: dict[str, None] = {}
-    for sections in zip(*rows, strict=True):
-        for section in sections:
-            names |= dict.fromkeys(section)
-    flat_rows = [{column: value for section in row for column, value in section.items()} for row in rows]
-    return pd.DataFrame({name: _make_column(name, [row.get(name) for row in flat_rows]) for name in names})
+    names = dict.fromkeys(chain.from_iterable(chain.from_iterable(zip(*rows, strict=True))))
+    flat_rows, table = list(starmap(ChainMap, rows)), {}
+    for name in names:
+        table[name] = _make_column(name, [row.get(name) for row in flat_rows])
+    return pd.DataFrame(table)
 
 
 def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
     """Build a cell's row, in sections whose columns stand together."""
     chain_sections = []
     for stage_role in ("select", "retrieve", "rerank"):
-        stage = cell.decoder.get(stage_role) or {}
-        params = {f"{stage_role}.{param_name}": value for param_name, value in stage.items() if param_name != "name"}
-        chain_sections.append(params if stage_role == "select" else {stage_role: stage.get("name"), **params})
+        stage = dict(cell.decoder.get(stage_role) or {})
+        stage_name = stage.pop("name", None)
+        params = _prefix_keys(f"{stage_role}.", stage)
+        chain_sections.append(params if stage_role == "select" else {stage_role: stage_name, **params})
     return (
         {"method": cell.method, "name": name, "label": cell.label},
         *chain_sections,
@@ -70,8 +73,12 @@ def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
         {metric: cell.mean[metric] for metric in cell.values},
         {"left_out": cell.left_out, "returned": cell.returned, "milliseconds": cell.latency},
         {"key": cell.key, "digest": cell.digest},
-        {f"{PROVENANCE_PREFIX}{fact_name}": value for fact_name, value in cell.provenance.items()},
+        _prefix_keys(PROVENANCE_PREFIX, cell.provenance),
     )
+
+
+def _prefix_keys(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}{key}": value for key, value in mapping.items()}
 
 
 def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
@@ -81,25 +88,25 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     """
     import pandas as pd
 
-    cells = list(cells)
-    blocks = []
+    # The empty array first gives an empty column of floats if there are no cells.
+    cells, blocks, query_lists, value_arrays = list(cells), [], [], [np.empty(0)]
     for cell, name in zip(cells, short_names(cells, format_stage_call), strict=True):
         facts = {"method": cell.method, "name": name, "label": cell.label, "k": cell.k, "split": cell.split}
-        blocks += [{**facts, "metric": metric, "key": cell.key} for metric in cell.values]
-    query_lists = [cell.queries for cell in cells for _ in cell.values]
-    list_sizes = [len(query_ids) for query_ids in query_lists]
+        for metric, values in cell.values.items():
+            blocks.append({**facts, "metric": metric, "key": cell.key})
+            query_lists.append(cell.queries)
+            value_arrays.append(np.asarray(values, dtype=np.float64))
+    list_sizes = list(map(len, query_lists))
     table: dict[str, Any] = {}
     for name in set(PER_QUERY_COLUMNS) - {"query", "value"}:
         block_texts = np.array([replace_surrogates(str(block[name])) for block in blocks], dtype=object)
         codes, distinct_texts = pd.factorize(block_texts)
         table[name] = pd.Categorical.from_codes(np.repeat(codes, list_sizes), pd.Index(distinct_texts))
-    table["k"] = np.repeat(np.array([block["k"] for block in blocks], dtype=np.int64), list_sizes)
-    ids = [replace_surrogates(query_id) for query_ids in query_lists for query_id in query_ids]
-    table["query"] = pd.Categorical(np.array(ids, dtype=object))
-    value_arrays = [np.asarray(values, dtype=np.float64) for cell in cells for values in cell.values.values()]
-    # The empty array first gives an empty column of floats if there are no cells.
-    table["value"] = np.concatenate([np.empty(0), *value_arrays])
-    return pd.DataFrame({name: table[name] for name in PER_QUERY_COLUMNS})
+    table["k"] = np.repeat(np.array(list(map(itemgetter("k"), blocks)), dtype=np.int64), list_sizes)
+    query_ids = list(map(replace_surrogates, chain.from_iterable(query_lists)))
+    table["query"] = pd.Categorical(np.array(query_ids, dtype=object))
+    table["value"] = np.concatenate(value_arrays)
+    return pd.DataFrame(table, columns=list(PER_QUERY_COLUMNS))
 
 
 def write_table(data_frame: DataFrame, path: str | Path) -> Path:
@@ -124,10 +131,9 @@ def format_csv(data_frame: DataFrame) -> str:
     """Return a frame as the text of a CSV file, as `write_table` writes it."""
     text_stream = io.StringIO(newline="")
     writer = csv.writer(text_stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
-    writer.writerow([guard_formula(str(name)) for name in data_frame.columns])
-    columns = [data_frame[name] for name in data_frame.columns]
-    column_values = [column.astype(object).where(column.notna(), None).tolist() for column in columns]
-    for row_values in zip(*column_values, strict=True):
+    writer.writerow(map(guard_formula, map(str, data_frame.columns)))
+    plain_values = data_frame.astype(object).where(data_frame.notna(), None)
+    for row_values in plain_values.itertuples(index=False, name=None):
         writer.writerow([guard_formula(value) if isinstance(value, str) else value for value in row_values])
     return text_stream.getvalue()
 
@@ -156,13 +162,13 @@ def read_table(path: str | Path) -> DataFrame:
             names, *row_cells = list(csv.reader(file, strict=True)) or [[]]
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
-    if any(len(row) != len(names) for row in row_cells):
+    if not set(map(len, row_cells)) <= {len(names)}:
         raise DataError(f"{path} is no table: every row must have as many cells as the first")
     cell_columns = zip(*row_cells, strict=True) if row_cells else [()] * len(names)
     table = {}
     for guarded_name, column_cells in zip(names, cell_columns, strict=True):
         name = unguard_formula(guarded_name)
-        table[name] = _make_column(name, _parse_cells(name, [unguard_formula(cell) for cell in column_cells]))
+        table[name] = _make_column(name, _parse_cells(name, list(map(unguard_formula, column_cells))))
     return pd.DataFrame(table)
 
 
@@ -172,9 +178,9 @@ def _is_text_column(name: str) -> bool:
 
 def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
     """Parse a column's cells as switches or numbers if all of them are, else as text; an empty cell is missing."""
-    if _is_text_column(name):
-        return [cell or None if name in ("retrieve", "rerank") else cell for cell in cells]
-    for convert in ({"True": True, "False": False}.__getitem__, int, float):
+    if _is_text_column(name) and name not in ("retrieve", "rerank"):
+        return list(cells)
+    for convert in () if _is_text_column(name) else ({"True": True, "False": False}.__getitem__, int, float):
         try:
             return [convert(cell) if cell else None for cell in cells]
         except (KeyError, ValueError):
@@ -186,15 +192,17 @@ def _make_column(name: str, values: Sequence[Any]) -> Any:
     """Make a column of one type: switches, whole numbers or numbers if all present values are, else text."""
     import pandas as pd
 
-    present_values = [value for value in values if value is not None]
-    value_types = {type(value) for value in present_values}
+    value_types = set(map(type, values))
+    # NumPy's types cannot hold a missing value, so a column with gaps gets the nullable type of pandas.
+    has_gaps = type(None) in value_types
+    value_types.discard(type(None))
     if not _is_text_column(name):
         if value_types <= {int, float} and (float in value_types or not value_types):
             return pd.array([np.nan if v is None else float(v) for v in values], dtype="float64")
         if value_types == {int}:
-            return pd.array(values, dtype="int64" if len(present_values) == len(values) else "Int64")
+            return pd.array(values, dtype="Int64" if has_gaps else "int64")
         if value_types == {bool}:
-            return pd.array(values, dtype="bool" if len(present_values) == len(values) else "boolean")
+            return pd.array(values, dtype="boolean" if has_gaps else "bool")
     return pd.array([None if v is None else replace_surrogates(str(v)) for v in values], dtype="string")
 
 
@@ -236,24 +244,25 @@ def build_results(
     several the one without reranking and with the first scorer. The means are over the queries on which all
     have the metric, which the caption counts. Raises ParamError or DataError.
     """
-    cells = list({cell.label: cell for cell in select_cells(points, k)}.values())
+    cells = select_distinct(points, k)
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
     baseline_cell = resolve_baseline(cells, find_default_baseline(cells) if baseline is None else baseline, k)
     cells = [baseline_cell, *(cell for cell in cells if cell.label != baseline_cell.label)]
     if len(cells) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
-    comparisons = {}
-    by_label = {}
+    comparisons, counts, by_label = {}, {}, {}
     for metric in metrics:
         comparisons[metric] = compare(cells, metric, baseline_cell, k, resamples=resamples, seed=seed)
-        by_label[metric] = {comparison.label: comparison for comparison in comparisons[metric]}
+        counts[metric] = comparisons[metric][0].queries if comparisons[metric] else 0
+        for row in comparisons[metric]:
+            by_label[metric, row.label] = row
     has_short_sets = any(cell.returned < cell.k - 1e-9 for cell in cells)
-    text_rows, mark_rows, means_by_row = [], [], []
+    text_rows, mark_rows, means = [], [], []
     for cell, name in zip(cells, short_names(cells), strict=True):
         texts, marks, row_means = [name], [0], {}
         for metric in metrics:
             # The baseline has no comparison of its own, but its mean stands in every row of the metric.
-            comparison = by_label[metric].get(cell.label)
+            comparison = by_label.get((metric, cell.label))
             mean_value = comparison.mean if comparison else None
             if cell is baseline_cell and comparisons[metric]:
                 mean_value = comparisons[metric][0].baseline_mean
@@ -261,43 +270,38 @@ def build_results(
             texts.append("–" if mean_value is None else f"{mean_value:.4f}".replace("-", MINUS))
             marks.append(int(np.sign(comparison.difference)) if comparison and comparison.significant else 0)
         text_rows.append((*texts, f"{cell.returned:.1f}") if has_short_sets else tuple(texts))
-        means_by_row.append(row_means)
+        means.append(row_means)
         mark_rows.append((*marks, 0) if has_short_sets else tuple(marks))
     metric_titles = [f"{title_of(metric)}@{baseline_cell.k}" for metric in metrics]
-    titles = ("Setting", *metric_titles, *(["Returned"] if has_short_sets else []))
-    counts = {metric: rows[0].queries if rows else 0 for metric, rows in comparisons.items()}
+    head = ("Setting", *metric_titles, *(["Returned"] if has_short_sets else []))
     n_tests = max(map(len, comparisons.values()))
-    return ResultsTable(
-        head=titles,
-        rows=tuple(text_rows),
-        marks=tuple(mark_rows),
-        caption=_write_caption(baseline_cell, text_rows[0][0], counts, n_tests, resamples),
-        cells=tuple(cells),
-        means=tuple(means_by_row),
-    )
+    caption = _write_caption(baseline_cell, text_rows[0][0], counts, n_tests, resamples)
+    rows, row_marks = tuple(text_rows), tuple(mark_rows)
+    return ResultsTable(head=head, rows=rows, marks=row_marks, caption=caption, cells=tuple(cells), means=tuple(means))
 
 
 def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
     """Return the default baseline: the cell of the first selector, or its method if there is no single such cell."""
     first_selector, first_scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
-    candidates = [cell for cell in cells if cell.method == first_selector]
-    chains = [(bool(cell.decoder["rerank"]), cell.decoder["retrieve"]["name"] != first_scorer) for cell in candidates]
-    simplest = [cell for cell, chain in zip(candidates, chains, strict=True) if chain == min(chains)]
+    by_chain: dict[tuple[bool, bool], list[Cell]] = {}
+    for cell in cells:
+        if cell.method == first_selector:
+            scorers = bool(cell.decoder["rerank"]), cell.decoder["retrieve"]["name"] != first_scorer
+            by_chain.setdefault(scorers, []).append(cell)
+    simplest = by_chain[min(by_chain)] if by_chain else []
     return simplest[0] if len(simplest) == 1 else first_selector
 
 
-def _write_caption(
-    baseline_cell: Cell, baseline_name: str, counts: dict[str, int], n_tests: int, resamples: int
-) -> str:
+def _write_caption(baseline: Cell, baseline_name: str, counts: dict[str, int], n_tests: int, resamples: int) -> str:
     if len(set(counts.values())) == 1:
         count_text = f"{next(iter(counts.values())):,}"
     else:
         count_text = ", ".join(f"{title_of(metric)} {n_queries:,}" for metric, n_queries in counts.items())
-    split_text = f", split {baseline_cell.split}" if baseline_cell.split else ""
+    split_text = f", split {baseline.split}" if baseline.split else ""
     holm_text = f" after Holm's correction over {n_tests} settings for each metric" if n_tests > 1 else ""
     return (
-        f"Means at k = {baseline_cell.k}{split_text}; queries on which all have the metric: {count_text} of "
-        f"{len(baseline_cell.queries):,}. ↑ ↓: significantly more or less than {baseline_name}: p < "
+        f"Means at k = {baseline.k}{split_text}; queries on which all have the metric: {count_text} of "
+        f"{len(baseline.queries):,}. ↑ ↓: significantly more or less than {baseline_name}: p < "
         f"{SIGNIFICANCE_LEVEL:g} in a two-sided paired randomisation test ({resamples:,} resamples){holm_text}, and "
         f"the {100 * CONFIDENCE_LEVEL:g}% paired bootstrap CI of the difference excludes 0."
     )
@@ -310,10 +314,8 @@ def format_markdown(table: ResultsTable) -> str:
     """Format the table in Markdown, with its caption above."""
     lines = ["| " + " | ".join(map(_escape_markdown, table.head)) + " |", "| --- |" + " ---: |" * (len(table.head) - 1)]
     for texts, marks in zip(table.rows, table.marks, strict=True):
-        arrows = [SIGNIFICANCE_ARROWS[mark] for mark in marks]
-        lines.append(
-            "| " + " | ".join(_escape_markdown(t) + arrow for t, arrow in zip(texts, arrows, strict=True)) + " |"
-        )
+        marked_texts = map(add, texts, map(SIGNIFICANCE_ARROWS.__getitem__, marks))
+        lines.append("| " + " | ".join(map(_escape_markdown, marked_texts)) + " |")
     return f"{_escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
 
 
@@ -330,8 +332,8 @@ def format_latex(table: ResultsTable, label: str = "tab:frontier") -> str:
         r"    \midrule",
     ]
     for texts, marks in zip(table.rows, table.marks, strict=True):
-        arrows = [SIGNIFICANCE_ARROWS[mark].strip() for mark in marks]
-        lines.append(f"    {' & '.join(_escape_latex(t + arrow) for t, arrow in zip(texts, arrows, strict=True))} \\\\")
+        arrows = map(str.strip, map(SIGNIFICANCE_ARROWS.__getitem__, marks))
+        lines.append(f"    {' & '.join(map(_escape_latex, map(add, texts, arrows)))} \\\\")
     return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
 
 

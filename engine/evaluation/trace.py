@@ -15,6 +15,7 @@ from engine.space import Elsewhere, Space, resolve_local_space
 from engine.values import Ranking, real_tensor
 
 TraceValue = str | int | float | None
+_NO_NEAREST = {"nearest": None, "similarity": None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,27 +30,16 @@ class Trace:
 
     def rows(self, query: int = 0) -> list[Mapping[str, TraceValue]]:
         """Return one mapping per pick of a query, best first; nearest and similarity are None for the first."""
-        columns = (self.index, self.relevance, self.nearest, self.similarity, self.score)
+        tensors = (self.index, self.relevance, self.nearest, self.similarity, self.score)
+        columns = [tensor[query].tolist() for tensor in tensors]
         pick_rows: list[Mapping[str, TraceValue]] = []
-        for document_row, relevance, nearest_row, similarity, score in zip(
-            *(column[query].tolist() for column in columns), strict=True
-        ):
-            if document_row < 0:
+        for row, relevance, nearest, similarity, score in zip(*columns, strict=True):
+            if row < 0:
                 break
-            nearest_columns = (
-                {"nearest": nearest_row, "similarity": similarity}
-                if nearest_row >= 0
-                else {"nearest": None, "similarity": None}
-            )
-            pick_rows.append(
-                {
-                    "rank": len(pick_rows) + 1,
-                    "row": document_row,
-                    "relevance": relevance,
-                    **nearest_columns,
-                    "score": score,
-                }
-            )
+            facts = {"rank": len(pick_rows) + 1, "row": row, "relevance": relevance}
+            # The first pick has no earlier document.
+            facts |= {"nearest": nearest, "similarity": similarity} if nearest >= 0 else _NO_NEAREST
+            pick_rows.append({**facts, "score": score})
         return pick_rows
 
 
@@ -113,19 +103,15 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
     for query_index in range(len(ranking)):
         picked_rows = row_index[query_index, row_index[query_index] >= 0]
         n_picks, picked_vectors = len(picked_rows), vectors[picked_rows].double()
-        pick_relevance[query_index, :n_picks] = (
-            picked_vectors @ query_vectors[query_index].to(picked_vectors)
-            if relevance is None
-            else relevance[query_index, picked_rows].to(picked_vectors)
-        )
+        if relevance is None:
+            pick_relevance[query_index, :n_picks] = picked_vectors @ query_vectors[query_index].to(picked_vectors)
+        else:
+            pick_relevance[query_index, :n_picks] = relevance[query_index, picked_rows].to(picked_vectors)
         if n_picks > 1:
             is_earlier = torch.ones(n_picks, n_picks, dtype=torch.bool, device=picked_vectors.device).tril_(-1)
+            earlier_products = (picked_vectors @ picked_vectors.T).masked_fill_(~is_earlier, -torch.inf)
             # The first pick has no earlier document, so the maximum is taken from the second row on.
-            max_similarity, nearest_position = (
-                (picked_vectors @ picked_vectors.T).masked_fill_(~is_earlier, -torch.inf)[1:].max(1)
-            )
-            similarity[query_index, 1:n_picks], nearest[query_index, 1:n_picks] = (
-                max_similarity,
-                picked_rows[nearest_position],
-            )
+            max_products, nearest_position = earlier_products[1:].max(1)
+            similarity[query_index, 1:n_picks] = max_products
+            nearest[query_index, 1:n_picks] = picked_rows[nearest_position]
     return Trace(row_index, pick_relevance, nearest, similarity, ranking.gain.to(vectors.device))

@@ -63,19 +63,16 @@ def diff(a: Session, b: Session) -> Diff:
     if a.space.embeddings != b.space.embeddings:
         raise ParamError("both sessions must have begun with the same embeddings")
     candidate_rows = np.unique(np.array([*a.state.moved_rows(), *b.state.moved_rows()], dtype=np.int64))
-    distances = np.array(
-        [float(np.linalg.norm(b.row(row) - a.row(row))) for row in candidate_rows.tolist()], np.float64
-    )
+    distances = np.array([np.linalg.norm(b.row(row) - a.row(row)) for row in candidate_rows.tolist()], np.float64)
     # Ties in distance are broken by row, and rows that did not move come last, where they are cut off.
     farthest_first = np.lexsort((candidate_rows, -distances))[: np.count_nonzero(distances)]
-    events_in_a = {event.id: event for event in a.effective_events}
-    events_in_b = {event.id: event for event in b.effective_events}
+    events_in_a, events_in_b = set(a.effective_events), set(b.effective_events)
     available_in_a, available_in_b = _availability(a), _availability(b)
     return Diff(
         rows=tuple(candidate_rows[farthest_first].tolist()),
         moved=distances[farthest_first],
-        added=tuple(event for event in events_in_b.values() if event.id not in events_in_a),
-        removed=tuple(event for event in events_in_a.values() if event.id not in events_in_b),
+        added=tuple(event for event in b.effective_events if event not in events_in_a),
+        removed=tuple(event for event in a.effective_events if event not in events_in_b),
         came=tuple(np.flatnonzero(available_in_b & ~available_in_a).tolist()),
         went=tuple(np.flatnonzero(available_in_a & ~available_in_b).tolist()),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.errors import ParamError
+from engine.feedback.embedding_state import freeze
 from engine.feedback.records import CorpusChange
 from engine.feedback.session import Session, append_records
 
@@ -60,17 +61,17 @@ def build_change(
         return None
     if available.sum() + len(new_rows) - len(removed_rows) < 1:
         raise ParamError("went must leave at least one document available")
-    drift_by_row = {}
-    if warm and new_rows:
-        existing_rows = np.flatnonzero(available)
-        for row_index in new_rows:
-            mean_drift = compute_warm_drift(session, row_index, existing_rows)
-            if mean_drift is not None:
-                drift_by_row[row_index] = mean_drift
-    return CorpusChange(new_rows, removed_rows, drift_by_row)
+    drifts = compute_warm_drifts(session, new_rows, np.flatnonzero(available)) if warm else {}
+    return CorpusChange(new_rows, removed_rows, drifts)
 
 
-def compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
+def compute_warm_drifts(session: Session, rows: Iterable[int], existing_rows: np.ndarray) -> dict[int, np.ndarray]:
+    """Map the rows of new documents to the mean drift of their neighbours; without those that start at their vector."""
+    drifts = ((row, _compute_warm_drift(session, row, existing_rows)) for row in rows)
+    return {row: drift for row, drift in drifts if drift is not None}
+
+
+def _compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
     """Return the (d,) mean drift of a new document's nearest documents; None if it is 0 or the document has moved."""
     start_vectors = session.start
     if not len(existing_rows) or not np.array_equal(session.row(row_index), start_vectors.row(row_index)):
@@ -79,5 +80,4 @@ def compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarr
     similarities = start_vectors.vectors[existing_rows].astype(np.float64) @ start_vectors.row(row_index)
     nearest_rows = existing_rows[np.argsort(-similarities, kind="stable")[:DRIFT_NEIGHBOURS]].tolist()
     mean_drift = np.mean([session.row(near_row) - start_vectors.row(near_row) for near_row in nearest_rows], axis=0)
-    mean_drift.flags.writeable = False
-    return mean_drift if mean_drift.any() else None
+    return freeze(mean_drift) if mean_drift.any() else None

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
+from operator import itemgetter
 
 import numpy as np
 
@@ -37,13 +38,18 @@ MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES = 16, 1 << 28
 MovedVectors = dict[int, np.ndarray]
 
 
+def freeze(array: np.ndarray) -> np.ndarray:
+    """Make an array read-only, and return it."""
+    array.flags.writeable = False
+    return array
+
+
 class StartVectors:
     """First vectors Θ₁ of a space, (n, d) in their own precision; shared by all its sessions."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self.vectors: np.ndarray = space.matrix.on_cpu.detach().numpy().view()
-        self.vectors.flags.writeable = False
+        self.vectors: np.ndarray = freeze(space.matrix.on_cpu.detach().numpy().view())
         self._matrix_lock = threading.RLock()
         self._overlaid: MovedVectors = {}
 
@@ -62,9 +68,7 @@ class StartVectors:
     @cached_property
     def exact(self) -> np.ndarray:
         """First vectors as (n, d) float64, read-only."""
-        exact_vectors = self.vectors.astype(np.float64)
-        exact_vectors.flags.writeable = False
-        return exact_vectors
+        return freeze(self.vectors.astype(np.float64))
 
     @contextmanager
     def overlay_moved(self, moved_vectors: MovedVectors) -> Iterator[np.ndarray]:
@@ -137,16 +141,16 @@ class SparseState:
         return sorted(self.moved_vectors)
 
 
-def _apply_record(
-    vector: np.ndarray, first_vector: np.ndarray, row_index: int, preset: Preset, record: MovingRecord
-) -> np.ndarray:
+def _apply_record(vector: np.ndarray, origin: np.ndarray, row: int, preset: Preset, record: MovingRecord) -> np.ndarray:
     """Return the vector of a document after a record that moves it."""
     if isinstance(record, CorpusChange):
-        return move_vector(vector, first_vector, record.drift[row_index], 1.0, preset.trust, preset.ball)
+        return _move_vector(vector, origin, record.drift[row], 1.0, preset)
     items = record.items
-    coefficient = record.coefficients[0 if items[0] == row_index else items.index(row_index)]
-    step_factor = compute_factor(coefficient, preset.step(record.round), preset.cap)
-    return move_vector(vector, first_vector, record.query.exact, step_factor, preset.trust, preset.ball)
+    coefficient = record.coefficients[0 if items[0] == row else items.index(row)]
+    factor = -preset.step(record.round) * coefficient
+    # The cap limits a single step, so that one wrong answer cannot throw a document far.
+    factor = factor if preset.cap is None else max(-preset.cap, min(preset.cap, factor))
+    return _move_vector(vector, origin, record.query.exact, factor, preset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +170,6 @@ class MatrixState:
     n_steps: int = 0
     pending_events: tuple[Event, ...] = ()
     is_unavailable: np.ndarray | None = None
-
-    @staticmethod
-    def from_start(start: StartVectors) -> MatrixState:
-        """Return the state before any record."""
-        return MatrixState(start.exact)
 
     def fold_records(self, start: StartVectors, preset: Preset, records: Iterable[MovingRecord]) -> MatrixState:
         """Return the state after more records."""
@@ -200,8 +199,8 @@ class MatrixState:
         """
         # Fold on from the latest state that lies before the change; everything after it is recomputed.
         valid_states = [cached_state for cached_state in cached_states if cached_state[0] <= first_change]
-        begin_state = (position, self) if position <= first_change else (0, MatrixState.from_start(start))
-        position, state = max([begin_state, *valid_states], key=lambda cached_state: cached_state[0])
+        begin_state = (position, self) if position <= first_change else (0, MatrixState(start.exact))
+        position, state = max([begin_state, *valid_states], key=itemgetter(0))
         while position < end:
             stop = min(end, position - position % CACHED_STATE_STRIDE + CACHED_STATE_STRIDE)
             state = state.fold_records(start, preset, journal.iter_moves(stop, position, end))
@@ -264,10 +263,8 @@ class _MatrixFold:
 
     def _move_row(self, row_index: int, direction: np.ndarray, factor: float) -> None:
         self._make_writeable()
-        preset = self.preset
-        self.current[row_index] = move_vector(
-            self.current[row_index], self.start.exact[row_index], direction, factor, preset.trust, preset.ball
-        )
+        origin = self.start.exact[row_index]
+        self.current[row_index] = _move_vector(self.current[row_index], origin, direction, factor, self.preset)
 
     def _step_sgd(self, event: Event) -> None:
         """Apply θ_{t+1,i} = θ_{t,i} − η g_{t,i} for one event (Algorithm 1, line 6)."""
@@ -291,11 +288,11 @@ class _MatrixFold:
         for block_rows in self._iter_blocks():
             block_vectors = self.current[block_rows]
             block_vectors += np.outer(factors[block_rows], query_vector)
-            bound_vectors(block_vectors, self.start.exact[block_rows], preset.trust, preset.ball)
+            _bound_vectors(block_vectors, self.start.exact[block_rows], preset)
         self.current[still_rows] = still_vectors
 
     def _set_rows(self, row_indices: np.ndarray, vectors: np.ndarray) -> None:
-        bound_vectors(vectors, self.start.exact[row_indices], self.preset.trust, self.preset.ball)
+        _bound_vectors(vectors, self.start.exact[row_indices], self.preset)
         self.current[row_indices] = vectors
 
     def _iter_blocks(self) -> Iterator[slice]:
@@ -320,17 +317,15 @@ class _MatrixFold:
         preset, step_rate = self.preset, self.preset.step(self._batch_index(self.pending_events[0]) + 1)
         batch_events, self.pending_events = self.pending_events, []
         factors = np.zeros((len(self.current), len(batch_events)))
+        is_sgd = preset.optimizer == "sgd"
         for column, event in enumerate(batch_events):
             # The cap limits a single event, so it is applied before the batch is summed.
-            if preset.optimizer == "sgd":
-                event_factors = _compute_factors(event, step_rate, preset.cap)
-            else:
-                event_factors = np.asarray(event.coefficients)
+            event_factors = _compute_factors(event, step_rate, preset.cap) if is_sgd else np.asarray(event.coefficients)
             factors[np.asarray(event.items), column] = event_factors / preset.batch
         query_vectors = np.stack([event.query.exact for event in batch_events])
         self.n_steps += 1
         self._make_writeable()
-        if preset.optimizer == "sgd":
+        if is_sgd:
             moving_rows = np.flatnonzero(factors.any(axis=1))
             if self.is_unavailable is not None:
                 moving_rows = moving_rows[~self.is_unavailable[moving_rows]]
@@ -352,7 +347,7 @@ class _MatrixFold:
             # The factors 1 − β^t correct the bias of moments that started at 0.
             root = np.sqrt(second_moment / (1 - beta_2**self.n_steps)) + ADAMW_EPSILON
             new_vectors -= step_rate / (1 - beta_1**self.n_steps) * first_moment / root
-            bound_vectors(new_vectors, self.start.exact[block_rows], preset.trust, preset.ball)
+            _bound_vectors(new_vectors, self.start.exact[block_rows], preset)
             if self.is_unavailable is not None:
                 is_unavailable = self.is_unavailable[block_rows]
                 new_vectors[is_unavailable] = self.current[block_rows][is_unavailable]
@@ -362,39 +357,31 @@ class _MatrixFold:
         """Return the state, whose arrays are read-only from now on."""
         for array in (self.current, self.first_moment, self.second_moment, self.is_unavailable):
             if array is not None:
-                array.flags.writeable = False
+                freeze(array)
         pending_events, moments = tuple(self.pending_events), (self.first_moment, self.second_moment)
         return MatrixState(self.current, *moments, self.n_steps, pending_events, self.is_unavailable)
 
 
 def _compute_factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
-    """Return `compute_factor` of each item of an event, float64."""
+    """Return the multiple of the query that each item moves by: −rate · coefficient, clipped to ± cap, float64."""
     factors: np.ndarray = -rate * np.asarray(event.coefficients, dtype=np.float64)
     return factors if cap is None else np.clip(factors, -cap, cap)
 
 
-def compute_factor(coefficient: float, rate: float, cap: float | None) -> float:
-    """Return the multiple of the query that is added to a document: −rate · coefficient, clipped to ± cap."""
-    factor = -rate * coefficient
-    return factor if cap is None else max(-cap, min(cap, factor))
-
-
-def move_vector(
-    vector: np.ndarray, origin: np.ndarray, direction: np.ndarray, factor: float, trust: float | None, ball: bool
-) -> np.ndarray:
-    """Return a (d,) document moved by factor · direction, within the bounds around `origin`, its first vector."""
+def _move_vector(vector: np.ndarray, origin: np.ndarray, step: np.ndarray, factor: float, preset: Preset) -> np.ndarray:
+    """Return a (d,) document moved by factor · step, within the bounds around `origin`, its first vector."""
     # A step of 0 returns the same array, by which callers see that the document has not moved.
     if factor == 0.0:
         return vector
-    new_vector = factor * direction
+    new_vector = factor * step
     new_vector += vector
-    if trust is not None:
+    if preset.trust is not None:
         displacement = new_vector - origin
         distance = sqrt(displacement.dot(displacement))
-        if distance > trust:
-            displacement *= trust / distance
+        if distance > preset.trust:
+            displacement *= preset.trust / distance
             new_vector = origin + displacement
-    if ball:
+    if preset.ball:
         new_length = sqrt(new_vector.dot(new_vector))
         if new_length > 1.0:
             radius = max(1.0, sqrt(origin.dot(origin)))
@@ -403,15 +390,15 @@ def move_vector(
     return new_vector
 
 
-def bound_vectors(vectors: np.ndarray, origin: np.ndarray, trust: float | None, ball: bool) -> None:
+def _bound_vectors(vectors: np.ndarray, origin: np.ndarray, preset: Preset) -> None:
     """Project (m, d) documents into their bounds, in place; origin: (m, d) first vectors."""
-    if trust is not None:
+    if preset.trust is not None:
         displacements = vectors - origin
         distances = _compute_norms(displacements)
-        beyond_rows = np.flatnonzero(distances > trust)
-        shortening = (trust / distances[beyond_rows])[:, None]
+        beyond_rows = np.flatnonzero(distances > preset.trust)
+        shortening = (preset.trust / distances[beyond_rows])[:, None]
         vectors[beyond_rows] = origin[beyond_rows] + displacements[beyond_rows] * shortening
-    if ball:
+    if preset.ball:
         lengths, max_lengths = _compute_norms(vectors), np.maximum(1.0, _compute_norms(origin))
         beyond_rows = np.flatnonzero(lengths > max_lengths)
         vectors[beyond_rows] *= (max_lengths[beyond_rows] / lengths[beyond_rows])[:, None]

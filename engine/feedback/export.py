@@ -54,7 +54,7 @@ def export(session: Session, path: str | Path) -> Path:
             write(path.with_name(f"{path.stem}.ids.txt"), id_lines)
             write(path, lambda file: np.save(file, session.vectors, allow_pickle=False))
         case ".npz":
-            id_array = np.array([replace_surrogates(doc_id) for doc_id in doc_ids])
+            id_array = np.array(list(map(replace_surrogates, doc_ids)))
             write(path, lambda file: np.savez(file, vectors=session.vectors, ids=id_array))
         case ".parquet":
             _write_parquet(session, path)
@@ -95,16 +95,8 @@ def upsert(session: Session, client: Any, collection: str = "documents", *, move
     row_indices = np.flatnonzero((vectors != session.origin).any(axis=1)) if moved else np.arange(len(session))
     for batch_start in range(0, len(row_indices), UPSERT_BATCH_SIZE):
         batch_rows = row_indices[batch_start : batch_start + UPSERT_BATCH_SIZE].tolist()
-        client.upsert(
-            collection,
-            models.Batch(
-                ids=batch_rows,
-                vectors=vectors[batch_rows].tolist(),
-                payloads=[
-                    {"id": corpus.ids[row_index], "text": corpus.passages[row_index]} for row_index in batch_rows
-                ],
-            ),
-        )
+        payloads = [{"id": corpus.ids[row], "text": corpus.passages[row]} for row in batch_rows]
+        client.upsert(collection, models.Batch(ids=batch_rows, vectors=vectors[batch_rows].tolist(), payloads=payloads))
     return len(row_indices)
 
 
@@ -123,10 +115,7 @@ def _write_parquet(session: Session, path: Path) -> None:
         "frontier.origin": session.space.embeddings.digest,
         "frontier.encoder": encoder.digest if encoder else "",
     }
-    table = pa.table(
-        {
-            "id": pa.array([replace_surrogates(doc_id) for doc_id in session.space.corpus.ids]),
-            "vector": pa.FixedSizeListArray.from_arrays(flat_numbers, vectors.shape[1]),
-        }
-    ).replace_schema_metadata(metadata)
+    doc_ids = pa.array(list(map(replace_surrogates, session.space.corpus.ids)))
+    vector_lists = pa.FixedSizeListArray.from_arrays(flat_numbers, vectors.shape[1])
+    table = pa.table({"id": doc_ids, "vector": vector_lists}).replace_schema_metadata(metadata)
     write(path, lambda file: parquet.write_table(table, file))

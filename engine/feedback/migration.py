@@ -1,14 +1,14 @@
 """Log header: corpus, encoder and preset, checks, and carrying over to a changed corpus."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from itertools import compress
+from itertools import chain, starmap
 from typing import Any
 
 import numpy as np
 
 from engine.errors import DataError
-from engine.feedback.dynamic_corpus import compute_warm_drift
+from engine.feedback.dynamic_corpus import compute_warm_drifts
 from engine.feedback.embedding_state import StartVectors
 from engine.feedback.presets import Preset
 from engine.feedback.records import CorpusChange, Record
@@ -180,23 +180,15 @@ def carry_records(
     existing_rows = np.setdiff1d(np.arange(len(session)), np.array(changed_rows, dtype=np.int64))
     if session.available is not None:
         existing_rows = existing_rows[session.available[existing_rows]]
-    drift_by_row = {}
-    for row_index in changed_rows:
-        row_drift = compute_warm_drift(session, row_index, existing_rows)
-        if row_drift is not None:
-            drift_by_row[row_index] = row_drift
-    if drift_by_row:
-        session = append_records(session, CorpusChange(changed_rows, (), drift_by_row))
+    if drifts := compute_warm_drifts(session, changed_rows, existing_rows):
+        session = append_records(session, CorpusChange(changed_rows, (), drifts))
     notice_ids = (
         ("documents with another text, about which feedback no longer counts", changed_ids),
         ("documents that are gone, and feedback about them with them", missing_ids),
         ("documents that are new", new_ids),
         ("pieces of feedback that no longer count", lost_ids),
     )
-    notices: list[Notice] = []
-    for notice_text, counted_ids in notice_ids:
-        notices += Notice.for_ids(notice_text, counted_ids)
-    return session, tuple(notices)
+    return session, tuple(chain.from_iterable(starmap(Notice.for_ids, notice_ids)))
 
 
 def _drop_documents(
@@ -204,28 +196,23 @@ def _drop_documents(
 ) -> dict[str, Any]:
     """Return a record's body without the dropped documents and the lost events."""
 
-    def remaining(doc_ids: Sequence[str]) -> list[str]:
-        return [doc_id for doc_id in parse_text_list(doc_ids, "documents") if doc_id not in dropped_ids]
+    def remaining(key: str, dropped: Collection[str], field_name: str = "documents") -> list[str]:
+        return [text for text in parse_text_list(body[key], field_name) if text not in dropped]
 
     match body["op"]:
         case "feed":
             item_ids = original_ids if body["items"] == "all" else parse_text_list(body["items"], "items")
             coefficients = body["coefficients"]
             values = decode_array(coefficients).tolist() if isinstance(coefficients, str) else coefficients
-            is_remaining = [doc_id not in dropped_ids for doc_id in item_ids]
-            pairs = list(compress(zip(item_ids, values, strict=True), is_remaining))
+            pairs = [pair for pair in zip(item_ids, values, strict=True) if pair[0] not in dropped_ids]
             items, coefficients = [doc_id for doc_id, _ in pairs], [value for _, value in pairs]
-            return {**body, "items": items, "coefficients": coefficients, "shown": remaining(body["shown"])}
+            return {**body, "items": items, "coefficients": coefficients, "shown": remaining("shown", dropped_ids)}
         case "undo":
-            remaining_ids = {}
-            for key in ("ids", "back"):
-                remaining_ids[key] = [
-                    event_id for event_id in parse_text_list(body[key], key) if event_id not in lost_ids
-                ]
-            return {**body, **remaining_ids}
+            return {**body, **{key: remaining(key, lost_ids, key) for key in ("ids", "back")}}
         case "documents":
             drift = {doc_id: vector for doc_id, vector in body["drift"].items() if doc_id not in dropped_ids}
-            return {**body, "came": remaining(body["came"]), "went": remaining(body["went"]), "drift": drift}
+            came, went = remaining("came", dropped_ids), remaining("went", dropped_ids)
+            return {**body, "came": came, "went": went, "drift": drift}
     return dict(body)
 
 

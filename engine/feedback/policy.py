@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from engine.errors import DataError, ParamError
+from engine.feedback.embedding_state import freeze
 from engine.feedback.records import Event, Query, is_whole
 from engine.feedback.session import Session, feed
 from engine.feedback.temperature import softmax
@@ -373,7 +374,7 @@ def outcome(session: Session, draw: Draw, y: bool | int, *, relevant: int = 1, p
         row_probabilities = draw.probabilities
         coefficients = row_probabilities.copy() if session.available is None else row_probabilities[list(items)]
         coefficients[items.index(draw.item)] -= success_term
-        coefficients.flags.writeable = False
+        freeze(coefficients)
     # Appendix B.2: only the chosen document moves. For a single draw its first term is p/π = 1.
     elif len(draw.items) == 1 or session.preset.weights == "paper":
         items, coefficients = (draw.item,), (1.0 - success_term,)
@@ -544,9 +545,8 @@ def full_information(session: Session, query: Any, right: Iterable[int | str]) -
     row_probabilities[right_rows] -= 1.0 / len(right_rows)
     available_rows = _available_rows(session)
     row_probabilities = row_probabilities if session.available is None else row_probabilities[list(available_rows)]
-    row_probabilities.flags.writeable = False
     return Event(
-        session.round + 1, "full", query=query, items=available_rows, coefficients=row_probabilities,
+        session.round + 1, "full", query=query, items=available_rows, coefficients=freeze(row_probabilities),
         item=right_rows[0], good=True, mode=session.preset.mode, shown=tuple(right_rows), writer=session.writer,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ import numpy as np
 EventKind = Literal["sampled", "thumb", "right_one", "full"]
 EVENT_KINDS: tuple[EventKind, ...] = ("sampled", "thumb", "right_one", "full")
 #: Valid pairs of an event's kind and `good`.
-VALID_KIND_OUTCOMES: frozenset[tuple[EventKind, bool]] = frozenset(
+KIND_OUTCOMES: frozenset[tuple[EventKind, bool]] = frozenset(
     (kind, good) for kind in EVENT_KINDS for good in (True, False) if good or kind in ("sampled", "thumb")
 )
 #: Key of a vote: query key, row of the document (None for the right one of a list), person.
@@ -206,7 +206,7 @@ class CorpusChange:
 
 
 @dataclass(frozen=True)
-class SnapshotMark:
+class Bookmark:
     """Record of a snapshot: a named position of the log."""
 
     name: str
@@ -218,7 +218,7 @@ class SnapshotMark:
         return f"named {self.name!r}"
 
 
-Record = Event | Undone | CorpusChange | SnapshotMark
+Record = Event | Undone | CorpusChange | Bookmark
 #: A record that moves documents.
 MovingRecord = Event | CorpusChange
 EventStatus = Literal["counts", "undone", "replaced"]
@@ -269,7 +269,7 @@ class Journal:
             case CorpusChange():
                 for row_index in record.drift:
                     self._row_moves[row_index].append((position, record))
-            case SnapshotMark():
+            case Bookmark():
                 self._snapshot_marks.append((position, record.name))
         # The record itself is appended last, so that a concurrent reader finds every counted record in the indexes.
         self.records.append(record)

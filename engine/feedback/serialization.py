@@ -9,16 +9,7 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.feedback.presets import MIN_TEMPERATURE, UPDATE_MODES
-from engine.feedback.records import (
-    VALID_KIND_OUTCOMES,
-    CorpusChange,
-    Event,
-    Query,
-    Record,
-    SnapshotMark,
-    Undone,
-    is_whole,
-)
+from engine.feedback.records import KIND_OUTCOMES, Bookmark, CorpusChange, Event, Query, Record, Undone, is_whole
 from engine.values import Corpus
 
 #: Latest time of an event, in seconds since 1970: the year 5138.
@@ -59,7 +50,8 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
             # An event that could not be read back is refused before it is written.
             validate_event(record)
             moves_all_rows = len(record.items) == len(doc_ids) and tuple(record.items) == tuple(range(len(doc_ids)))
-            is_array = not isinstance(record.coefficients, tuple)
+            values = record.coefficients
+            coefficients = list(values) if isinstance(values, tuple) else encode_array(np.asarray(values))
             return {
                 "op": "feed",
                 "id": record.id,
@@ -71,9 +63,7 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
                 "propensity": record.propensity,
                 "mode": record.mode,
                 "items": "all" if moves_all_rows else ids_of(record.items),
-                "coefficients": encode_array(np.asarray(record.coefficients))
-                if is_array
-                else list(record.coefficients),
+                "coefficients": coefficients,
                 "shown": ids_of(record.shown),
                 "writer": record.writer,
                 "time": record.time,
@@ -84,7 +74,7 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
         case CorpusChange():
             drift_by_id = {doc_ids[row_index]: encode_array(vector) for row_index, vector in record.drift.items()}
             return {"op": "documents", "came": ids_of(record.came), "went": ids_of(record.went), "drift": drift_by_id}
-        case SnapshotMark():
+        case Bookmark():
             return {"op": "snapshot", "name": record.name}
 
 
@@ -122,7 +112,7 @@ def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_row
             drifts = {find_row(doc_id): _parse_vector(text, dimension) for doc_id, text in body["drift"].items()}
             return CorpusChange(find_rows(body["came"]), find_rows(body["went"]), drifts)
         case "snapshot":
-            return SnapshotMark(*parse_text_list([body["name"]], "name"))
+            return Bookmark(*parse_text_list([body["name"]], "name"))
     raise DataError(f"a record of an unknown kind, {body['op']!r}; a newer version of Frontier may have written it")
 
 
@@ -158,13 +148,12 @@ def validate_event(event: Event) -> None:
     """Raise a DataError that names the first invalid value of an event, whose rows are of the corpus."""
     _require(is_whole(event.round) and 1 <= event.round < 2**63, "round", "a whole number in [1, 2⁶³)", event.round)
     has_types = isinstance(event.kind, str) and isinstance(event.good, bool)
-    is_valid_kind = has_types and (event.kind, event.good) in VALID_KIND_OUTCOMES
+    is_valid_kind = has_types and (event.kind, event.good) in KIND_OUTCOMES
     _require(is_valid_kind, "kind and good", "what feedback can say", (event.kind, event.good))
     _require(event.mode in UPDATE_MODES, "mode", f"one of {', '.join(UPDATE_MODES)}", event.mode)
-    propensity = event.propensity
+    propensity, event_time = event.propensity, event.time
     is_probability = propensity is None or (_is_finite_number(propensity) and 0 < propensity <= 1)
     _require(is_probability, "propensity", "in (0, 1] or none", propensity)
-    event_time = event.time
     is_time = event_time is None or (_is_finite_number(event_time) and 0 <= event_time < MAX_EVENT_TIME_SECONDS)
     _require(is_time, "time", f"in [0, {MAX_EVENT_TIME_SECONDS:g}) or none", event_time)
     for field_name, text in (("person", event.person), ("query's text", event.query.text)):
@@ -197,7 +186,7 @@ def validate_header(header: Mapping[str, Any]) -> None:
 
 def parse_text_list(value: Any, field_name: str) -> list[str]:
     """Return a list of texts. Raises DataError for any other value."""
-    is_text_list = isinstance(value, list) and all(isinstance(list_entry, str) for list_entry in value)
+    is_text_list = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
     _require(is_text_list, field_name, "a list of texts", value)
     return list(value)
 
@@ -210,7 +199,7 @@ def _require(is_valid: Any, field_name: str, domain: str, value: Any) -> None:
 
 def _is_text_mapping(value: Any) -> bool:
     """Return True for a dictionary whose values are texts."""
-    return isinstance(value, dict) and all(isinstance(mapped_value, str) for mapped_value in value.values())
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def _is_finite_number(value: Any) -> TypeGuard[float]:

@@ -14,19 +14,9 @@ import torch
 
 from engine.decoder import QueryLike, query_batch
 from engine.errors import DataError, ParamError
-from engine.feedback.embedding_state import CachedStates, MatrixState, SparseState, StartVectors
+from engine.feedback.embedding_state import CachedStates, MatrixState, SparseState, StartVectors, freeze
 from engine.feedback.presets import Preset, resolve_preset
-from engine.feedback.records import (
-    CorpusChange,
-    Event,
-    EventStatus,
-    Journal,
-    Query,
-    Record,
-    SnapshotMark,
-    Undone,
-    is_whole,
-)
+from engine.feedback.records import Bookmark, CorpusChange, Event, EventStatus, Journal, Query, Record, Undone, is_whole
 from engine.feedback.temperature import fit_temperature
 from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Queries, digest_of
@@ -96,9 +86,7 @@ class Session:
     def exact(self) -> np.ndarray:
         """Current vectors Θ_t in float64, (n, d), read-only."""
         with self.state.matrix(self.start) as matrix:
-            exact_vectors = matrix.copy()
-        exact_vectors.flags.writeable = False
-        return exact_vectors
+            return freeze(matrix.copy())
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -114,14 +102,12 @@ class Session:
         bits_dtype = f"i{vectors.itemsize}"
         if np.array_equal(vectors[moved_rows].view(bits_dtype), self.origin[moved_rows].view(bits_dtype)):
             return self.origin
-        vectors.flags.writeable = False
-        return vectors
+        return freeze(vectors)
 
     def row(self, item: int) -> np.ndarray:
         """Return the current vector of one document, (d,) float64, read-only."""
-        vector = self.state.row(self.start, item).view()
-        vector.flags.writeable = False
-        return vector
+        # A view, so that the array of the state itself keeps its flag.
+        return freeze(self.state.row(self.start, item).view())
 
     def embeddings(self) -> Embeddings:
         """Return the adapted documents as embeddings, for `engine.Space(corpus, …)`."""
@@ -207,11 +193,10 @@ class Session:
 
         Text is embedded by the corpus's encoder. Raises DataError for anything else.
         """
+        dimension = self.start.dimension
         if isinstance(query, Query):
-            if query.vector.shape != (self.start.dimension,):
-                raise DataError(
-                    f"query must have the corpus's dimension {self.start.dimension}; got {query.vector.shape}"
-                )
+            if query.vector.shape != (dimension,):
+                raise DataError(f"query must have the corpus's dimension {dimension}; got {query.vector.shape}")
             return query
         if not isinstance(query, str | Embeddings | Queries):
             try:
@@ -219,20 +204,15 @@ class Session:
                 vector = np.array(numbers, dtype=self.origin.dtype)
             except (TypeError, ValueError):
                 raise DataError(f"query must be text, a vector or Embeddings; got {type(query).__name__}") from None
-            if vector.shape != (self.start.dimension,) or not np.isfinite(vector).all():
-                raise DataError(
-                    f"query must be {self.start.dimension} finite numbers, as the corpus's vectors are; got shape "
-                    f"{vector.shape}"
-                )
-            query_text = None
-        else:
-            batch = query_batch(self.space, query)
-            if len(batch) != 1:
-                raise DataError(f"query must be one question; got {len(batch)}")
-            vector = batch.vectors[0].cpu().numpy().copy()
-            query_text = batch.texts[0] if batch.texts else None
-        vector.flags.writeable = False
-        return Query(vector, query_text)
+            if vector.shape != (dimension,) or not np.isfinite(vector).all():
+                domain = f"{dimension} finite numbers, as the corpus's vectors are"
+                raise DataError(f"query must be {domain}; got shape {vector.shape}")
+            return Query(freeze(vector))
+        batch = query_batch(self.space, query)
+        if len(batch) != 1:
+            raise DataError(f"query must be one question; got {len(batch)}")
+        vector = batch.vectors[0].cpu().numpy().copy()
+        return Query(freeze(vector), batch.texts[0] if batch.texts else None)
 
 
 def session(
@@ -278,9 +258,8 @@ def session(
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
     """Return a session without records."""
-    start_state = SparseState() if preset.by_rows else MatrixState.from_start(start)
-    journal = Journal(preset.by_rows)
-    return Session(start, preset, temperature, journal, position=0, round=0, state=start_state, writer=writer)
+    state, journal = SparseState() if preset.by_rows else MatrixState(start.exact), Journal(preset.by_rows)
+    return Session(start, preset, temperature, journal, position=0, round=0, state=state, writer=writer)
 
 
 def feed(session: Session, event: Event) -> Session:
@@ -445,7 +424,7 @@ def snapshot(session: Session, name: str) -> Session:
     """
     if not isinstance(name, str) or not name.strip():
         raise ParamError(f"name must be some text; got {name!r}")
-    return append_records(session, SnapshotMark(name))
+    return append_records(session, Bookmark(name))
 
 
 def state_at(session: Session, t: int | str) -> Session:
@@ -506,13 +485,10 @@ def restore(session: Session, t: int | str) -> Session:
     --------
     >>> start = orag.restore(session, 0)
     """
-    target, journal = _resolve_position(session, t), session.journal
+    # Only the records and their statuses are asked for, so the earlier vectors are not computed.
+    earlier = replace(session, position=_resolve_position(session, t))
     all_event_ids = [event.id for event in session.history]
-    active_then = set()
-    for event_id in all_event_ids:
-        if journal.find_event(event_id, target) and not journal.is_undone(event_id, target):
-            active_then.add(event_id)
-    active_now = {event.id for event in session.events}
+    active_then, active_now = ({event.id for event in state.events} for state in (earlier, session))
     # Ids are listed in the order of the log, so that equal restorations write equal records.
     undone_ids = tuple(filter((active_now - active_then).__contains__, all_event_ids))
     redone_ids = tuple(filter((active_then - active_now).__contains__, all_event_ids))
@@ -536,7 +512,7 @@ def append_records(session: Session, *records: Record) -> Session:
             case CorpusChange():
                 available = np.ones(len(session), dtype=bool) if available is None else available.copy()
                 available[list(record.came)], available[list(record.went)] = True, False
-                available.flags.writeable = False
+                freeze(available)
             case Undone():
                 for event_id in (*record.ids, *record.back):
                     if not journal.find_event(event_id, end):
@@ -569,12 +545,8 @@ def _find_first_change(journal: Journal, end: int, record: Record) -> int:
     """Return the position of the earliest event whose effect a record changes."""
     if isinstance(record, Undone) and record.is_reset:
         return 0
-    first_change = end
-    for event in _find_affected_events(journal, end, record):
-        entry = journal.find_event(event.id, end)
-        if entry is not None:
-            first_change = min(first_change, entry[0])
-    return first_change
+    entries = (journal.find_event(event.id, end) for event in _find_affected_events(journal, end, record))
+    return min((position for position, _ in filter(None, entries)), default=end)
 
 
 def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
@@ -592,11 +564,9 @@ def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) ->
 
 def _find_affected_events(journal: Journal, end: int, record: Record) -> list[Event]:
     """Return the events whose status a record may change."""
-    event_ids = (*record.ids, *record.back) if isinstance(record, Undone) else ()
     events = [record] if isinstance(record, Event) else []
-    for event_id in event_ids:
-        entry = journal.find_event(event_id, end)
-        if entry is not None:
+    for event_id in (*record.ids, *record.back) if isinstance(record, Undone) else ():
+        if entry := journal.find_event(event_id, end):
             events.append(entry[1])
     return [rival_vote for event in events for rival_vote in journal.rival_votes(event, end)]
 

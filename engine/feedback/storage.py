@@ -32,14 +32,12 @@ LOG_KIND, LOG_SUFFIX, EXPORT_SUFFIX = "feedback", ".sqlite", ".jsonl"
 Params = ParamSpec("Params")
 
 
-def _as_log_method(
-    operation: Callable[Concatenate[Session, Params], Session],
-) -> Callable[Concatenate[Log, Params], Session]:
+def _log_method(step: Callable[Concatenate[Session, Params], Session]) -> Callable[Concatenate[Log, Params], Session]:
     """Turn an operation on sessions into a method of Log that writes its result."""
 
-    @wraps(operation)
+    @wraps(step)
     def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
-        return log.write(lambda now: operation(now, *args, **kwargs))
+        return log.write(lambda now: step(now, *args, **kwargs))
 
     return method
 
@@ -117,8 +115,8 @@ class Log(EventLog):
         event = event if event.time is not None else replace(event, time=time.time())
         return self.write(lambda now: feed(now, event))
 
-    undo, redo, reset = _as_log_method(undo), _as_log_method(redo), _as_log_method(reset)
-    snapshot, restore, change = _as_log_method(snapshot), _as_log_method(restore), _as_log_method(change)
+    undo, redo, reset = _log_method(undo), _log_method(redo), _log_method(reset)
+    snapshot, restore, change = _log_method(snapshot), _log_method(restore), _log_method(change)
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
         if header is None:
@@ -126,7 +124,7 @@ class Log(EventLog):
         else:
             base_session, notices, all_rows = _begin_from_header(self.path, header, self._space, self._writer)
             self.notices = (*self.notices, *notices)
-        self._session = _append_bodies(self.path, base_session, events, all_rows, n_folded)
+        self._session = _add_bodies(self.path, base_session, events, all_rows, n_folded)
         self._header_rows = all_rows
 
     def _forget(self) -> None:
@@ -182,8 +180,7 @@ def log(
         notices = _carry_in_place(path, space)
     opened_log = Log(path, space)
     current_preset = opened_log.session.preset
-    requests_preset = preset is not None or bool(overrides)
-    if existed and requests_preset and resolve_preset(preset or current_preset, overrides) != current_preset:
+    if existed and resolve_preset(preset or current_preset, overrides) != current_preset:
         notice_text = f"preset ignored: this log was created with preset {current_preset.name!r}"
         notices = (*notices, Notice(notice_text, 1))
     opened_log.notices = (*notices, *opened_log.notices)
@@ -262,7 +259,7 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
         with _prefix_errors(path):
             return carry_records(header, events, space)
     base_session, notices, all_rows = _begin_from_header(path, header, space, "")
-    return _append_bodies(path, base_session, events, all_rows), notices
+    return _add_bodies(path, base_session, events, all_rows), notices
 
 
 def toggle_vote(
@@ -316,13 +313,11 @@ def toggle_vote(
             return feed(new_session, replace(event, time=time.time()))
         rival_kinds: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
         # Undoing the newest thumb restores the one that it had replaced, so this repeats until none counts.
-        while True:
-            vote_ids = [votes.get((item_row, vote_kind)) for vote_kind in rival_kinds]
-            vote_id = next(filter(None, vote_ids), None)
-            if vote_id is None:
-                return new_session
+        rival_votes = [(item_row, rival_kind) for rival_kind in rival_kinds]
+        while vote_id := next(filter(None, map(votes.get, rival_votes)), None):
             new_session = undo(new_session, vote_id)
             votes = find_votes(new_session.effective_events, vote_query, person)
+        return new_session
 
     return log.write(step)
 
@@ -434,16 +429,14 @@ def _begin_from_header(
         return begin_session(header, space, writer), check_same_corpus(header, space), header_rows(header, space)
 
 
-def _append_bodies(
-    path: Path, session: Session, bodies: Sequence[dict[str, Any]], all_rows: Any, n_before: int = 0
-) -> Session:
-    """Return the session after more records of a log, which follow its first `n_before`."""
+def _add_bodies(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: Any, offset: int = 0) -> Session:
+    """Return the session after more records of a log, which follow its first `offset`; rows: those that "all" means."""
     records: list[Record] = []
     seen_event_ids: set[str] = set()
     space = session.space
-    for record_number, body in enumerate(bodies, n_before + 1):
+    for record_number, body in enumerate(bodies, offset + 1):
         with _prefix_errors(f"{path} record {record_number}"):
-            record = parse_record(body, space.corpus, space.vectors.shape[1], all_rows)
+            record = parse_record(body, space.corpus, space.vectors.shape[1], rows)
             if isinstance(record, Event):
                 if record.id in seen_event_ids or session.journal.find_event(record.id, session.position):
                     raise DataError(f"feedback that is there already ({record.id!r})")

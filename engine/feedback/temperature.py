@@ -44,9 +44,7 @@ def perplexity(scores: np.ndarray, temperature: float) -> np.ndarray:
     >>> orag.perplexity(np.zeros((1, 4)), 1.0)
     array([4.])
     """
-    return np.exp(
-        [_softmax_entropy(query_scores - query_scores.max(), temperature) for query_scores in np.atleast_2d(scores)]
-    )
+    return np.exp([_softmax_entropy(logits - logits.max(), temperature) for logits in np.atleast_2d(scores)])
 
 
 def by_perplexity(scores: np.ndarray, target: float) -> float:
@@ -99,11 +97,10 @@ def fit_temperature(start_vectors: StartVectors, queries: QueryLike | None, targ
         query_vectors = query_batch(start_vectors.space, queries).vectors.cpu().numpy()
     sample_rows = np.unique(np.linspace(0, len(query_vectors) - 1, MAX_SAMPLE_QUERIES).astype(int))
     sample_vectors = query_vectors[sample_rows].astype(np.float64)
-    score_blocks = []
-    for block_start in range(0, len(start_vectors), SCORE_BLOCK_SIZE):
-        document_block = start_vectors.vectors[block_start : block_start + SCORE_BLOCK_SIZE].astype(np.float64)
-        score_blocks.append(sample_vectors @ document_block.T)
-    scores = np.concatenate(score_blocks, axis=1)
+    # In blocks, so that no float64 copy of the full corpus is held.
+    starts = range(0, len(start_vectors), SCORE_BLOCK_SIZE)
+    blocks = (start_vectors.vectors[start : start + SCORE_BLOCK_SIZE].astype(np.float64) for start in starts)
+    scores = np.concatenate([sample_vectors @ block.T for block in blocks], axis=1)
     if queries is None:
         # A document that stands in for a query is its own best match, which no real query is.
         scores[np.arange(len(sample_rows)), sample_rows] = -np.inf

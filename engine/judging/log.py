@@ -43,10 +43,8 @@ class Judged:
 
     def queries(self, dataset_queries: Queries | None = None) -> Queries:
         """Return the queries of a data set, followed by those added to the log."""
-        texts: dict[str, str] = {}
-        if dataset_queries:
-            texts.update(zip(dataset_queries.ids, dataset_queries.texts, strict=True))
-        texts |= self.texts
+        first = dataset_queries or Queries((), ())
+        texts = {**dict(zip(first.ids, first.texts, strict=True)), **self.texts}
         return Queries(tuple(texts), tuple(texts.values()))
 
     @cached_property
@@ -69,14 +67,10 @@ class Judged:
         pairs: from `order_pairs`; n_shared: number of pairs that everybody judges, to measure agreement.
         """
         # A pair that the person skipped is not asked again, so skips count as judged here.
-        judged_pairs = set()
-        for judgement in self.judgements:
-            if judgement.person == person:
-                judged_pairs.add((judgement.query, judgement.document))
+        judged_pairs = {(item.query, item.document) for item in self.judgements if item.person == person}
         remaining_pairs = []
         for pair_index, pair in enumerate(pairs):
-            needs_grade = pair_index < n_shared or pair not in self.grades
-            if needs_grade and pair not in judged_pairs:
+            if pair not in judged_pairs and (pair_index < n_shared or pair not in self.grades):
                 remaining_pairs.append(pair)
         return tuple(remaining_pairs)
 

@@ -41,9 +41,8 @@ def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 1
     depth = SET_SIZE.check(depth)
     system_names = tuple(run.name for run in runs)
     if not system_names or len(set(system_names)) < len(system_names):
-        raise DataError(
-            f"runs must be at least one, each with a name of its own; got {', '.join(system_names) or 'none'}"
-        )
+        names_text = ", ".join(system_names) or "none"
+        raise DataError(f"runs must be at least one, each with a name of its own; got {names_text}")
     documents, ranks = {}, {}
     for query_id in dict.fromkeys(queries):
         run_lists = [run.documents.get(query_id, ())[:depth] for run in runs]

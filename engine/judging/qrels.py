@@ -1,7 +1,6 @@
 """Judgements as qrels: grades of several people merged, their agreement, and export as a BEIR folder."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -43,26 +42,20 @@ def compute_agreement(judged: Judged) -> tuple[Agreement, ...]:
     """Compute the agreement of every two people who graded a common pair."""
     from sklearn.metrics import cohen_kappa_score
 
-    agreements = []
-    for first_person, second_person in combinations(judged.people, 2):
-        grade_pairs = []
-        for by_person in judged.grades.values():
-            if first_person in by_person and second_person in by_person:
-                grade_pairs.append((by_person[first_person], by_person[second_person]))
-        if not grade_pairs:
+    results = []
+    for first, second in combinations(judged.people, 2):
+        graded_by_both = [by_person for by_person in judged.grades.values() if by_person.keys() >= {first, second}]
+        if not graded_by_both:
             continue
-        first_grades, second_grades = zip(*grade_pairs, strict=True)
+        grades = [list(map(itemgetter(person), graded_by_both)) for person in (first, second)]
+        kappa = weighted = None
         # If all grades are equal, chance alone agrees fully, and κ is 0/0.
-        kappas: Sequence[float | None] = (None, None)
-        if len({*first_grades, *second_grades}) > 1:
-            kappa = partial(cohen_kappa_score, first_grades, second_grades, labels=GRADES)
-            kappas = float(kappa(weights=None)), float(kappa(weights="quadratic"))
-        n_same = sum(map(eq, first_grades, second_grades))
-        agreements.append(Agreement(
-            first=first_person, second=second_person, pairs=len(grade_pairs), same=n_same,
-            kappa=kappas[0], weighted=kappas[1],
-        ))  # fmt: skip
-    return tuple(agreements)
+        if len({*grades[0], *grades[1]}) > 1:
+            compute_kappa = partial(cohen_kappa_score, *grades, labels=GRADES)
+            kappa, weighted = float(compute_kappa(weights=None)), float(compute_kappa(weights="quadratic"))
+        pairs, same = len(graded_by_both), sum(map(eq, *grades))
+        results.append(Agreement(first=first, second=second, pairs=pairs, same=same, kappa=kappa, weighted=weighted))
+    return tuple(results)
 
 
 def export_judgements(
@@ -81,13 +74,11 @@ def export_judgements(
     """
     if not judged.grades:
         raise DataError("judged must hold at least one grade; nothing is judged yet")
-    queries = judged.queries(dataset_queries)
-    if unknown_ids := [query_id for query_id, _ in judged.grades if query_id not in queries.position]:
-        raise DataError(
-            f"dataset_queries must hold every judged query that the log does not; it has no {unknown_ids[0]!r}"
-        )
+    queries, qrels = judged.queries(dataset_queries), merge_grades(judged)
+    for query in qrels.grades:
+        if query not in queries.position:
+            raise DataError(f"dataset_queries must hold every judged query that the log does not; it has no {query!r}")
     # Both splits are written, so that tuning on one can be reported on the other.
-    halves = split_in_half(merge_grades(judged), seed)
-    splits = {split_name: qrels for split_name, qrels in halves.items() if len(qrels)}
-    dataset = Dataset(corpus or Corpus((), ()), queries.only(map(itemgetter(0), judged.grades)), splits)
+    splits = {split_name: half for split_name, half in split_in_half(qrels, seed).items() if len(half)}
+    dataset = Dataset(corpus or Corpus((), ()), queries.only(qrels.grades), splits)
     return write_beir(dataset, folder, corpus=corpus is not None)

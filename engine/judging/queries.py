@@ -47,8 +47,7 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
         raise DataError(f"{path} has no column {text_column!r}; it has {', '.join(map(repr, table_preview.columns))}")
     id_column = _find_column((*ID_NAMES, "query_id", "query-id", "qid"), column_by_name)
     # A column of queries can be called "id" or the like; it is then no column of ids.
-    if id_column == text_column:
-        id_column = None
+    id_column = None if id_column == text_column else id_column
     documents = read_documents(path, Columns(id=id_column, text=text_column))
     return collect_queries(documents.texts, dataset_queries, documents.ids if id_column else None, str(path))
 

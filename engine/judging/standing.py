@@ -2,20 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from engine.errors import DataError, ParamError
+from engine.evaluation import statistics
 from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import (
-    RESAMPLES,
-    Comparison,
-    bootstrap_intervals,
-    build_comparisons,
-    describe_comparison,
-    estimate_queries_needed,
-)
 from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
@@ -37,7 +31,7 @@ class SystemStanding:
 class JudgedDifference:
     """Difference of a system to the baseline, and its range over all grades of unjudged documents."""
 
-    comparison: Comparison
+    comparison: statistics.Comparison
     n_needed: int | None  # queries needed to detect `Standing.difference`; None if too little is known
     worst_case: float  # if exactly the unjudged documents that favour the baseline are relevant
     best_case: float  # if exactly the unjudged documents that favour the system are relevant
@@ -64,17 +58,14 @@ class Standing:
     def sentences(self) -> tuple[str, ...]:
         """Text on each difference: its value, the queries still needed, and its range if undecided."""
         sentences = []
-        for judged_difference in self.differences:
-            parts = [describe_comparison(judged_difference.comparison)]
-            if judged_difference.n_needed is not None:
-                n_more = max(0, judged_difference.n_needed - self.n_queries)
-                remaining_text = f"{counted(n_more, 'query', 'queries')} more" if n_more else "there are enough"
-                needed_text = counted(judged_difference.n_needed, "query", "queries")
-                parts.append(
-                    f"To find a difference of {decimal(self.difference)} takes {needed_text}: {remaining_text}."
-                )
-            if judged_difference.is_open:
-                range_text = f"{decimal(judged_difference.worst_case)} to {decimal(judged_difference.best_case)}"
+        for row in self.differences:
+            parts = [statistics.describe_comparison(row.comparison)]
+            if row.n_needed is not None:
+                n_more, needed_text = max(0, row.n_needed - self.n_queries), counted(row.n_needed, "query", "queries")
+                more_text = f"{counted(n_more, 'query', 'queries')} more" if n_more else "there are enough"
+                parts.append(f"To find a difference of {decimal(self.difference)} takes {needed_text}: {more_text}.")
+            if row.is_open:
+                range_text = f"{decimal(row.worst_case)} to {decimal(row.best_case)}"
                 parts.append(f"Unjudged documents decide: with them the difference could be {range_text}.")
             sentences.append(" ".join(parts))
         return tuple(sentences)
@@ -90,7 +81,7 @@ def compute_standing(
     k: int = 10,
     baseline: str | None = None,
     difference: float = 0.05,
-    resamples: int = RESAMPLES.default,
+    resamples: int = statistics.RESAMPLES.default,
     seed: int = 0,
 ) -> Standing:
     """Compute the results of systems on the queries that have a grade.
@@ -110,36 +101,35 @@ def compute_standing(
     if not len(judged_queries):
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
-    def score(ranking: Ranking, qrels: Qrels) -> np.ndarray:
+    def score(ranking: Ranking, qrels: Qrels = qrels) -> np.ndarray:
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
     rankings = [ranked_run.build_ranking(space, judged_queries.ids, k) for ranked_run in runs]
-    returned_ids = [_list_ids(ranking, space) for ranking in rankings]
-    all_values = np.stack([score(ranking, qrels) for ranking in rankings], axis=1)
+    returned_ids = list(map(partial(_list_ids, space), rankings))
+    all_values = np.stack(list(map(score, rankings)), axis=1)
     # A query without a relevant document has no value of the metric, so no system's mean counts it.
     values = all_values[np.isfinite(all_values).all(1)]
-    means = _means_with_intervals(values, resamples, seed)
-    shares = [_judged_share(system_lists, judged_queries.ids, qrels) for system_lists in returned_ids]
+    means = values.mean(0).tolist() if len(values) else [None] * len(runs)
+    intervals = statistics.bootstrap_intervals(values, resamples, seed)
     systems = []
-    for system_name, share, (mean, low, high) in zip(system_names, shares, means, strict=True):
-        systems.append(SystemStanding(name=system_name, mean=mean, low=low, high=high, judged_share=share))
-    others = [index for index in range(len(runs)) if index != baseline_index and len(values)]
-    labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in others]
-    columns = values[:, others], values[:, [baseline_index]]
-    comparisons = build_comparisons(labels, metric, k, *columns, resamples, seed) if others else ()
-
-    # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
-    def mean_difference(favoured: RankedLists, compared: RankedLists, system_index: int) -> float:
-        completed = _with_unjudged(qrels, judged_queries.ids, favoured, compared)
-        return float(np.nanmean(score(rankings[system_index], completed) - score(rankings[baseline_index], completed)))
-
-    differences, baseline_lists = [], returned_ids[baseline_index]
-    for system_index, comparison in zip(others, comparisons, strict=True):
-        n_needed = estimate_queries_needed(values[:, system_index] - values[:, baseline_index], difference)
-        worst = mean_difference(baseline_lists, returned_ids[system_index], system_index)
-        best = mean_difference(returned_ids[system_index], baseline_lists, system_index)
-        bounds = {"worst_case": worst, "best_case": best}
-        differences.append(JudgedDifference(comparison=comparison, n_needed=n_needed, **bounds))
+    for name, doc_ids, mean, (low, high) in zip(system_names, returned_ids, means, intervals, strict=True):
+        share = _judged_share(doc_ids, judged_queries.ids, qrels)
+        systems.append(SystemStanding(name=name, mean=mean, low=low, high=high, judged_share=share))
+    compared = np.delete(np.arange(len(runs)), baseline_index).tolist() if len(values) else []
+    labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in compared]
+    columns = values[:, compared], values[:, [baseline_index]]
+    comparisons = statistics.build_comparisons(labels, metric, k, *columns, resamples, seed) if compared else ()
+    differences = []
+    for system, comparison in zip(compared, comparisons, strict=True):
+        n_needed = statistics.estimate_queries_needed(values[:, system] - values[:, baseline_index], difference)
+        bounds = []
+        # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
+        for favoured, unfavoured in ((baseline_index, system), (system, baseline_index)):
+            completed = _with_unjudged(qrels, judged_queries.ids, returned_ids[favoured], returned_ids[unfavoured])
+            gains = score(rankings[system], completed) - score(rankings[baseline_index], completed)
+            bounds.append(float(np.nanmean(gains)))
+        worst, best = bounds
+        differences.append(JudgedDifference(comparison=comparison, n_needed=n_needed, worst_case=worst, best_case=best))
     return Standing(
         metric=metric, k=k, difference=difference, n_queries=len(values),
         n_without_relevant=len(all_values) - len(values), systems=tuple(systems), differences=tuple(differences),
@@ -150,23 +140,10 @@ def compute_standing(
 RankedLists = Sequence[Sequence[str]]
 
 
-def _list_ids(ranking: Ranking, space: Space) -> RankedLists:
+def _list_ids(space: Space, ranking: Ranking) -> RankedLists:
     """Return the document ids of a ranking, without the −1 that fill up short lists."""
     doc_ids = space.corpus.ids
-    ranked_lists = []
-    for rows in ranking.index.tolist():
-        ranked_lists.append([doc_ids[row] for row in rows if row >= 0])
-    return ranked_lists
-
-
-def _means_with_intervals(
-    values: np.ndarray, resamples: int, seed: int
-) -> list[tuple[float | None, float | None, float | None]]:
-    """Return mean and interval ends of each column; None if there is no row."""
-    if not len(values):
-        return [(None, None, None)] * values.shape[1]
-    interval_ends = bootstrap_intervals(values, resamples, seed)
-    return [(float(mean), *interval) for mean, interval in zip(values.mean(0), interval_ends, strict=True)]
+    return [[doc_ids[row] for row in ranking.rows(query_index)] for query_index in range(len(ranking))]
 
 
 def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrels) -> float:
@@ -182,14 +159,16 @@ def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, 
 
     They get the best grade so far.
     """
-    best_grade = max((grade for doc_grades in qrels.grades.values() for grade in doc_grades.values()), default=1)
+    best_grade = 1
+    for doc_grades in qrels.grades.values():
+        best_grade = max((best_grade, *doc_grades.values()))
     grades = {}
     for query_id, favoured_ids, compared_ids in zip(queries, favoured, compared, strict=True):
         compared_rank = dict(zip(compared_ids, range(len(compared_ids)), strict=True))
         completed: dict[str, int] = {}
         for rank, doc_id in enumerate(favoured_ids):
             if rank < compared_rank.get(doc_id, len(favoured_ids)):
-                completed[doc_id] = max(best_grade, 1)
+                completed[doc_id] = best_grade
         # A grade that a person gave replaces the assumed one.
         completed |= qrels.grades[query_id]
         grades[query_id] = {doc_id: grade for doc_id, grade in completed.items() if grade > 0}

@@ -34,38 +34,30 @@ def convert_votes(
     """
     if grade not in GRADES[1:]:
         raise ParamError(f"grade must be {', '.join(map(str, GRADES[1:]))}; got {grade!r}")
-    vote_events = [event for event in session.effective_events if event.kind in VOTE_KINDS]
-    text_events, textless_ids = [], []
-    for event in vote_events:
-        if event.query.text and event.query.text.strip():
+    text_events, query_texts, textless_ids = [], [], []
+    for event in session.effective_events:
+        if event.kind in VOTE_KINDS and event.query.text and event.query.text.strip():
             text_events.append(event)
-        else:
+            query_texts.append(event.query.text)
+        elif event.kind in VOTE_KINDS:
             textless_ids.append(event.id)
     all_queries = judged.queries(dataset_queries)
     # A query is identified by its text, so that votes and judgements on it have one id.
-    query_texts = [event.query.text or "" for event in text_events]
     vote_queries = collect_queries(query_texts, all_queries) if text_events else None
     judged_keys = {(given.person, given.query, given.document) for given in judged.judgements}
-    new_judgements: list[Judgement] = []
-    already_judged: list[str] = []
+    judgements: list[Judgement] = []
+    already_judged, new_query_ids = [], set()
     for event, query_id in zip(text_events, vote_queries.lines if vote_queries else (), strict=True):
-        person, document_id = event.person or "", session.space.corpus.ids[event.item]
-        time = event.time or 0.0
-        judgement = Judgement(
-            query=query_id or "", document=document_id, grade=grade * event.good, person=person, time=time
-        )
+        person, document, query = event.person or "", session.space.corpus.ids[event.item], query_id or ""
         # A deliberate judgement is worth more than a vote in passing, so it stays.
-        if (person, query_id, document_id) in judged_keys:
-            already_judged.append(document_id)
-        else:
-            new_judgements.append(judgement)
-    voted_ids = dict.fromkeys(judgement.query for judgement in new_judgements)
-    new_query_ids = [query_id for query_id in voted_ids if query_id not in all_queries.position]
-    return VotesToTake(
-        vote_queries.queries.only(new_query_ids) if vote_queries else Queries((), ()),
-        tuple(new_judgements),
-        (
-            *Notice.for_ids("votes have no text of a query, and cannot be shown to anyone", textless_ids),
-            *Notice.for_ids("votes are on pairs that the same person has judged, which stays", already_judged),
-        ),
-    )
+        if (person, query, document) in judged_keys:
+            already_judged.append(document)
+            continue
+        vote_grade, vote_time = grade * event.good, event.time or 0.0
+        judgements.append(Judgement(query=query, document=document, grade=vote_grade, person=person, time=vote_time))
+        if query not in all_queries.position:
+            new_query_ids.add(query)
+    notices = Notice.for_ids("votes have no text of a query, and cannot be shown to anyone", textless_ids)
+    notices += Notice.for_ids("votes are on pairs that the same person has judged, which stays", already_judged)
+    new_queries = vote_queries.queries.only(new_query_ids) if vote_queries else Queries((), ())
+    return VotesToTake(new_queries, tuple(judgements), notices)

@@ -68,9 +68,8 @@ class CrossEncoder(Scorer):
             report_progress(n_done + n_scored, n_pairs, "scoring pairs")
 
         for query, document_rows in zip(queries.required_texts, documents_by_query, strict=True):
-            scores.append(
-                model.score(query, [passages[row_index] for row_index in document_rows], self.batch_size, report_batch)
-            )
+            documents = [passages[row_index] for row_index in document_rows]
+            scores.append(model.score(query, documents, self.batch_size, report_batch))
             n_done += len(document_rows)
         report_batch(0)
         return torch.tensor(scores, dtype=space.vectors.dtype, device=space.device)

@@ -103,8 +103,7 @@ class Hybrid(Scorer):
         union_dense = dense_candidates.exact_relevance(query_index, row_index)
         union_sparse = sparse_scores[query_index, row_index].double()
         union_sizes = in_union.sum(1).tolist()
-        score_pairs = zip(union_dense.split(union_sizes), union_sparse.split(union_sizes), strict=True)
-        union_scores = [self._combine(dense_part, sparse_part) for dense_part, sparse_part in score_pairs]
+        union_scores = list(map(self._combine, union_dense.split(union_sizes), union_sparse.split(union_sizes)))
         all_scores = torch.zeros(in_union.shape, dtype=torch.float64, device=space.device)
         all_scores[query_index, row_index] = torch.cat(union_scores)
         outside_union = ~in_union
@@ -123,9 +122,9 @@ class Hybrid(Scorer):
     def _combine(self, dense_scores: Tensor, sparse_scores: Tensor) -> Tensor:
         """Return the combined scores of one query, (u,) float64."""
         if self.combination == "rrf":
-            rrf_constant = self.rrf_constant
-            dense_scores = 1 / (rrf_constant + _rank_scores(dense_scores))
-            sparse_scores = torch.where(sparse_scores > 0, 1 / (rrf_constant + _rank_scores(sparse_scores)), 0)
+            # A document without a word of the query has no rank by BM25, so it adds nothing.
+            dense_scores = 1 / (self.rrf_constant + _rank_scores(dense_scores))
+            sparse_scores = torch.where(sparse_scores > 0, 1 / (self.rrf_constant + _rank_scores(sparse_scores)), 0)
         else:
             dense_scores = _normalise_scores(dense_scores, self.normalisation)
             sparse_scores = _normalise_scores(sparse_scores, self.normalisation)

@@ -83,10 +83,8 @@ class MaxSim(Scorer):
                 "embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts"
             )
         passages = cut_passages(space.corpus, self.length, self.overlap)
-        progress, stop_requested = current_reporter()
-        embeddings = embed(
-            passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop_requested
-        )
+        progress, stop = current_reporter()
+        embeddings = embed(passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
         digest = embeddings.encoder.digest if embeddings.encoder else ""
         if digest != encoder.digest:
             raise DataError(

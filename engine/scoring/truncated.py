@@ -58,8 +58,7 @@ class Truncated(Scorer):
             principal = space.derived(("truncated", "axes"), lambda: principal_axes(space.matrix))[:, :n_dimensions]
             # The mean is not subtracted: that would add the same number to all of a query's scores.
             vector_blocks = blocks(vectors.shape[1], vectors)
-            block_products = [(block.double() @ principal).to(vectors.dtype) for (block,) in vector_blocks]
-            short_vectors = torch.cat(block_products)
+            short_vectors = torch.cat([(block.double() @ principal).to(vectors.dtype) for (block,) in vector_blocks])
         if self.renormalise:
             return torch.nn.functional.normalize(short_vectors, dim=1, eps=1e-30)
         return short_vectors.contiguous()

@@ -24,19 +24,15 @@ class Success:
 
     def means(self, begin: int = 0, end: int | None = None) -> tuple[float, float]:
         """Compute the success rates over some rounds, drawn and without exploration; NaN where unknown."""
-        columns = (column[begin:end] for column in (self.drawn, self.top))
-        mean_drawn, mean_top = (float(values.mean()) if len(values) else np.nan for values in columns)
-        return mean_drawn, mean_top
+        drawn, top = self.drawn[begin:end], self.top[begin:end]
+        return (float(drawn.mean()), float(top.mean())) if len(drawn) else (np.nan, np.nan)
 
 
 def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Success:
     """Measure success by round; right_rows: of each query of the stream."""
-    top_success = np.array(
-        [
-            np.nan if row == NO_ROW else float((right_rows[query_index] == row).any())
-            for query_index, row in zip(trail.query.tolist(), trail.top.tolist(), strict=True)
-        ]
-    )
+    top_success = np.full(len(trail), np.nan)
+    for t in np.flatnonzero(trail.top != NO_ROW):
+        top_success[t] = (right_rows[trail.query[t]] == trail.top[t]).any()
     return Success(np.where(trail.item == NO_ROW, np.nan, trail.right.astype(float)), top_success)
 
 
@@ -46,10 +42,13 @@ def group_by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.
     queries: (T,) of the rounds; groups: the hops of each question.
     """
     group_sizes = {int(first_query): len(group) for group in groups for first_query in group[:1]}
+    # The hops of a question come one after the other, so its size leads from one question to the next.
     starts, position = [], 0
     while position < len(queries) and position + group_sizes[int(queries[position])] <= len(queries):
         starts.append(position)
         position += group_sizes[int(queries[position])]
     if not starts:
         return Success(np.empty(0), np.empty(0))
-    return Success(*(np.minimum.reduceat(column[:position], starts) for column in (rounds.drawn, rounds.top)))
+    # A question succeeds if all its hops do: the minimum over its rounds, which a NaN makes NaN.
+    played = slice(position)
+    return Success(np.minimum.reduceat(rounds.drawn[played], starts), np.minimum.reduceat(rounds.top[played], starts))

@@ -14,6 +14,7 @@ from engine.errors import DataError
 from engine.params import Choice, Declared, Real, Whole, declare
 from engine.values import Qrels
 
+# Random streams of one seed, so that the order of arrival does not depend on the errors of the feedback.
 _ORDER_STREAM, _WHO_STREAM = 1, 2
 
 
@@ -60,7 +61,8 @@ class Arrivals:
         return len(self.queries)
 
     def give_feedback(self, round_index: int, row: int, is_right: bool) -> bool:
-        """The feedback in a round, counted from 0, in which `row` is shown; is_right: whether that is right."""
+        """Return the feedback in a round, counted from 0, in which `row` is shown; is_right: True if it is right."""
+        # A flip comes last: it reverses the adversary's and the fashionable feedback too.
         if self.hostile[round_index]:
             is_good = row == self.promoted
         else:
@@ -78,42 +80,40 @@ def draw_arrivals(
 ) -> Arrivals:
     """Draw a stream.
 
-    right_rows: per query the rows judged right; exposure: how often every query comes; groups: the queries that come
-    one after the other, in that order, by default each alone.
+    right_rows: per query the rows judged right; exposure: the number of times that every query comes; groups: the
+    queries that come one after the other, in that order, by default each alone.
 
     A round's draws depend on the seed and its number alone, so a longer stream begins like a shorter one.
     """
     n_queries = len(right_rows)
-    groups = [np.array([query_index]) for query_index in range(n_queries)] if groups is None else groups
-    n_rounds = count_rounds(stream, n_queries, exposure)
+    groups = list(np.arange(n_queries)[:, None]) if groups is None else groups
+    n_rounds, n_groups = count_rounds(stream, n_queries, exposure), len(groups)
     n_passes = -(-n_rounds // n_queries)
     match stream.order:
         case "given":
-            orders = [np.arange(len(groups))] * n_passes
+            orders = [np.arange(n_groups)] * n_passes
         case "sorted":
-            topics = [([right_rows[i].tolist() for i in group], position) for position, group in enumerate(groups)]
-            orders = [np.array([position for _, position in sorted(topics)])] * n_passes
+            # Queries with the same right documents are a topic; a stable sort keeps the order of the file within it.
+            by_topic = sorted(range(n_groups), key=lambda group: [right_rows[i].tolist() for i in groups[group]])
+            orders = [np.array(by_topic)] * n_passes
         case "repeated":
-            repeated = int(np.random.default_rng([seed, _ORDER_STREAM]).integers(len(groups)))
+            repeated = int(np.random.default_rng([seed, _ORDER_STREAM]).integers(n_groups))
             orders = [np.full(-(-n_queries * n_passes // len(groups[repeated])), repeated)]
         case _:
-            rngs = [np.random.default_rng([seed, _ORDER_STREAM, pass_index]) for pass_index in range(n_passes)]
-            orders = [rng.permutation(len(groups)) for rng in rngs]
-    queries = np.concatenate([groups[position] for order in orders for position in order.tolist()])
-    flip_draws, hostile, fashionable = (
-        np.random.Generator(np.random.Philox(key=[seed, _WHO_STREAM + kind])).random(n_rounds) for kind in range(3)
+            # Each pass has a generator of its own: more exposure adds passes and changes none.
+            orders = [np.random.default_rng([seed, _ORDER_STREAM, i]).permutation(n_groups) for i in range(n_passes)]
+    queries = np.concatenate([groups[position] for position in np.concatenate(orders).tolist()])
+    # One generator for each kind of error: a rate of one kind does not move the draws of another.
+    flipped, hostile, fashionable = (
+        np.random.Generator(np.random.Philox(key=[seed, _WHO_STREAM + kind])).random(n_rounds) < rate
+        for kind, rate in enumerate((stream.flips, stream.adversary, stream.popularity))
     )
+    # The adversary praises a document that is right as rarely as any, so that its praise is nearly always wrong.
     n_right = right_counts(right_rows, n_documents)
     rare_rows = np.flatnonzero(n_right == n_right[n_right > 0].min()) if n_right.any() else np.arange(n_documents)
     promoted = int(rare_rows[np.random.default_rng([seed, _WHO_STREAM]).integers(len(rare_rows))])
-    return Arrivals(
-        queries[:n_rounds].astype(np.int64),
-        flip_draws < stream.flips,
-        hostile < stream.adversary,
-        fashionable < stream.popularity,
-        promoted,
-        popular_rows(n_right),
-    )
+    arrived = queries[:n_rounds].astype(np.int64)
+    return Arrivals(arrived, flipped, hostile, fashionable, promoted, popular_rows(n_right))
 
 
 def count_rounds(stream: Stream, n_queries: int, exposure: int = 1) -> int:
@@ -136,24 +136,33 @@ def divide_queries(
     ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
     default a seeded share of the others; owner: the question of a sub-query, which is held out whole. Raises DataError.
     """
+
+    def question_of(query: str) -> str:
+        return owner.get(query, query)
+
     judged = [query for query in ids if query in qrels.grades]
-    held_queries = [] if held_out is None else [query for query in ids if query in held_out.grades]
+    # Questions are divided, not queries: a hop in the stream would give its held-out question away.
+    questions = list(dict.fromkeys(map(question_of, judged)))
     if held_out is None:
-        questions = list(dict.fromkeys(owner.get(query, query) for query in judged))
         n_held_out = round(share * len(questions))
         held_positions = np.random.default_rng([seed, len(questions)]).permutation(len(questions))[:n_held_out]
         held_questions = {questions[position] for position in held_positions}
-        held_queries = [query for query in judged if owner.get(query, query) in held_questions]
-        judged = [query for query in judged if owner.get(query, query) not in held_questions]
-    elif shared := sorted({owner.get(q, q) for q in held_queries} & {owner.get(q, q) for q in judged}):
-        raise DataError(
-            f"held_out must be of other queries than the stream's; {len(shared)} are in both (first: {shared[0]!r})"
-        )
-    judged_rows = zip(judged, right_rows(qrels, judged, position), strict=True)
-    learned_rows = {query: rows for query, rows in judged_rows if len(rows)}
+        held_queries = [query for query in judged if question_of(query) in held_questions]
+        judged = [query for query in judged if question_of(query) not in held_questions]
+    else:
+        held_queries = [query for query in ids if query in held_out.grades]
+        if shared := sorted(set(questions).intersection(map(question_of, held_queries))):
+            raise DataError(
+                f"held_out must be of other queries than the stream's; {len(shared)} are in both (first: {shared[0]!r})"
+            )
+    learned_rows = _find_right_rows(qrels, judged, position)
     if not learned_rows:
         raise DataError("qrels must judge some of the queries, with a relevant document in the corpus; none is left")
-    judgements = qrels if held_out is None else held_out
-    held_rows = zip(held_queries, right_rows(judgements, held_queries, position), strict=True)
-    measured_rows = {query: rows for query, rows in held_rows if len(rows)}
+    measured_rows = _find_right_rows(qrels if held_out is None else held_out, held_queries, position)
     return learned_rows, measured_rows, len(judged) + len(held_queries) - len(learned_rows) - len(measured_rows)
+
+
+def _find_right_rows(qrels: Qrels, queries: Sequence[str], position: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Find the right rows of each query; queries without any are left out."""
+    all_rows = zip(queries, right_rows(qrels, queries, position), strict=True)
+    return {query: rows for query, rows in all_rows if len(rows)}

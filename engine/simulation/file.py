@@ -36,7 +36,7 @@ class History:
         """Return the history with one more checkpoint."""
         snapshots = (*self.snapshots, snapshot)
         # Snapshots grow with the run: dropping every second one keeps the file bounded and the times even.
-        while len(snapshots) > 2 and sum(one.moved.size for one in snapshots) > MAX_STORED_NUMBERS:
+        while len(snapshots) > 2 and sum(snapshot.moved.size for snapshot in snapshots) > MAX_STORED_NUMBERS:
             snapshots = (*snapshots[:-1:2], snapshots[-1])
         return replace(self, checkpoints=(*self.checkpoints, checkpoint), snapshots=snapshots)
 
@@ -50,7 +50,7 @@ class SimulationFile:
 
     @property
     def advice(self) -> str:
-        """Text that says how to resume a stopped simulation."""
+        """Advice on resuming a stopped simulation, appended to its error."""
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:
@@ -60,11 +60,13 @@ class SimulationFile:
             return 0, empty_history, None
         try:
             with np.load(io.BytesIO(self.file.read_bytes()), allow_pickle=False) as arrays:
-                columns = {name: arrays[name] for name in arrays}
+                columns = dict(arrays)
+            # The file holds arrays only: its header is JSON text in one of them.
             header = json.loads(str(columns.pop("said")))
             file_settings = header["settings"]
         except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
             raise DataError(f"{self.file} is not the file of a simulation ({error}); name another one") from None
+        # Settings of either side alone differ too: an option that only one of them has changes the results.
         setting_names = dict.fromkeys((*self.settings, *file_settings))
         if differing := [name for name in setting_names if file_settings.get(name) != self.settings.get(name)]:
             raise DataError(
@@ -73,10 +75,10 @@ class SimulationFile:
         # The log is allocated for all rounds; those that are done are filled in.
         for name, column in vars(empty_history.trail).items():
             column[: header["done"]] = columns[f"trail.{name}"]
-        snapshots = [
-            Snapshot(step, columns[f"snapshot.{position}.rows"], columns[f"snapshot.{position}.moved"])
-            for position, step in enumerate(header["snapshots"])
-        ]
+        snapshots: list[Snapshot] = []
+        for position, step in enumerate(header["snapshots"]):
+            rows, moved = columns[f"snapshot.{position}.rows"], columns[f"snapshot.{position}.moved"]
+            snapshots.append(Snapshot(step, rows, moved))
         states: dict[str, dict[str, np.ndarray]] = {}
         for name, values in columns.items():
             kind, _, array_name = name.partition(".")
@@ -92,12 +94,14 @@ class SimulationFile:
         header = {
             "settings": self.settings,
             "done": n_done,
-            "checkpoints": [checkpoint.as_json() for checkpoint in history.checkpoints],
+            "checkpoints": list(map(RoundMetrics.as_json, history.checkpoints)),
             "snapshots": [snapshot.step for snapshot in history.snapshots],
         }
         columns: dict[str, Any] = {"said": np.array(json.dumps(header))}
         for kind, run_arrays in arrays.items():
-            columns |= {f"{kind}.{name}": values for name, values in run_arrays.items()}
+            for name, values in run_arrays.items():
+                columns[f"{kind}.{name}"] = values
+        # Only rounds that are done are stored; `load` allocates the others again.
         columns |= {f"trail.{name}": column[:n_done] for name, column in vars(history.trail).items()}
         for position, snapshot in enumerate(history.snapshots):
             columns |= {f"snapshot.{position}.rows": snapshot.rows, f"snapshot.{position}.moved": snapshot.moved}

@@ -27,7 +27,7 @@ class Rounds:
 
     points: np.ndarray  # (m, d) float64
     right: tuple[np.ndarray, ...]  # the right rows of each, at least one
-    weights: np.ndarray  # (m,) how often each came
+    weights: np.ndarray  # (m,) number of times that each came
     temperature: float  # τ
 
     @property
@@ -65,6 +65,7 @@ def find_hindsight(
     losses, value, gradient = _evaluate(vectors, rounds)
     best_state, lower_bound = (vectors, losses, value), 0.0  # a cross-entropy is never negative
     recent_values = [value]
+    # The first step moves no coordinate by more than 1, the length of a unit vector.
     step_size = 1.0 / max(1e-12, np.abs(gradient).max())
     n_steps = 0
     while True:
@@ -79,6 +80,8 @@ def find_hindsight(
             step_text = f"{n_steps} of {max_steps} steps"
             raise Cancelled(f"the search for the best embeddings in hindsight was stopped after {step_text}")
         n_steps += 1
+        # Projection onto a ball is a scaling; all rows of the direction point into the balls, so any fraction of it
+        # stays feasible.
         target = vectors - step_size * gradient
         shrinkage = np.minimum(1.0, radius / np.maximum(np.linalg.norm(target, axis=1), 1e-300))
         direction = target * shrinkage[:, None] - vectors
@@ -120,21 +123,18 @@ def compute_bounds(
 ) -> RegretBounds:
     """Compute Theorem 5.1 and Corollary 5.2 along a stream of T rounds with one right item each.
 
-    distance: |Θ₁ − Θ*|²; chances: (T,) p of the right item when it was asked; squares: (T,) |q|²; rate: η; whole:
+    distance: |Θ₁ − Θ*|²; chances: (T,) p of the right item when it was asked; squares: (T,) |q|²; rate: η; is_full:
     Algorithm 1, whose second moment is at most (1/p − 2p + 1)|q|², else B.2's, (1/p − 1)|q|².
     """
     p = np.maximum(chances, 1e-12)
     second_moment = (1 / p - 2 * p + 1 if is_full else 1 / p - 1) * squares
+    # The paper's step is ητ here, and its squared gradients are divided by τ²: hence η/(2τ) before the second moments.
     theorem = distance / (2 * rate * temperature) + rate / (2 * temperature) * np.cumsum(second_moment)
     min_chance, max_square, n_rounds = float(p.min()), float(squares.max()), len(p)
+    # (1 − p)(1 + 2p)/p is the second moment 1/p − 2p + 1, which falls in p: the smallest p bounds every round.
     spread = max_square * (1 - min_chance) * (1 + 2 * min_chance) * n_rounds / min_chance
-    return RegretBounds(
-        theorem,
-        distance,
-        min_chance,
-        float(np.sqrt(distance / spread)) if spread > 0 else np.inf,
-        float(np.sqrt(distance * spread) / temperature),
-    )
+    best_rate = float(np.sqrt(distance / spread)) if spread > 0 else np.inf
+    return RegretBounds(theorem, distance, min_chance, best_rate, float(np.sqrt(distance * spread) / temperature))
 
 
 def list_doubts(
@@ -145,9 +145,8 @@ def list_doubts(
     is_capped: steps; is_honest: feedback; is_outside: True if the best in hindsight lies outside the trust region. The
     ball always holds it: a step back into either never leads away from it.
     """
-    has_several = any(len(rows) != 1 for rows in right_rows)
     reasons = (
-        (has_several, "some queries have several right documents, and the theorem is for one"),
+        (not set(map(len, right_rows)) <= {1}, "some queries have several right documents, and the theorem is for one"),
         (not is_honest, "some feedback is wrong"),
         (is_outside, "the best in hindsight lies outside the trust region"),
         (is_capped, "steps are capped, which the theorem's rule does not do"),
@@ -162,21 +161,24 @@ def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, n
     """Return the losses, (m,), their weighted sum, and its gradient, (n, d)."""
     losses = np.empty(len(rounds.points))
     gradient = np.zeros_like(vectors)
+    # A block of queries has a score for every document; one array serves as scores, probabilities and gradient.
     block_size = max(1, BLOCK_NUMBERS // len(vectors))
     for block_start in range(0, len(rounds.points), block_size):
         block = slice(block_start, block_start + block_size)
         block_points, block_right = rounds.points[block], rounds.right[block]
-        n_right = np.array([len(document_rows) for document_rows in block_right])
+        n_right = np.array(list(map(len, block_right)))
         owners, document_rows = np.repeat(np.arange(len(block_right)), n_right), np.concatenate(block_right)
         weights = np.repeat(1 / n_right, n_right)
         scores = block_points @ vectors.T
         scores /= rounds.temperature
+        # Subtracting the largest score changes no probability, and no exponential overflows.
         scores -= scores.max(1, keepdims=True)
         right_scores = scores[owners, document_rows]
         np.exp(scores, out=scores)
         normalizer = scores.sum(1)
         losses[block] = np.log(normalizer) - np.bincount(owners, weights * right_scores, minlength=len(block_right))
         scores /= normalizer[:, None]
+        # The derivative of the loss by a score is p, and p − 1/|S| for the right documents S.
         scores[owners, document_rows] -= weights
         scores *= rounds.weights[block, None] / rounds.temperature
         gradient += scores.T @ block_points

@@ -49,20 +49,22 @@ def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
     state = session.state
     if isinstance(state, SparseState):
         moved_rows = state.moved_rows()
-        moved = np.array([session.row(row) for row in moved_rows]).reshape(len(moved_rows), session.start.dimension)
+        # The shape is given for the case that no row moved.
+        moved = np.array(list(map(session.row, moved_rows))).reshape(len(moved_rows), session.start.dimension)
         return {"rows": np.array(moved_rows, np.int64), "moved": moved}
     arrays = {"now": state.current, "steps": np.array(state.n_steps)}
-    moments = {"first": state.first_moment, "second": state.second_moment}
-    arrays |= {moment_name: moment for moment_name, moment in moments.items() if moment is not None}
+    # AdamW's moments exist after the first step only.
+    if state.first_moment is not None and state.second_moment is not None:
+        arrays |= {"first": state.first_moment, "second": state.second_moment}
     if state.pending_events:
-        arrays["rounds"] = np.array([event.round for event in state.pending_events])
         # Where documents arrived meanwhile the later feedback is on more of them: the shorter rows end in −1.
         max_items = max(len(event.items) for event in state.pending_events)
         shape = len(state.pending_events), max_items
-        items, coefficients = np.full(shape, NO_ROW), np.zeros(shape)
+        rounds, items, coefficients = np.zeros(len(state.pending_events), int), np.full(shape, NO_ROW), np.zeros(shape)
         for i, event in enumerate(state.pending_events):
+            rounds[i] = event.round
             items[i, : len(event.items)], coefficients[i, : len(event.items)] = event.items, event.coefficients
-        arrays |= {"items": items, "coefficients": coefficients}
+        arrays |= {"rounds": rounds, "items": items, "coefficients": coefficients}
     return arrays
 
 
@@ -71,17 +73,14 @@ def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: 
     if session.preset.by_rows:
         moved_rows = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
         return replace(session, state=SparseState(moved_rows))
-    pending = tuple(
+    pending: list[Event] = []
+    if "rounds" in arrays:
         # Pending feedback matters only by the rows that it moves and their coefficients.
-        Event(
-            number, "sampled", query_of(number), tuple(items[items >= 0].tolist()), coefficients[items >= 0],
-            int(items[0]), True,
-        )
-        for number, items, coefficients in zip(
-            *(arrays.get(name, ()) for name in ("rounds", "items", "coefficients")), strict=True
-        )
-    )  # fmt: skip
-    state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), pending)
+        for number, items, coefficients in zip(arrays["rounds"], arrays["items"], arrays["coefficients"], strict=True):
+            item_rows, steps = tuple(items[items >= 0].tolist()), coefficients[items >= 0]
+            pending.append(Event(number, "sampled", query_of(number), item_rows, steps, int(items[0]), True))
+    state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), tuple(pending))
+    # A session's arrays are read-only, and its states may share them.
     for array in (state.current, state.first_moment, state.second_moment):
         if array is not None:
             array.flags.writeable = False
@@ -117,31 +116,21 @@ class Run:
     whole_truth: learn from full information instead of feedback.
     shadow: run the oracle too.
     sizes: feedback says how many documents are right.
-    variant, inventory: how documents are shown, and when they come.
+    variant, inventory: the way that documents are shown, and the rounds after which they come.
     done: rounds played before.
-    arrays: what `arrays` gave, to go on from there.
+    arrays: the result of `arrays`, from which the run resumes.
 
     Θ_t moves as the sessions' state; their journals stay empty.
     """
 
     def __init__(
-        self,
-        begun: Session,
-        queries: Sequence[Query],
-        right_rows: Sequence[np.ndarray],
-        arrivals: Arrivals,
-        *,
-        uses_full_truth: bool,
-        shadow: bool,
-        sizes: bool,
-        variant: Deployment,
-        inventory: Inventory,
-        done: int = 0,
+        self, begun: Session, queries: Sequence[Query], right_rows: Sequence[np.ndarray], arrivals: Arrivals, *,
+        uses_full_truth: bool, shadow: bool, sizes: bool, variant: Deployment, inventory: Inventory, done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._queries, self._right, self._arrivals = queries, right_rows, arrivals
         self._whole_truth, self._sizes, self._variant, self._inventory = uses_full_truth, sizes, variant, inventory
-        # Full information moves all documents.
+        # Full information moves all documents, in mode "full", whatever the preset says.
         full_session = empty(begun.start, replace(begun.preset, mode="full"), begun.temperature)
         self._live = {"run": full_session if uses_full_truth else begun}
         if shadow and not uses_full_truth:
@@ -152,6 +141,7 @@ class Run:
                 return queries[int(arrivals.queries[number - 1])]
 
             self._live = {name: restore_state(session, arrays[name], query_of) for name, session in self._live.items()}
+        # Stored states do not say which documents have arrived: by now, these are gone for a new run and a resumed one.
         if (is_available := inventory.find_available(done)) is not None:
             removal = CorpusChange(went=tuple(np.flatnonzero(~is_available).tolist()))
             for name, session in self._live.items():
@@ -174,6 +164,7 @@ class Run:
             self._learn(round_index, query, right_rows, trail)
             if "oracle" in self._live:
                 _chance, trail.oracle[round_index] = self._learn_all("oracle", round_index, query, right_rows)
+        # Newcomers come after the round, so that its feedback does not move them.
         new_rows = self._inventory.list_arrivals(t)
         for name, session in self._live.items() if new_rows else ():
             record = build_change(session, came=new_rows, warm=self._variant.newcomers == "neighbours")
@@ -183,6 +174,7 @@ class Run:
     def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
         """Learn a round from feedback on the drawn document."""
         session = replace(self._live["run"], round=round_index)
+        # The judgements' reranker knows the right rows of this query alone, so it is made anew each round.
         picker = self._variant.make_picker(right_rows)
         draw = ask(session, query, self._variant.candidates, picker, round=round_index + 1)
         is_right = bool((right_rows == draw.item).any())
@@ -206,6 +198,7 @@ class Run:
             return 0.0, np.nan
         event = full_information(session, query, right_rows)
         chances = np.asarray(event.coefficients)
+        # Coefficients are one per available document; the right rows are rows of the corpus.
         if session.available is not None:
             chances = np.zeros(len(session))
             chances[list(event.items)] = event.coefficients
@@ -227,7 +220,7 @@ def iterate_events(
     """Yield the feedback of a run whose events move one document each, as a session records it."""
     mode, writer = begun.preset.mode, begun.writer
     columns = (trail.query, trail.item, trail.propensity, trail.good)
-    rounds = zip(*(column.tolist() for column in columns), strict=True)
+    rounds = zip(*map(np.ndarray.tolist, columns), strict=True)
     for t, (query_index, item, propensity, is_good) in enumerate(rounds, 1):
         # Inverse propensity weighting makes the gradient unbiased.
         weight = (1.0 / (propensity * (len(right_rows[query_index]) if sizes else 1))) if is_good else 0.0
@@ -244,6 +237,7 @@ def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | No
     """Find the row that would be shown without exploration: the best score, or the reranker's pick of the K best."""
     if picker is None:
         return int(np.argmax(draw.probabilities))
+    # Documents that cannot be drawn have probability 0, and are no candidates without exploration either.
     best_rows = np.argsort(-draw.probabilities, kind="stable")[:k]
     picked = picker(session, draw.query, tuple(best_rows[draw.probabilities[best_rows] > 0].tolist()))
     return picked[0] if isinstance(picked, tuple) else picked

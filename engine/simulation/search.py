@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from engine.decoder import QueryLike, query_batch
-from engine.drift.round_metrics import HELD_OUT, STREAM, RoundMetrics
+from engine.drift.round_metrics import HELD_OUT, STREAM
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Preset
 from engine.feedback.presets import resolve_preset
@@ -72,8 +74,7 @@ class RateSearch:
 
     def find_outcome(self, part: str) -> tuple[float, float] | None:
         """Return nDCG on the second half before and after; None if no query is of that part."""
-        first, last = (_read_ndcg(self.confirmed.checkpoints[position], part) for position in (0, -1))
-        return None if first is None or last is None else (first, last)
+        return _read_ndcg_ends(self.confirmed, part)
 
 
 def find_best_setting(settings: Sequence[TriedRate]) -> TriedRate:
@@ -102,25 +103,27 @@ def search(
 ) -> RateSearch:
     """Search the best of all rates and batch sizes by nDCG@k.
 
-    how: what else `simulate` takes, parameters of the preset among it; held_out: judgements of queries that only the
-    report is on. progress(done, total, label): in rounds; stop: every round; seen: called with every setting. Raises
-    ParamError, DataError, Cancelled.
+    how: further arguments of `simulate`, parameters of the preset among them; held_out: judgements of queries that only
+    the report is on. progress(done, total, label): in rounds; stop: every round; seen: called with every setting.
+    Raises ParamError, DataError, Cancelled.
     """
-    preset_names = {param.name for param in params_of(Preset)}
-    preset = resolve_preset(preset, {name: how.pop(name) for name in preset_names & set(how)})
+    overrides = {param.name: how.pop(param.name) for param in params_of(Preset) if param.name in how}
+    preset = resolve_preset(preset, overrides)
     grid = _build_grid(preset, rates, batches)
     embedded = query_batch(space, queries)
     first_half, second_half = split_in_halves(space, embedded.ids, qrels, stream, preset.seed, hops)
+    # Settings are compared by the first and the last checkpoint; regret would add an oracle to every round.
     quiet_plan = replace(plan, checkpoints=1, regret="none")
-    options = {"stream": stream, "plan": quiet_plan, "hops": hops, "updates": updates, "k": k, "stop": stop, **how}
     size_options: dict[str, Any] = {"stream": stream, "plan": quiet_plan, "hops": hops, "updates": updates}
-    position = space.corpus.position
-    first = [forecast(embedded.ids, position, first_half, preset=candidate, **size_options) for candidate in grid]
-    lengths = [size.rounds for size in first]
+    options = {**size_options, "k": k, "stop": stop, **how}
+
+    def forecast_rounds(half: Qrels, held_out: Qrels | None = None) -> list[int]:
+        half_options = {**size_options, "held_out": held_out, "position": space.corpus.position}
+        return [forecast(embedded.ids, qrels=half, preset=candidate, **half_options).rounds for candidate in grid]
+
+    lengths = forecast_rounds(first_half)
     # The chosen batch size is not known yet, so the progress counts the longest second half.
-    size_options["held_out"] = held_out
-    second = [forecast(embedded.ids, position, second_half, preset=candidate, **size_options) for candidate in grid]
-    n_total, n_done = sum(lengths) + max(size.rounds for size in second), 0
+    n_total, n_done = sum(lengths) + max(forecast_rounds(second_half, held_out)), 0
 
     def report_progress(n_now: int, _n_total: int, _label: str) -> None:
         if progress is not None:
@@ -164,10 +167,13 @@ def split_in_halves(
     learned_rows, *_ = divide_queries(ids, space.corpus.position, qrels, share=0.0, seed=seed, owner=variant.owner)
     query_ids = tuple(learned_rows)
     groups = variant.group_hops(query_ids)
+    # Without a limit of rounds every question arrives, in the order in which the stream brings it first.
     endless = replace(stream, rounds=None)
     order = draw_arrivals(endless, tuple(learned_rows.values()), len(space), seed, 1, groups).queries
-    question_of = {int(query_index): position for position, group in enumerate(groups) for query_index in group}
-    arrived = list(dict.fromkeys(question_of[query_index] for query_index in order.tolist()))
+    question_of = np.empty(len(query_ids), int)
+    for position, group in enumerate(groups):
+        question_of[group] = position
+    arrived = list(dict.fromkeys(question_of[order].tolist()))
     if len(arrived) < MIN_QUESTIONS:
         required = f"at least {MIN_QUESTIONS} questions that come in the stream"
         raise ParamError(f"a search needs {required}; there are {len(arrived)}")
@@ -176,8 +182,7 @@ def split_in_halves(
     for positions in (arrived[:n_half], arrived[n_half:]):
         members = [query_ids[query_index] for position in positions for query_index in groups[position]]
         parts.append(Qrels({query: qrels.grades[query] for query in members}))
-    first, second = parts
-    return first, second
+    return parts[0], parts[1]
 
 
 def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> list[Preset]:
@@ -185,18 +190,23 @@ def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) 
     if not rates or not batches:
         raise ParamError(f"rates and batches must each hold a value; got {tuple(rates)}, {tuple(batches)}")
     params = params_of(Preset)
+    # A value that is given twice is tried once.
     pairs = product(dict.fromkeys(rates), dict.fromkeys(batches))
     values = [check_values(params, {"rate": rate, "batch": batch}, "a search") for rate, batch in pairs]
     return [replace(preset, **pair_values) for pair_values in values]
 
 
 def _make_setting(preset: Preset, simulated: Simulated, part: str) -> TriedRate:
-    before, after = (_read_ndcg(simulated.checkpoints[position], part) for position in (0, -1))
-    if before is None or after is None:
+    ndcg_ends = _read_ndcg_ends(simulated, part)
+    if ndcg_ends is None:
         raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
-    return TriedRate(preset.rate, preset.batch, -(-len(simulated.trail) // preset.batch), before, after)
+    # An incomplete batch at the end of the stream counts as an update.
+    return TriedRate(preset.rate, preset.batch, -(-len(simulated.trail) // preset.batch), *ndcg_ends)
 
 
-def _read_ndcg(checkpoint: RoundMetrics, part: str) -> float | None:
-    cell = checkpoint.cell(part=part)
-    return None if cell is None else float(cell.mean[SEARCH_METRIC])
+def _read_ndcg_ends(simulated: Simulated, part: str) -> tuple[float, float] | None:
+    """Return nDCG at the first and at the last checkpoint; None if no query is of that part."""
+    first, last = simulated.checkpoints[0].cell(part=part), simulated.checkpoints[-1].cell(part=part)
+    if first is None or last is None:
+        return None
+    return float(first.mean[SEARCH_METRIC]), float(last.mean[SEARCH_METRIC])

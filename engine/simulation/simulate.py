@@ -44,7 +44,7 @@ from engine.values import Embeddings, Qrels
 
 SIMULATING = "simulating"
 REPORT_INTERVAL, LARGE_CORPUS_SIZE = 32, 50_000
-"""Progress is reported every BLOCK rounds, and every round of a corpus of more than LARGE documents."""
+"""Rounds between reports of progress, and number of documents above which every round is reported."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Regret:
 
     oracle: np.ndarray | None  # the loss beyond the full-information oracle's of the same step
     best: np.ndarray | None  # the loss beyond the best embeddings in hindsight
-    bounds: RegretBounds | None  # what theory promises of the latter
-    doubts: tuple[str, ...]  # why that does not bind this run, none where it does
+    bounds: RegretBounds | None  # the theory's bounds on the latter
+    doubts: tuple[str, ...]  # reasons why these do not bind this run, none where they do
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -93,7 +93,7 @@ class _Setup:
     right_of_probes: the right rows of each probe.
     left_out: queries without a right document in the corpus, which take no part.
     digests: of queries and judgements, by name.
-    variant, inventory: how documents are shown, and when they come.
+    variant, inventory: the way that documents are shown, and the rounds after which they come.
     groups: the stream's queries that come one after the other, as the hops of a question.
     """
 
@@ -124,6 +124,7 @@ class _Setup:
 
     def find_stock(self, t: int) -> Stock:
         """Find the documents that are available after t rounds."""
+        # A stock costs a space and a baseline, so those of each size are built once.
         is_available = self.inventory.find_available(t)
         available_rows = None if is_available is None or is_available.all() else np.flatnonzero(is_available)
         n_available = len(self.begun) if available_rows is None else len(available_rows)
@@ -153,6 +154,7 @@ class _Setup:
             **self.digests,
             "preset": self.begun.preset.as_json(),
             "stream": values_of(self.stream),
+            # Both kinds of regret play the same rounds: the results depend only on whether the oracle runs along.
             "plan": {**values_of(self.plan), "regret": self.plan.regret != "none"},
             "decoders": [decoder.label for decoder in self.decoders],
             "k": self.k,
@@ -197,6 +199,7 @@ class Simulated(_Setup):
 
     def session(self) -> Session:
         """Replay the simulation's feedback in a session, whose documents equal the simulation's bit by bit."""
+        # Feedback is replayed in pieces, as an event cannot move a document that has not arrived.
         session, n_replayed = self.begun, 0
         if (is_available := self.inventory.find_available(0)) is not None:
             session = change(session, went=np.flatnonzero(~is_available).tolist())
@@ -219,12 +222,13 @@ class Simulated(_Setup):
     @cached_property
     def regret(self) -> Regret:
         trail, preset = self.trail, self.begun.preset
+        # Rounds in which no right document has arrived have no loss, and add nothing to the sum.
         oracle_regret = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
         if self.hindsight is None:
             return Regret(oracle_regret, None, None, self.variant.doubts)
         queries, position = np.unique(trail.query, return_inverse=True)
         best_regret = np.cumsum(trail.loss - self.hindsight.losses[position])
-        right_rows = [self.right[query] for query in queries]
+        right_rows = self.collect_rounds(trail).right
         moves = ((self.hindsight.vectors - self.begun.start.exact) ** 2).sum(1)
         reasons = list_doubts(
             right_rows,
@@ -234,7 +238,8 @@ class Simulated(_Setup):
             is_outside=preset.trust is not None and bool(np.sqrt(moves.max()) > preset.trust),
         )
         promised = None
-        if preset.rate > 0 and not self.variant.doubts and all(len(rows) == 1 for rows in right_rows):
+        # Theorem 5.1 is on Algorithm 1 with one right document a query; at rate 0 its bound is infinite.
+        if preset.rate > 0 and not self.variant.doubts and set(map(len, right_rows)) <= {1}:
             squares = np.array([self.queries[query].exact @ self.queries[query].exact for query in queries])[position]
             is_full = preset.mode == "full"
             temperature = self.begun.temperature
@@ -274,9 +279,9 @@ def simulate(
     """Let a session learn from a stream of judged queries, and measure it on the way.
 
     queries: all that the judgements name; qrels: the stream's; held_out: judgements of queries that are only measured,
-    by default a seeded share of the stream's; decoders: which are measured, by default the most relevant documents;
-    k: at which; preset, overrides: as `orag.session` takes them; file: kept up to date, so that a simulation that was
-    stopped goes on from there. progress(done, total, label): every few rounds; stop: every round; seen: called with
+    by default a seeded share of the stream's; decoders: those measured at k, by default the most relevant documents;
+    preset, overrides: as `orag.session` takes them; file: kept up to date, so that a stopped simulation resumes from
+    it. progress(done, total, label): every few rounds; stop: every round; seen: called with
     every checkpoint, those of the file first. Raises ParamError, DataError, Cancelled.
 
     reranker: "cosine", "judgements", a scorer or its name picks what is shown among `candidates` drawn, by default 10
@@ -290,11 +295,10 @@ def simulate(
         tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),), SET_SIZE.check(k),
         Deployment.build(reranker, candidates, arrivals, newcomers, hops), updates,
     )  # fmt: skip
-    begun = setup.begun
     store = SimulationFile(None if file is None else Path(file), setup.list_settings())
     n_done, history, run_arrays = store.load(len(setup.arrivals))
     run = Run(
-        begun, setup.queries, setup.right, setup.arrivals, uses_full_truth=plan.learner == "oracle",
+        setup.begun, setup.queries, setup.right, setup.arrivals, uses_full_truth=plan.learner == "oracle",
         shadow=plan.regret != "none", sizes=plan.sizes, variant=setup.variant, inventory=setup.inventory, done=n_done,
         arrays=run_arrays,
     )  # fmt: skip
@@ -304,7 +308,8 @@ def simulate(
     history = _play_rounds(setup, run, store, n_done, history, progress, stop, seen)
     best = None
     if plan.regret == "hindsight":
-        best = find_hindsight(begun.start.exact, setup.collect_rounds(history.trail), progress=progress, stop=stop)
+        rounds = setup.collect_rounds(history.trail)
+        best = find_hindsight(setup.begun.start.exact, rounds, progress=progress, stop=stop)
     setup_fields = {setup_field.name: getattr(setup, setup_field.name) for setup_field in fields(setup)} | vars(history)
     return Simulated(**setup_fields, final=run.vectors().copy(), hindsight=best)
 
@@ -323,7 +328,9 @@ def _play_rounds(
         if stop is not None and stop.is_set():
             store.save(t, history, run.arrays())
             raise Cancelled(f"the simulation was stopped after {t:,} of {n_rounds:,} rounds{store.advice}")
+        # A resumed simulation begins at a round that may have been measured before it stopped.
         if t in checkpoint_steps and t not in history.steps:
+            # Decoders meet the vectors in the corpus's precision, as in a search; learning goes on in float64.
             vectors = run.vectors().astype(start.dtype)
             checkpoint = setup.measure_round(t, vectors, history.trail)
             history = history.with_checkpoint(checkpoint, Snapshot.of(t, start, vectors))
@@ -343,8 +350,8 @@ def _check_setup(
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")
     batch = query_batch(space, queries)
     embedded = Embeddings(batch.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
-    position = {query: row for row, query in enumerate(embedded.ids)}
-    learned, apart, left_out = divide_queries(
+    position = dict(zip(embedded.ids, range(len(embedded.ids)), strict=True))
+    learned, held_rows, left_out = divide_queries(
         embedded.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=variant.owner
     )
     preset, stream = _extend_stream(preset, stream, updates, len(learned))
@@ -355,7 +362,8 @@ def _check_setup(
     rare = rare_rows(right_counts(right, len(space)))
     parts, right_of_parts = [], []
     measured = qrels if held_out is None else held_out
-    for name, right_rows, judgements in ((HELD_OUT, apart, measured), (STREAM, learned, qrels)):
+    # Held-out queries come first where there are any: drift follows the results of the first part.
+    for name, right_rows, judgements in ((HELD_OUT, held_rows, measured), (STREAM, learned, qrels)):
         if right_rows:
             ids = sampled(list(right_rows), plan.measured, preset.seed)
             right_of_parts.append(tuple(right_rows[q] for q in ids))
@@ -363,27 +371,16 @@ def _check_setup(
             parts.append(Part(name, embedded.take([position[q] for q in ids]), judgements, tail))
     stream_rows = [position[q] for q in learned]
     groups = variant.group_hops(tuple(learned))
+    held_out_digest = "" if held_out is None else held_out.digest
     return _Setup(
         begun=begin(space, preset, queries=embedded.take(stream_rows)),
-        stream=stream,
-        plan=plan,
-        decoders=decoders,
-        k=k,
-        queries=tuple(_build_query(embedded, row) for row in stream_rows),
-        right=right,
+        stream=stream, plan=plan, decoders=decoders, k=k,
+        queries=tuple(_build_query(embedded, row) for row in stream_rows), right=right,
         arrivals=draw_arrivals(stream, right, len(space), preset.seed, preset.exposure, groups),
-        parts=tuple(parts),
-        right_of_probes=right_of_parts[0],
-        left_out=left_out,
-        digests={
-            "queries": embedded.digest,
-            "qrels": qrels.digest,
-            "held_out": "" if held_out is None else held_out.digest,
-        },
-        variant=variant,
-        inventory=inventory,
-        groups=tuple(groups),
-    )
+        parts=tuple(parts), right_of_probes=right_of_parts[0], left_out=left_out,
+        digests={"queries": embedded.digest, "qrels": qrels.digest, "held_out": held_out_digest},
+        variant=variant, inventory=inventory, groups=tuple(groups),
+    )  # fmt: skip
 
 
 def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_queries: int) -> tuple[Preset, Stream]:
@@ -410,7 +407,7 @@ class Forecast:
     learned, held_out: queries.
     left_out: queries without a right document in the corpus.
     checkpoints: number of measurements.
-    passes: how often a query meets all documents.
+    passes: number of times that a query meets all documents.
     """
 
     rounds: int
@@ -440,15 +437,15 @@ def forecast(
 ) -> Forecast:
     """Forecast the size of `simulate` with the same arguments. Raises DataError.
 
-    ids: of the queries; position: the row of a document; n_decoders: how many are measured.
+    ids: of the queries; position: the row of a document; n_decoders: the number of decoders measured.
     """
-    owner = Deployment.build(hops=hops).owner
-    learned_rows, held_rows, left_out = divide_queries(
-        ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=owner
-    )
+    division: dict[str, Any] = {"seed": preset.seed, "owner": Deployment.build(hops=hops).owner}
+    learned_rows, held_rows, left_out = divide_queries(ids, position, qrels, held_out, share=plan.held_out, **division)
     preset, stream = _extend_stream(preset, stream, updates, len(learned_rows))
     n_rounds = count_rounds(stream, len(learned_rows), preset.exposure)
-    n_measured = sum(min(len(part), plan.measured or len(part)) for part in (learned_rows, held_rows))
+    max_measured = plan.measured or len(ids)
+    n_measured = min(len(learned_rows), max_measured) + min(len(held_rows), max_measured)
+    # Of more checkpoints than rounds some would coincide; the one before the first round is extra.
     n_checkpoints = min(plan.checkpoints, n_rounds) + 1
     has_shadow = plan.regret != "none" and plan.learner != "oracle"
     n_passes = n_rounds * (2 if has_shadow else 1) + n_checkpoints * n_measured * n_decoders

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ RERANKERS = {
     COSINE: "the nearest to the query in the vectors of the start",
     JUDGEMENTS: "a right one where any was drawn: the best reranker there is",
 }
-"""Rerankers beside the scorers, and what each picks."""
+"""Rerankers beside the scorers, with a description of their picks."""
 N_CANDIDATES = Whole(
     10, "K", 2, comfortable=(2, 20), name="candidates", source="Algorithm 2",
     help="So many documents are drawn, and the reranker picks the one that is shown.",
@@ -53,7 +53,7 @@ class Deployment:
     """Deployment: the way that documents are shown, and the rounds in which they arrive.
 
     reranker: "cosine", "judgements" or a Scorer, None for none (Algorithm 1).
-    candidates: how many documents are drawn, 1 without a reranker.
+    candidates: number of documents drawn, 1 without a reranker.
     arrivals: (share of the documents, rounds after which they come).
     newcomers: "neighbours" or "printed".
     hops: question → its sub-queries by id, in order.
@@ -121,20 +121,28 @@ class Deployment:
 
         A query without a plan is a question of one hop.
         """
-        position = {query: query_index for query_index, query in enumerate(ids)}
-        questions = dict.fromkeys(self.owner.get(query, query) for query in ids)
-        plans = (self.hops.get(question, (question,)) for question in questions)
-        return [np.array([position[query] for query in plan if query in position], dtype=np.int64) for plan in plans]
+        position = dict(zip(ids, range(len(ids)), strict=True))
+        groups = []
+        for question in dict.fromkeys(self.owner.get(query, query) for query in ids):
+            plan = self.hops.get(question, (question,))
+            # The plan may name sub-queries that nobody judged, which the stream does not have.
+            groups.append(np.array([position[query] for query in plan if query in position], dtype=np.int64))
+        return groups
 
     def plan_inventory(self, n_documents: int, seed: int) -> Inventory:
         """Plan which of the documents arrive when. Raises ParamError if none is available at the start."""
-        later_waves = [(share, n_rounds) for share, n_rounds in self.arrivals if n_rounds > 0]
         row_order = np.random.default_rng([seed, _ARRIVAL_STREAM, n_documents]).permutation(n_documents)
-        wave_ends = np.rint(np.cumsum([share for share, _after in later_waves]) * n_documents).astype(int).tolist()
-        if wave_ends and wave_ends[-1] >= n_documents:
+        waves, begin, total_share = [], 0, 0.0
+        for share, n_rounds in self.arrivals:
+            if n_rounds > 0:
+                # Rounding the cumulated shares, not each share, makes their numbers add up.
+                total_share += share
+                end = round(total_share * n_documents)
+                if begin < end:
+                    waves.append((n_rounds, np.sort(row_order[begin:end])))
+                begin = end
+        if begin >= n_documents:
             raise ParamError(f"arrivals must leave a document to begin with; all {n_documents:,} come later")
-        wave_rows = [np.sort(row_order[begin:end]) for begin, end in pairwise([0, *wave_ends])]
-        waves = [(n_rounds, rows) for (_after, n_rounds), rows in zip(later_waves, wave_rows, strict=True) if len(rows)]
         return Inventory(n_documents, tuple(sorted(waves, key=lambda wave: wave[0])))
 
     def list_settings(self) -> dict[str, Any]:
@@ -142,18 +150,24 @@ class Deployment:
         differences: dict[str, Any] = {}
         if self.reranker is not None:
             differences |= {"reranker": format_reranker(self.reranker), "candidates": self.candidates}
-        if any(n_rounds for _share, n_rounds in self.arrivals):
-            differences |= {"arrivals": [list(arrival) for arrival in self.arrivals], "newcomers": self.newcomers}
+        if self.has_arrivals:
+            differences |= {"arrivals": list(map(list, self.arrivals)), "newcomers": self.newcomers}
         if self.hops:
-            hop_parts = [(question, "\n", *ids) for question, ids in self.hops.items()]
-            differences["hops"] = digest_of(part for parts in hop_parts for part in parts)
+            # A line break is no part of an id, so that it separates one question's hops from the next.
+            hop_parts = ((question, "\n", *ids) for question, ids in self.hops.items())
+            differences["hops"] = digest_of(chain.from_iterable(hop_parts))
         return differences
+
+    @property
+    def has_arrivals(self) -> bool:
+        """True if documents come after the start."""
+        return any(n_rounds for _share, n_rounds in self.arrivals)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Reasons why Theorem 5.1 does not apply."""
         reasons = [] if self.reranker is None else [f"{self.candidates} documents are drawn, and one of them is picked"]
-        if any(n_rounds for _share, n_rounds in self.arrivals):
+        if self.has_arrivals:
             reasons.append("documents come later; rounds without a right one there are left out")
         return tuple(reasons)
 
@@ -196,6 +210,7 @@ def _check_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float,
         raise ParamError(
             f"arrivals must be pairs of a share in [0, 1] and a round, such as (0.5, 1000); got {arrivals!r:.80}"
         )
+    # Shares that add up to 1 may exceed it by rounding.
     pairs = tuple((ARRIVAL_SHARE.check(share), ARRIVAL_ROUND.check(n_rounds)) for share, n_rounds in arrivals)
     if sum(share for share, _round in pairs) > 1 + 1e-9:
         raise ParamError(f"arrivals must be of all documents at most; the shares of {arrivals!r:.80} add up to more")
@@ -220,7 +235,8 @@ class Stock:
         if rows is not None:
             position = np.full(len(space), -1)
             position[rows] = np.arange(len(rows))
-            right = [(part_rows := position[of_probe])[part_rows >= 0] for of_probe in right]
+            # Right documents are renumbered within the stock; those that have not arrived cannot be found.
+            right = [rows_in_stock[rows_in_stock >= 0] for rows_in_stock in map(position.__getitem__, right)]
             space, vectors = select_documents(space, rows.tolist()), vectors[rows]
         options: dict[str, Any] = {"temperature": begun.temperature, "seed": begun.preset.seed}
         return cls(space, origin(vectors, probes, right=right, **options), rows)
@@ -236,7 +252,11 @@ class Stock:
 def select_documents(space: Space, rows: Sequence[int]) -> Space:
     """Build a space of some of the documents; several vectors per document are not included."""
     corpus = space.corpus
-    columns = {name: tuple(values[row] for row in rows) for name, values in corpus.metadata.items()}
-    ids, texts, titles = (tuple(column[row] for row in rows) for column in (corpus.ids, corpus.texts, corpus.titles))
+
+    def select_rows(column: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(column[row] for row in rows)
+
+    columns = {name: select_rows(values) for name, values in corpus.metadata.items()}
+    ids, texts, titles = map(select_rows, (corpus.ids, corpus.texts, corpus.titles))
     part_corpus = Corpus(ids, texts, titles, corpus.name, columns)
     return Space(part_corpus, space.embeddings.take(list(rows)), space.device, adapt=space.adapt)

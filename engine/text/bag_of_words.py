@@ -13,6 +13,8 @@ from engine.text.tokenizer import terms
 from engine.values import Corpus
 
 DerivedValue = TypeVar("DerivedValue")
+Texts = Sequence[str | Sequence[str]]
+"""Texts, or lists of their terms."""
 TermCounts = tuple[sparse.csr_array, dict[str, int]]
 """Number of occurrences of each term in each text, (n, v) float64, and the column of each term."""
 WORD_COUNTS_KEY = "counts of words"
@@ -31,9 +33,7 @@ class DocumentSpace(Protocol):
     def has_derived(self, key: Hashable) -> bool: ...
 
 
-def count_terms(
-    texts: Sequence[str | Sequence[str]], columns: dict[str, int] | None = None, ngrams: str = "1"
-) -> TermCounts:
+def count_terms(texts: Texts, columns: dict[str, int] | None = None, ngrams: str = "1") -> TermCounts:
     """Count the terms of texts, or of lists of terms.
 
     columns: column of each term to count; by default all terms, by first occurrence. Reports progress on many texts to
@@ -58,7 +58,7 @@ def count_terms(
     return sparse.csr_array((np.array(data), np.array(indices), np.array(starts)), shape), column_by_term
 
 
-def count_words(texts: Sequence[str | Sequence[str]], columns: dict[str, int] | None = None) -> TermCounts:
+def count_words(texts: Texts, columns: dict[str, int] | None = None) -> TermCounts:
     """Count words as `count_terms`, with sorted columns; by default in alphabetical order."""
     counts, column_by_word = count_terms(texts, columns)
     if columns is None:

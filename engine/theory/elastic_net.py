@@ -1,4 +1,4 @@
-"""What the NNN paper proves, as numbers that can be checked: Theorem 1, Proposition 1, FISTA's bound."""
+"""Statements of the NNN paper as numbers that can be checked: Theorem 1, Proposition 1, FISTA's bound."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
 
 UNIT_LENGTH_TOLERANCE = 1e-5
-"""How far from 1 the length of a unit vector may be."""
+"""Allowed difference of a unit vector's length from 1."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a corpus lets FISTA reach in T steps."""
+    """FISTA's step length on a corpus, and its bound on the objective after T steps."""
 
     spectrum: float  # largest eigenvalue of UUᵀ
-    length: int  # n, what it would be if all rows were one
+    length: int  # n, the eigenvalue if all rows were one unit vector
     common: float  # squared length of the mean row: the mean cosine of two random rows where rows are unit
-    step: float  # 1 / (spectrum + λ₂), how far a step goes
+    step: float  # 1 / (spectrum + λ₂), the step length
 
     def gap(self, weights: float, steps: int) -> float:
         """Bound the objective's excess over its minimum after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
@@ -103,6 +103,8 @@ def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
     k = min(k, len(rows))
     alpha = float(scores[row_order[k - 1]])
     beta = float(scores[row_order[k]]) if k < len(rows) else -math.inf
+    # The weights are non-negative: documents that score 0 or less get none at any λ₁ > 0, so only scores above 0 need
+    # to be separated from the k-th.
     floor = max(0.0, beta)
     if alpha <= floor:
         raise ParamError(
@@ -137,12 +139,14 @@ def counterexample(l1: float = 0.1) -> Example:
     >>> import engine
     >>> example = engine.counterexample(0.1)
     """
-    number = isinstance(l1, int | float | np.floating) and not isinstance(l1, bool)
-    if not number or not 0 < l1 < 1 / 3:
+    is_number = isinstance(l1, int | float | np.floating) and not isinstance(l1, bool)
+    if not is_number or not 0 < l1 < 1 / 3:
         raise ParamError(f"l1 (λ₁) must be a number in (0, 1/3); got {l1!r}")
-    half = math.sqrt(0.5)
-    rows = torch.tensor([[1.0, 0, 0], [half, half, 0], [0, 0, 1]], dtype=torch.float64)
+    # Row 1 scores more than row 3, but row 2 leaves it nothing to add, while row 3 alone has the last coordinate.
+    half_root = math.sqrt(0.5)
+    rows = torch.tensor([[1.0, 0, 0], [half_root, half_root, 0], [0, 0, 1]], dtype=torch.float64)
     query = torch.tensor([2.0, 2, 1], dtype=torch.float64) / 3
+    # Rows 2 and 3 are orthogonal, so each weight is its row's soft-thresholded score, ⟨d, q⟩ − λ₁.
     weights = (2 * math.sqrt(2) / 3 - l1, 1 / 3 - l1)
     return Example(rows, query, float(l1), (1, 2), weights, tuple((rows @ query).tolist()))
 
@@ -177,9 +181,8 @@ def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
     >>> outlook = engine.outlook(torch.eye(3))
     """
     matrix = getattr(vectors, "matrix", vectors)
-    matrix = (
-        matrix if isinstance(matrix, Matrix) else resolve_search_inputs(vectors, torch.zeros(1, len(vectors[0])))[0]
-    )
-    common = float(matrix.mean @ matrix.mean)
-    spectrum = matrix.spectral_norm_squared
-    return Outlook(spectrum, len(matrix), common, 1 / max(spectrum + l2, 1e-300))
+    if not isinstance(matrix, Matrix):
+        matrix = resolve_search_inputs(vectors, torch.zeros(1, len(vectors[0])))[0]
+    mean_square, spectrum = float(matrix.mean @ matrix.mean), matrix.spectral_norm_squared
+    # The step is 1/L, L being the Lipschitz constant of the smooth part's gradient; a zero corpus at λ₂ = 0 has L = 0.
+    return Outlook(spectrum, len(matrix), mean_square, 1 / max(spectrum + l2, 1e-300))

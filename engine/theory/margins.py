@@ -47,7 +47,7 @@ class MarginSpread:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LengthMargins(MarginSpread):
-    """The rank-th smallest margins of queries; rank: 1 is the smallest; queries: how many have so many margins."""
+    """The rank-th smallest margins of queries; rank: 1 is the smallest; queries: the number with `rank` margins."""
 
     rank: int
     queries: int
@@ -163,34 +163,35 @@ def margins(
     """
     if isinstance(ranks, int) or not len(ranks):
         raise ParamError(f"ranks must be a list of whole numbers in [1, ∞); got {ranks!r}")
-    ranks, bins = [MARGIN_RANK.check(rank) for rank in ranks], LENGTH_BINS.check(bins)
+    ranks, bins = list(map(MARGIN_RANK.check, ranks)), LENGTH_BINS.check(bins)
     data = text_vectors(space, queries, vectors)
     results: list[LengthMargins] = []
     smallest, pair_counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
     bin_rows = make_length_bins(data.lengths, bins)
     blocks, n_done = len(bin_rows) * math.ceil(data.queries.shape[0] / QUERY_BLOCK), 0
     report = with_cancellation(progress, stop)
+    # A bin is treated as a corpus of its own, with its own best document: margins compare documents of like length.
     for bin_part in bin_rows:
         by_rank: list[np.ndarray] = []
-        for _, best, _, block in iterate_best_margins(data.documents[bin_part], data.queries):
-            answered = best >= 0
+        for _slice, best_rows, _scores, margin_block in iterate_best_margins(data.documents[bin_part], data.queries):
+            answered = best_rows >= 0
             pair_counts["unanswered"] += int((~answered).sum())
             pair_counts["pairs"] += int(answered.sum()) * (len(bin_part) - 1)
-            pair_counts["tied"] += int((block[answered] <= 0).sum())
+            pair_counts["tied"] += int((margin_block[answered] <= 0).sum())
             # The best document against itself is no pair.
-            pair_counts["repeated"] += int(np.isnan(block[answered]).sum() - answered.sum())
-            ordered = np.sort(np.where(block > 0, block, np.nan), axis=1)
+            pair_counts["repeated"] += int(np.isnan(margin_block[answered]).sum() - answered.sum())
+            # NaN sorts last, so that the rank-th column is the rank-th smallest margin above 0, or NaN without one.
+            ordered = np.sort(np.where(margin_block > 0, margin_block, np.nan), axis=1)
             smallest = float(np.fmin(smallest, np.nanmin(ordered, initial=np.inf)))
-            by_rank.append(np.stack([ordered[:, min(rank, len(bin_part)) - 1] for rank in ranks], axis=1))
+            by_rank.append(ordered[:, np.minimum(ranks, len(bin_part)) - 1])
             n_done += 1
             report(n_done, blocks, "margins")
         for rank, column in zip(ranks, np.concatenate(by_rank).T, strict=True):
             values = column[~np.isnan(column)] if rank <= len(bin_part) else np.empty(0)
-            results.append(
-                LengthMargins(rank=rank, queries=len(values), **_summarize_spread(data.lengths[bin_part], values))
-            )
-    least = smallest if math.isfinite(smallest) else None
-    return Margins(vectors=vectors, rows=tuple(results), smallest=least, **pair_counts)
+            spread = _summarize_spread(data.lengths[bin_part], values)
+            results.append(LengthMargins(rank=rank, queries=len(values), **spread))
+    min_margin = smallest if math.isfinite(smallest) else None
+    return Margins(vectors=vectors, rows=tuple(results), smallest=min_margin, **pair_counts)
 
 
 @without_autocast
@@ -216,21 +217,22 @@ def relevant_margins(
     data = text_vectors(space, queries, vectors)
     corpus = space.corpus if isinstance(space, Space) else space
     norms, lengths = compute_squared_norms(data.documents), np.sqrt(compute_squared_norms(data.queries))
-    rows: list[int] = []
+    relevant_rows: list[int] = []
     smallest: list[float] = []
     report = with_cancellation(progress, stop)
     for query_index, query in enumerate(queries.ids):
-        available = [doc_id for doc_id in qrels.relevant(query) if doc_id in corpus.position]
-        relevant = np.array(sorted(corpus.position[doc_id] for doc_id in available), np.int64)
+        available = corpus.position.keys() & qrels.relevant(query)
+        relevant = np.array(sorted(map(corpus.position.__getitem__, available)), np.int64)
         if len(relevant) and lengths[query_index] > 0:
             scores = inner_products(data.queries[[query_index]], data.documents)[0]
             over = compute_margins_over(relevant, scores, scores[relevant], lengths[query_index], data.documents, norms)
+            # Two relevant documents have no right order: only irrelevant ones are rivals.
             over[:, relevant] = np.nan
             with_rivals = ~np.isnan(over).all(axis=1)
-            rows += relevant[with_rivals].tolist()
+            relevant_rows += relevant[with_rivals].tolist()
             smallest += np.nanmin(over[with_rivals], axis=1).clip(-1).tolist()
         report(query_index + 1, len(queries.ids), "margins")
-    margin_rows, values = np.array(rows, dtype=np.int64), np.array(smallest)
+    margin_rows, values = np.array(relevant_rows, dtype=np.int64), np.array(smallest)
     results = []
     for bin_rows in make_length_bins(data.lengths, bins):
         bin_values = values[np.isin(margin_rows, bin_rows)]

@@ -18,12 +18,9 @@ from engine.theory.text_vectors import LENGTH_BINS, SEED, VECTORS, Rows, inner_p
 from engine.values import Corpus
 
 DIMENSION_REDUCTION = Choice(
-    default="rademacher",
-    options=(*PROJECTION.options, "truncated"),
-    symbol="A",
-    name="reduction",
+    default="rademacher", options=(*PROJECTION.options, "truncated"), symbol="A", name="reduction",
     help="A random projection, or the first k dimensions of dense vectors.",
-)
+)  # fmt: skip
 N_PROJECTIONS = Whole(5, "draws", 1, name="draws", help="How many projections are drawn.")
 RECALL_TARGET = Real(0.9, "target", 0.0, 1.0, name="target", help="The recall to reach.")
 MAX_BLOCK_NUMBERS = 1 << 21
@@ -107,15 +104,11 @@ def recall_dimensions(
     >>> dimensions = engine.recall_dimensions(corpus, ["red apple"])  # doctest: +SKIP
     """
     reduction, vectors, rank = DIMENSION_REDUCTION.check(reduction), VECTORS.check(vectors), RESULT_RANK.check(rank)
-    target, bins, draws, seed = (
-        RECALL_TARGET.check(target),
-        LENGTH_BINS.check(bins),
-        N_PROJECTIONS.check(draws),
-        SEED.check(seed),
-    )
+    target, bins = RECALL_TARGET.check(target), LENGTH_BINS.check(bins)
+    draws, seed = N_PROJECTIONS.check(draws), SEED.check(seed)
     if isinstance(dimensions, int) or not len(dimensions):
         raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
-    ks = sorted({PROJECTION_DIMENSION.check(k) for k in dimensions})
+    ks = sorted(set(map(PROJECTION_DIMENSION.check, dimensions)))
     truncated = reduction == "truncated"
     if truncated and vectors != "dense":
         raise ParamError(
@@ -127,12 +120,14 @@ def recall_dimensions(
     if truncated and not (ks := [k for k in ks if k <= n_columns]):
         domain = f"[1, {n_columns}], the vectors' dimension"
         raise ParamError(f"dimensions must have one in {domain}; got {list(dimensions)}")
+    # Truncation has no chance in it: one projection tells all.
     draws = 1 if truncated else draws
     bin_rows, report = make_length_bins(data.lengths, bins), with_cancellation(progress, stop)
     results = []
     for index, bin_part in enumerate(bin_rows):
         rivals = _find_rivals(data.queries, data.documents[bin_part])
         n_hits = np.zeros(len(ks))
+        # Each bin has a generator of its own, or the figures of a bin would depend on the number of bins before it.
         rng = np.random.default_rng([seed, index])
         for draw in range(draws):
             n_hits += _count_hits(rivals, ks, reduction, rank, rng)
@@ -163,12 +158,14 @@ class _Rivals:
 
 
 def _find_rivals(queries: Rows, documents: Rows) -> _Rivals:
+    """Find each query's best document in a bin and those that score less."""
     if sparse.issparse(documents) and sparse.issparse(queries):
         # Columns without an entry need no draw.
         used_columns = np.union1d(documents.indices, queries.indices)
         documents, queries = documents[:, used_columns], queries[:, used_columns]
     scores = inner_products(queries, documents)
     best_rows = scores.argmax(axis=1)
+    # Queries that score every document 0 have no best one; dense vectors may score all below 0 and still have an order.
     answered_rows = np.flatnonzero((scores.max(axis=1) > 0) | (scores.max(axis=1) > scores.min(axis=1)))
     is_below = scores[answered_rows] < scores[answered_rows, best_rows[answered_rows]][:, None]
     return _Rivals(queries[answered_rows], documents, best_rows[answered_rows], is_below)
@@ -180,7 +177,9 @@ def _count_hits(rivals: _Rivals, ks: list[int], reduction: str, rank: int, rng: 
     scores, n_hits, query_rows = np.zeros(rivals.below.shape), np.empty(len(ks)), np.arange(len(rivals.best))
     block_width = max(1, MAX_BLOCK_NUMBERS // max(documents.shape))
     if sparse.issparse(documents) and reduction != "truncated":
+        # Half the memory; the entries of a projection are float32 too, and scores add up in float64.
         queries, documents = queries.astype(np.float32), documents.astype(np.float32)
+    # The first k rows of one projection serve every k: from k to the next, only the further rows are multiplied.
     for index, (start, stop) in enumerate(zip([0, *ks], ks, strict=False)):
         for block_start in range(start, stop, block_width):
             block_end = min(block_start + block_width, stop)

@@ -1,4 +1,4 @@
-"""How many dimensions keep the order of inner products under a random projection (sparse-dense paper, §2.1).
+"""Dimensions that keep the order of inner products under a random projection (sparse-dense paper, §2.1).
 
 k: the projection's dimension; margin: ε, the normalised margin ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|) of Definition 2.1; error:
 β, the probability that the projection turns a pair round. Rademacher (±1/√k) or Gaussian (variance 1/k) projections.
@@ -80,8 +80,8 @@ def sufficient_dimension(margin: float, error: float) -> int:
     >>> engine.sufficient_dimension(0.2, 0.05)
     506
     """
-    margin, error = check_open_unit("margin (ε)", margin, is_closed=True), check_open_unit("error (β)", error)
-    return math.ceil(_divide_finite(2 * _compute_nats(error), compute_rate(margin), margin))
+    # Lemma 2 with one other document is Lemma 1: eq. 3 is then eq. 2.
+    return recall_dimension(margin, error, documents=1)
 
 
 def recall_loss_bound(k: int, margin: float, documents: int, rank: int = 1) -> float:
@@ -89,8 +89,8 @@ def recall_loss_bound(k: int, margin: float, documents: int, rank: int = 1) -> f
 
     Lost: the projection ranks it behind `rank` others or more. No use from 1 on.
 
-    margin: ε, the rank-th smallest of the best document over the others, in (0, 1]; documents: |D|, how many others
-    there are; rank: r₀ ≤ |D|. Raises ParamError.
+    margin: ε, the rank-th smallest of the best document over the others, in (0, 1]; documents: |D|, the number of
+    others; rank: r₀ ≤ |D|. Raises ParamError.
     """
     rank = _check_rank(rank, documents)
     return (documents - rank + 1) * pair_error_bound(k, margin)
@@ -110,7 +110,7 @@ def recall_dimension(margin: float, error: float, documents: int, rank: int = 1)
 
 
 def _check_rank(rank: int, documents: int) -> int:
-    """r₀, checked against |D|."""
+    """Return r₀ if it is at most |D|; raise ParamError otherwise."""
     documents = N_DOCUMENTS.check(documents)
     if RESULT_RANK.check(rank) > documents:
         raise ParamError(f"rank (r₀) must be at most documents, {documents}; got {rank}")
@@ -134,12 +134,12 @@ def find_stable_dimension(ks: Sequence[int], is_kept: Sequence[bool] | np.ndarra
 
 
 def _compute_nats(error: float) -> float:
-    """ln(4/β); of two logarithms, because a quotient by a tiny β has no double."""
+    """Compute ln(4/β), of two logarithms because the quotient by a tiny β has no double."""
     return math.log(4) - math.log(error)
 
 
 def _divide_finite(numerator: float, rate: float, margin: float) -> float:
-    """needed/rate; a margin whose square is too small for a double asks for more dimensions than can be written."""
+    """Compute numerator/rate; raise ParamError if the margin's square is too small for a double."""
     quotient = numerator / rate if rate > 0 else math.inf
     if quotient == math.inf:
         raise ParamError(

@@ -13,29 +13,21 @@ from engine.errors import DataError, ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Space
-from engine.theory.projection_bounds import (
-    PROJECTION_DIMENSION,
-    check_open_unit,
-    compute_rate,
-    find_stable_dimension,
-    sufficient_dimension,
-)
+from engine.theory import projection_bounds
+from engine.theory.projection_bounds import compute_rate, find_stable_dimension
 from engine.theory.text_vectors import SEED, WEIGHTING, TextVectors, iterate_best_margins, text_vectors
 from engine.values import Corpus
 
 PROJECTION = Choice(
-    default="rademacher",
-    options=("rademacher", "gaussian"),
-    symbol="A",
-    name="projection",
+    default="rademacher", options=("rademacher", "gaussian"), symbol="A", name="projection",
     help="rademacher: entries ±1/√k; gaussian: normal entries of variance 1/k.",
-)
+)  # fmt: skip
 MARGIN_BINS = Whole(12, "bins", 1, 100, name="bins", help="How many groups of pairs by margin.")
 N_PAIRS = Whole(200, "pairs", 1, name="pairs", help="How many pairs of documents a bin has at most.")
 N_DRAWS = Whole(40, "draws", 2, name="draws", help="How many projections are drawn.")
 ACCURACY = Real(0.95, "1 − β", 0.5, 0.9999, name="accuracy", help="Share of pairs to keep in order.")
-DIMENSIONS = tuple(int(k) for k in np.unique(np.geomspace(32, 4096, 40).round().astype(int)))
-"""As in the paper, 40 values; 4096 in place of 9472."""
+# As in the paper, 40 values evenly spaced on a logarithmic axis; 4096 in place of 9472.
+DIMENSIONS: tuple[int, ...] = tuple(np.unique(np.geomspace(32, 4096, 40).round().astype(int)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,30 +145,33 @@ def pair_errors(
     bins, pairs, draws = MARGIN_BINS.check(bins), N_PAIRS.check(pairs), N_DRAWS.check(draws)
     if isinstance(dimensions, int) or len({*dimensions}) < 2:
         raise ParamError(f"dimensions must be a list of two or more whole numbers in [1, ∞); got {dimensions!r}")
-    ks = sorted({PROJECTION_DIMENSION.check(k) for k in dimensions})
+    ks = sorted(set(map(projection_bounds.PROJECTION_DIMENSION.check, dimensions)))
     data = text_vectors(space, queries, vectors)
     rng = np.random.default_rng(seed)
     # A Gaussian product is reversed with probability Φ(−ε√k/√(1 + ε²)): a share is kept from about z²/2 · inverse on.
     min_pairs = max(float(ndtri(accuracy)) ** 2 / 2, 0.1)
-    edges = np.array([0, *np.geomspace(max(6.001, ks[0] / min_pairs), max(7, 0.9 * ks[-1] / min_pairs), bins)])
-    triples = _sample_pairs(data, edges, pairs, rng)
+    bin_edges = np.array([0, *np.geomspace(max(6.001, ks[0] / min_pairs), max(7, 0.9 * ks[-1] / min_pairs), bins)])
+    triples = _sample_pairs(data, bin_edges, pairs, rng)
     if not len(triples.margin):
         raise DataError(
             "no query tells two documents apart by a margin that the dimensions can keep; give other queries, or more "
             f"than {ks[-1]} dimensions"
         )
-    labels = np.unique(triples.bin)
-    n_wrong, report = np.zeros((draws, len(labels), len(ks))), with_cancellation(progress, stop)
+    bin_labels = np.unique(triples.bin)
+    n_wrong, report = np.zeros((draws, len(bin_labels), len(ks))), with_cancellation(progress, stop)
     for draw, reversed_ in enumerate(_count_reversed(data, triples, ks, projection, draws, rng)):
-        n_wrong[draw] = [reversed_[triples.bin == label].mean(axis=0) for label in labels]
+        n_wrong[draw] = [reversed_[triples.bin == bin_label].mean(axis=0) for bin_label in bin_labels]
         report(draw + 1, draws, "projecting")
-    cells, rows = [], []
-    for index, label in enumerate(labels):
-        bin_cells, row = _bin_errors(index, triples.margin[triples.bin == label], n_wrong[:, index], ks, accuracy)
+    cells, margin_bins = [], []
+    for index, bin_label in enumerate(bin_labels):
+        bin_cells, margin_bin = _bin_errors(
+            index, triples.margin[triples.bin == bin_label], n_wrong[:, index], ks, accuracy
+        )
         cells += bin_cells
-        rows.append(row)
+        margin_bins.append(margin_bin)
+    # Eq. 2 is linear in (ε²/2 − ε³/3)⁻¹, with this slope and no intercept: the line to compare the fitted one with.
     slope = float(2 * np.log(4 / (1 - accuracy)))
-    return PairErrors(tuple(cells), tuple(rows), _fit_line(rows, ks[0]), slope, draws)
+    return PairErrors(tuple(cells), tuple(margin_bins), _fit_line(margin_bins, ks[0]), slope, draws)
 
 
 def _bin_errors(
@@ -184,6 +179,7 @@ def _bin_errors(
 ) -> tuple[list[PairError], MarginBin]:
     """Return the cells and the summary of one bin; n_wrong: (draws, len(ks)) numbers of reversed pairs."""
     draws, error = len(n_wrong), n_wrong.mean(axis=0)
+    # All pairs of a bin share a projection, so the projections are the independent trials: Student's t over draws.
     half_width = stdtrit(draws - 1, 0.975) * n_wrong.std(axis=0, ddof=1) / np.sqrt(draws)
     # No error in the sample: the interval of as many independent trials.
     high_error = np.where(error > 0, np.minimum(1, error + half_width), 1 - 0.05 ** (1 / (draws * len(margins))))
@@ -191,26 +187,23 @@ def _bin_errors(
     columns = (column.tolist() for column in (error, np.maximum(0, error - half_width), high_error, bound))
     cells = [PairError(index, *cell) for cell in zip(ks, *columns, strict=True)]
     min_margin, max_margin = float(margins.min()), float(margins.max())
-    row = MarginBin(
-        least=min_margin,
-        most=max_margin,
-        inverse=float((1 / compute_rate(margins)).mean()),
-        pairs=len(margins),
+    return cells, MarginBin(
+        least=min_margin, most=max_margin, inverse=float((1 / compute_rate(margins)).mean()), pairs=len(margins),
         dimension=find_stable_dimension(ks, 1 - error >= accuracy),
-        guaranteed=sufficient_dimension(min_margin, 1 - accuracy),
-    )
-    return cells, row
+        guaranteed=projection_bounds.sufficient_dimension(min_margin, 1 - accuracy),
+    )  # fmt: skip
 
 
 def find_kept_dimensions(errors: PairErrors, error: float) -> tuple[int | None, ...]:
-    """For each bin the smallest k from which on at most `error` of its pairs are reversed, None if no k does.
+    """Find each bin's smallest k from which on at most `error` of its pairs are reversed, None if no k does.
 
     error: β, in (0, 1). Raises ParamError.
     """
-    error, dimensions = check_open_unit("error (β)", error), []
+    error, dimensions = projection_bounds.check_open_unit("error (β)", error), []
     for index in range(len(errors.bins)):
-        cells = sorted((cell_k for cell_k in errors.cells if cell_k.bin == index), key=lambda cell_k: cell_k.k)
-        dimensions.append(find_stable_dimension([cell.k for cell in cells], [cell.error <= error for cell in cells]))
+        is_kept = {cell.k: cell.error <= error for cell in errors.cells if cell.bin == index}
+        ks = sorted(is_kept)
+        dimensions.append(find_stable_dimension(ks, list(map(is_kept.__getitem__, ks))))
     return tuple(dimensions)
 
 
@@ -225,20 +218,19 @@ class _Triples:
     bin: np.ndarray
 
 
-def _sample_pairs(data: TextVectors, edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
-    """At most `pairs` of each bin's triples, uniformly drawn."""
+def _sample_pairs(data: TextVectors, bin_edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
+    """Draw at most `pairs` of each bin's triples, uniformly."""
     table = np.empty((6, 0))
-    for block_slice, best_rows, _scores, block in iterate_best_margins(data.documents, data.queries):
+    for block_slice, best_rows, _scores, margin_block in iterate_best_margins(data.documents, data.queries):
         # A query at a time, and only its possible samples: a block's pairs are as many as 64 corpora.
-        for query, first, row in zip(
-            range(block_slice.start, block_slice.stop), best_rows.tolist(), block, strict=True
-        ):
+        for query, (first, row) in enumerate(zip(best_rows.tolist(), margin_block, strict=True), block_slice.start):
             second = np.flatnonzero(row > 0)
+            # The pairs with the lowest random keys of a bin are a uniform sample, and samples of samples stay one.
             pair_key = rng.random(len(second))
-            label = np.digitize(1 / compute_rate(row[second]), edges) - 1
-            is_fitting = label < len(edges) - 1
-            others = second[is_fitting]
-            columns = (pair_key[is_fitting], label[is_fitting].clip(0), query, first, others, row[others])
+            bin_label = np.digitize(1 / compute_rate(row[second]), bin_edges) - 1
+            is_fitting = bin_label < len(bin_edges) - 1
+            second = second[is_fitting]
+            columns = (pair_key[is_fitting], bin_label[is_fitting].clip(0), query, first, second, row[second])
             table = _take_lowest(np.concatenate([table, np.stack(np.broadcast_arrays(*columns))], axis=1), pairs)
     query, first, second = table[2:5].astype(np.int64)
     return _Triples(query, first, second, table[5], table[1].astype(np.int64))
@@ -256,14 +248,16 @@ def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
 def _count_reversed(
     data: TextVectors, triples: _Triples, ks: list[int], projection: str, draws: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Draw by draw, (m, len(ks)) whether the first k rows of A reverse a triple."""
+    """Yield for each draw (m, len(ks)) bool, True if the first k rows of A reverse a triple."""
+    # Each query and document is projected once, however many triples it is in.
     query_rows, query = np.unique(triples.query, return_inverse=True)
-    document_rows, place = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
-    first, second = np.split(place, 2)
-    queries, documents = (sparse.csr_array(rows) for rows in (data.queries[query_rows], data.documents[document_rows]))
-    used_rows = sparse.vstack([queries, documents], format="csr").astype(np.float32)
+    document_rows, document = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
+    first, second = np.split(document, 2)
+    matrices = map(sparse.csr_array, (data.queries[query_rows], data.documents[document_rows]))
+    used_rows = sparse.vstack(list(matrices), format="csr").astype(np.float32)
+    # A column without an entry in these rows adds nothing to a product, and needs no random numbers.
     used_rows = used_rows[:, np.unique(used_rows.indices)]
-    for _unique in range(draws):
+    for _draw in range(draws):
         # Scores lack the factor 1/k, which changes no sign; ±1 and 0/1 then stay exact integers.
         score = np.zeros(len(query))
         reversed_ = np.empty((len(query), len(ks)), dtype=bool)
@@ -271,20 +265,22 @@ def _count_reversed(
             projected = used_rows @ random_entries(rng, (used_rows.shape[1], int(width)), projection)
             shift = projected[len(query_rows) :]
             score += np.einsum("ij,ij->i", projected[query], shift[first] - shift[second])
+            # A tie counts as reversed: after the projection the best document is no longer first by its score.
             reversed_[:, column] = score <= 0
         yield reversed_
 
 
 def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection: str) -> np.ndarray:
-    """float32 entries of √k·A: normal, or ±1 with equal chance."""
+    """Draw float32 entries of √k·A: normal, or ±1 with equal chance."""
     if projection == "gaussian":
         return rng.standard_normal(shape, dtype=np.float32)
     return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
 
 
-def _fit_line(rows: list[MarginBin], smallest: int) -> ErrorLine | None:
-    """Least squares through the bins whose dimension lies between the ends."""
-    points = [(row.inverse, row.dimension) for row in rows if row.dimension is not None and row.dimension > smallest]
+def _fit_line(margin_bins: list[MarginBin], min_dimension: int) -> ErrorLine | None:
+    """Fit a line through the bins whose dimension lies above the smallest one tried; None for fewer than 3."""
+    # A bin at the smallest k, or that no k keeps, bounds its dimension from one side only.
+    points = [(row.inverse, row.dimension) for row in margin_bins if (row.dimension or 0) > min_dimension]
     if len(points) < 3:
         return None
     x, y = np.array(points, dtype=float).T

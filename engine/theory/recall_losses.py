@@ -1,4 +1,4 @@
-"""How often random projections lose a query's best document, beside Lemma 2's bound (sparse-dense paper, §2.1.1)."""
+"""Share of random projections that lose a query's best document, beside Lemma 2 (sparse-dense paper, §2.1.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from engine.values import Corpus
 
 LOSS_DIMENSIONS = (256, 1024, 4096)
 LOWER_END_CONFIDENCE = 0.975
-"""Of the lower end of a share's interval."""
+"""Confidence of an interval's lower end alone: both ends make 95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +71,21 @@ def recall_losses(
     draws, seed, report = N_DRAWS.check(draws), SEED.check(seed), with_cancellation(progress, stop)
     if isinstance(dimensions, int) or not len(dimensions):
         raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
-    ks = sorted({PROJECTION_DIMENSION.check(k) for k in dimensions})
+    ks = sorted(set(map(PROJECTION_DIMENSION.check, dimensions)))
     data = text_vectors(space, queries, vectors)
-    best_parts = list(iterate_best_margins(data.documents, data.queries))
-    _, best_columns, _, margin_parts = zip(*best_parts, strict=True)
+    _slices, best_columns, _scores, margin_parts = zip(*iterate_best_margins(data.documents, data.queries), strict=True)
     best_rows, margins = np.concatenate(best_columns), np.concatenate(margin_parts)
+    # Documents that tie with the best one (margin 0) or repeat it (NaN) are no part of the lemma's D.
     is_below = np.nan_to_num(margins) > 0
     query_rows = np.flatnonzero((best_rows >= 0) & (is_below.sum(1) >= rank))
     if not len(query_rows):
         raise DataError(f"no query has {rank} documents that score less than its best one; give others")
-    is_below, own_best, rng = is_below[query_rows], best_rows[query_rows], np.random.default_rng(seed)
+    is_below, best_rows, rng = is_below[query_rows], best_rows[query_rows], np.random.default_rng(seed)
     n_lost = np.zeros((len(query_rows), len(ks)), dtype=int)
     documents, points = data.documents, data.queries[query_rows]
     if sparse.issparse(documents) and sparse.issparse(points):
-        used = np.union1d(documents.indices, points.indices)
-        documents, points = documents[:, used].astype(np.float32), points[:, used].astype(np.float32)
+        used_columns = np.union1d(documents.indices, points.indices)
+        documents, points = documents[:, used_columns].astype(np.float32), points[:, used_columns].astype(np.float32)
     for draw in range(draws):
         report(draw, draws, "projecting")
         # Scores lack the factor 1/k, which changes no order.
@@ -93,7 +93,7 @@ def recall_losses(
         for column, (start, end) in enumerate(zip([0, *ks], ks, strict=False)):
             entries = random_entries(rng, (documents.shape[1], end - start), projection)
             scores += inner_products(points @ entries, documents @ entries)
-            is_ahead = is_below & (scores >= scores[np.arange(len(own_best)), own_best][:, None])
+            is_ahead = is_below & (scores >= scores[np.arange(len(best_rows)), best_rows][:, None])
             n_lost[:, column] += is_ahead.sum(1) >= rank
     losses = []
     for index, query in enumerate(query_rows.tolist()):
@@ -105,6 +105,7 @@ def recall_losses(
 
 def _make_loss(query: int, k: int, margins: np.ndarray, rank: int, n_lost: int, n_draws: int) -> RecallLoss:
     """Build one row; margins: ascending, of the documents that score less."""
+    # The r₀-th smallest margin decides: to lose the best document, one of this margin or more must pass it too.
     margin = min(1.0, float(margins[rank - 1]))
     low_share = float(betaincinv(n_lost, n_draws - n_lost + 1, 1 - LOWER_END_CONFIDENCE)) if n_lost else 0.0
     return RecallLoss(

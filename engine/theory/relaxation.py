@@ -33,21 +33,21 @@ RELAXATION_SIZE = Whole(3, "k", 2, 12, name="k", help="How many documents the se
 MAX_FACE_ROWS = 10
 """Rows whose faces are enumerated: 3ⁿ of them."""
 UNIT_TOLERANCE = 1e-5
-"""How far from 1 the length of a unit vector may be."""
+"""Allowed difference of a unit vector's length from 1."""
 VALUE_TOLERANCE = 1e-9
 """Values closer than this are equal."""
 SAMPLE_STRIDES = (16, 8, 4, 2, 1)
-"""The largest eigenvalue is looked at on every sixteenth document, every eighth …, on all."""
+"""The largest eigenvalue is computed on every sixteenth document, every eighth …, on all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Relaxation:
-    """Eq. 4 on a few documents beside eq. 2, both in the scale of eq. 2, every stationary point of it looked at."""
+    """The relaxation (eq. 4) on a few documents beside the problem over sets (eq. 2), both in the scale of eq. 2."""
 
     integral: float  # the largest value of a set
     rows: tuple[int, ...]  # that set, ascending
     value: float  # the largest value of the relaxation
-    point: tuple[float, ...]  # where that is; a set where sets reach it
+    point: tuple[float, ...]  # the point of that value; a set where sets reach it
     local_maxima: frozenset[tuple[int, ...]]  # the sets at which no direction ascends
     fractional: int  # number of stationary points that are no set
     saddles: int  # of these, those from which a step between two documents ascends
@@ -65,8 +65,8 @@ class Ends:
     weight: float
     k: int
     runs: int
-    fractional: int  # how many ended between sets and were rounded
-    capped: int  # how many were stopped by the limit of steps
+    fractional: int  # number of runs that ended between sets and were rounded
+    capped: int  # number of runs that the limit of steps stopped
     steps: float  # median number of steps
     most: int  # the largest
 
@@ -90,7 +90,7 @@ def relaxation(
 
     A maximum lies inside some face, where all derivatives over its free coordinates are equal: a linear system each.
     Systems that are singular have lines of solutions of one value, which reach a smaller face. vectors: (n, d) unit
-    rows, n ≤ MOST_ROWS; query: (d,); k ≥ 2, where eq. 2 has pairs. Raises ParamError or DataError.
+    rows, n ≤ MAX_FACE_ROWS; query: (d,); k ≥ 2, where eq. 2 has pairs. Raises ParamError or DataError.
     """
     k = RELAXATION_SIZE.check(k)
     weight, loading_value = OBJECTIVE_WEIGHT.check(relevance_weight), RELAXATION_LOADING.check(loading)
@@ -101,28 +101,31 @@ def relaxation(
         raise DataError("vectors must be of unit length, and query one vector: the theorems are on such")
     if not k < len(rows) <= MAX_FACE_ROWS:
         raise ParamError(f"vectors must have {k + 1} to {MAX_FACE_ROWS} rows, k being {k}; got {len(rows)}")
+    # Loading adds δ/2 · θ̄|x|² to the objective: a constant on sets, curvature between them. `scale` and `shift` undo it
+    # and the sum over pairs.
     curvature = (1 + loading_value) * np.eye(len(rows)) - rows @ rows.T
     quadric = _Quadric(weight * (k - 1) * (rows @ point), 2 * (1 - weight), curvature)
     scale, shift = k * (k - 1), (1 - weight) * loading_value * k
-    best: tuple[int, ...] = ()
-    value, maxima = -math.inf, set()
+    best_set: tuple[int, ...] = ()
+    max_value, local_maxima = -math.inf, set()
     for set_rows in combinations(range(len(rows)), k):
         x = np.zeros(len(rows))
         x[list(set_rows)] = 1
-        if (set_value := quadric.evaluate(x)) > value + VALUE_TOLERANCE:
-            best, value, point_at = set_rows, set_value, x
+        if (set_value := quadric.evaluate(x)) > max_value + VALUE_TOLERANCE:
+            best_set, max_value, point = set_rows, set_value, x
         if quadric.is_local_maximum(x):
-            maxima.add(set_rows)
-    integral, fractional, saddles = value, 0, 0
+            local_maxima.add(set_rows)
+    # Sets come first: a fractional point becomes the maximum only if it beats every set, as Theorem 2.1 denies.
+    integral, fractional, saddles = max_value, 0, 0
     for x in _iterate_fractional(quadric, k):
-        if (set_value := quadric.evaluate(x)) > value + VALUE_TOLERANCE:
-            value, point_at = set_value, x
+        if (set_value := quadric.evaluate(x)) > max_value + VALUE_TOLERANCE:
+            max_value, point = set_value, x
         if quadric.is_stationary(x):
             fractional += 1
             saddles += quadric.has_ascent(x)
     return Relaxation(
-        integral=(integral - shift) / scale, rows=best, value=(value - shift) / scale, point=tuple(point_at.tolist()),
-        local_maxima=frozenset(maxima), fractional=fractional, saddles=saddles,
+        integral=(integral - shift) / scale, rows=best_set, value=(max_value - shift) / scale,
+        point=tuple(point.tolist()), local_maxima=frozenset(local_maxima), fractional=fractional, saddles=saddles,
     )  # fmt: skip
 
 
@@ -164,8 +167,8 @@ class _Quadric:
     def has_ascent(self, x: Array) -> bool:
         """Return True if a step between two fractional coordinates has positive curvature (case 1)."""
         free = np.flatnonzero((x >= VALUE_TOLERANCE) & (x <= 1 - VALUE_TOLERANCE))
-        hessian = self.hessian
-        pairs = combinations(free.tolist(), 2)
+        hessian, pairs = self.hessian, combinations(free.tolist(), 2)
+        # The direction e_i − e_j keeps the sum; its curvature is the second difference of the Hessian.
         return any(hessian[i, i] - 2 * hessian[i, j] + hessian[j, j] > VALUE_TOLERANCE for i, j in pairs)
 
 
@@ -174,11 +177,13 @@ def _iterate_fractional(quadric: _Quadric, k: int) -> Iterator[Array]:
     n_rows = len(quadric.linear)
     for size in range(2, n_rows + 1):
         for free in map(list, combinations(range(n_rows), size)):
+            # Equal derivatives over the free coordinates, with the multiplier of Σx = k as the last unknown.
             system = np.zeros((size + 1, size + 1))
             system[:size, :size], system[:size, size], system[size, :size] = quadric.hessian[np.ix_(free, free)], -1, 1
             if np.linalg.cond(system) > 1 / VALUE_TOLERANCE:
                 continue
-            fixed = [fixed_row for fixed_row in range(n_rows) if fixed_row not in free]
+            fixed = np.setdiff1d(range(n_rows), free).tolist()
+            # Free coordinates are strictly between 0 and 1, so k − size < number of ones < k; one system serves all.
             one_sets = [ones for n_ones in range(max(0, k - size + 1), k) for ones in combinations(fixed, n_ones)]
             points = np.zeros((n_rows, len(one_sets)))
             for column, ones in enumerate(one_sets):
@@ -200,19 +205,19 @@ def measure_ends(
 
     weights: values of θ; sizes: of k ≥ 2. Raises ParamError or DataError.
     """
+    # Without the polish, which would move an end point to a better set.
     stages = [make_selector("frank_wolfe", relevance_weight=w, loading=loading, polish=False) for w in weights]
     batch = query_batch(space, queries)
     queries_embedded = Embeddings(batch.ids, batch.vectors, space.embeddings.encoder, batch.texts)
-    for k in (SET_SIZE.check(set_size) for set_size in sizes):
+    for k in map(SET_SIZE.check, sizes):
         if k < 2:
             raise ParamError(f"sizes must be at least 2, where the objective has pairs; got {k}")
-        answers = decode_grid([Decoder(stage) for stage in stages], space, queries_embedded, k)
+        answers = decode_grid(list(map(Decoder, stages)), space, queries_embedded, k)
         for weight, answer in zip(weights, answers, strict=True):
-            steps = np.array([info["iterations"] for info in answer.info])
-            fractional = sum(not info["integral"] for info in answer.info)
-            capped = sum(info["capped"] for info in answer.info)
+            runs = [(info["iterations"], not info["integral"], info["capped"]) for info in answer.info]
+            steps, is_fractional, is_capped = np.array(runs).T
             yield Ends(
-                weight=weight, k=k, runs=len(steps), fractional=fractional, capped=capped,
+                weight=weight, k=k, runs=len(runs), fractional=int(is_fractional.sum()), capped=int(is_capped.sum()),
                 steps=float(np.median(steps)), most=int(steps.max()),
             )  # fmt: skip
 
@@ -225,17 +230,18 @@ def measure_cone(space: Space) -> Cone:
     linearly" (§3), which makes steps by a Lipschitz constant short. Raises DataError for fewer than two documents.
     """
     rows, ids = space.vectors, space.corpus.ids
-    if (n := len(rows)) < 2:
-        raise DataError(f"a cone needs at least two documents; the corpus has {n}")
+    if (n_documents := len(rows)) < 2:
+        raise DataError(f"a cone needs at least two documents; the corpus has {n_documents}")
     unit_rows = rows.double() / space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny).unsqueeze(1)
     min_cosine, pair = math.inf, (0, 0)
-    for block_rows, block in blocks(n, torch.arange(n, device=rows.device), unit_rows):
+    for block_rows, block in blocks(n_documents, torch.arange(n_documents, device=rows.device), unit_rows):
         cosines = block @ unit_rows.T
+        # A document's cosine with itself is no pair's.
         cosines[torch.arange(len(block_rows)), block_rows] = math.inf
         position = int(cosines.argmin())
         if (value := float(cosines.flatten()[position])) < min_cosine:
-            min_cosine, pair = value, (int(block_rows[position // n]), position % n)
-    sizes = sorted({size for stride in SAMPLE_STRIDES if (size := n // stride) >= 2})
-    largest = [largest_eigenvalue(rows[torch.arange(size, device=rows.device) * n // size]) for size in sizes]
+            min_cosine, pair = value, (int(block_rows[position // n_documents]), position % n_documents)
+    sizes = sorted({size for stride in SAMPLE_STRIDES if (size := n_documents // stride) >= 2})
+    largest = [largest_eigenvalue(rows[torch.arange(size, device=rows.device) * n_documents // size]) for size in sizes]
     slope = float(np.polyfit(np.log(sizes), np.log(largest), 1)[0]) if len(sizes) > 1 and min(largest) > 0 else None
     return Cone(min_cosine, (ids[pair[0]], ids[pair[1]]), tuple(sizes), tuple(largest), slope)

@@ -19,7 +19,7 @@ from engine.values import Corpus
 PASSAGE_LENGTH = Whole(50, "l", 1, name="passage_words", help="Words of a passage.")
 N_RIVALS = Whole(10, "rivals", 1, name="rivals", help="How many of the next best documents a query has.")
 MARGIN_TOLERANCE = 1e-9
-"""By how much inner products may differ and count as equal, as a share of the lengths."""
+"""Rounding error of inner products that count as equal, as a share of the lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class SegmentMargins:
 
     @property
     def holds(self) -> bool:
-        """It is."""
+        """True if the segments' margin is at least the documents'."""
         return self.segments >= self.documents - MARGIN_TOLERANCE
 
 
@@ -82,22 +82,22 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
             f"first and second must be (m, {len(q) if q.ndim == 1 else 'v'}) segments, m alike and 1 or more, and "
             f"query one vector; got {a.shape}, {b.shape} and {q.shape}"
         )
-    at = int((a @ q).argmax()) if at is None else at
-    if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < len(a):
-        raise DataError(f"at must be a whole number in [0, {len(a) - 1}], a segment's position; got {at!r}")
+    position = int((a @ q).argmax()) if at is None else at
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(a):
+        raise DataError(f"at must be a whole number in [0, {len(a) - 1}], a segment's position; got {position!r}")
+    # Theorem 1: a document is the sum of its segments, and the query meets only the segment at one position of both.
     d1, d2 = a.sum(axis=0), b.sum(axis=0)
     tolerance = MARGIN_TOLERANCE * np.linalg.norm(q) * max(np.linalg.norm(d1), np.linalg.norm(d2))
+    # Orthogonality is wanted of different positions only, hence without the three diagonals.
     products = np.abs(np.concatenate([a @ a.T, a @ b.T, b @ b.T]))
     cross_products = products[np.tile(~np.eye(len(a), dtype=bool), (3, 1))]
+    segment_1, segment_2 = a[position], b[position]
     return SegmentMargins(
-        documents=margin(q, d1, d2),
-        segments=margin(q, a[at], b[at]),
-        at=at,
+        documents=margin(q, d1, d2), segments=margin(q, segment_1, segment_2), at=position,
         ordered=bool(q @ d1 > q @ d2),
         orthogonal=bool((cross_products <= MARGIN_TOLERANCE * products.max()).all()),
-        matched=bool(abs(q @ d1 - q @ a[at]) <= tolerance),
-        bounded=bool(q @ d2 >= q @ b[at] - tolerance),
-    )
+        matched=bool(abs(q @ d1 - q @ segment_1) <= tolerance), bounded=bool(q @ d2 >= q @ segment_2 - tolerance),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,9 +109,9 @@ class Segments:
     second: np.ndarray  # row of the other
     documents: np.ndarray  # margins of the whole documents
     segments: np.ndarray  # of the words of the best document's best passage, taken out of both
-    promised: np.ndarray  # whether Theorem 1 speaks of them
+    promised: np.ndarray  # True for pairs that meet the premises of Theorem 1
     passages: np.ndarray  # margins of the best passage of each, NaN where the two are one vector
-    apart: np.ndarray  # whether these passages are orthogonal to the rest of the two documents
+    apart: np.ndarray  # True where these passages are orthogonal to the rest of the two documents
 
     def __len__(self) -> int:
         return len(self.query)
@@ -181,35 +181,36 @@ def segments(
 
     def best_passage(row: int, q: np.ndarray) -> np.ndarray:
         words = terms(corpus.passages[row])
-        passages, _columns = count_words(
-            [words[i : i + passage_words] for i in range(0, len(words), passage_words)], columns
-        )
+        starts = range(0, len(words), passage_words)
+        passages, _columns = count_words([words[start : start + passage_words] for start in starts], columns)
         passage: np.ndarray = passages[[int((passages @ q).argmax())]].toarray()[0]
         return passage
 
     column_types = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
-    rows: list[tuple[Any, ...]] = []
+    pair_rows: list[tuple[Any, ...]] = []
     report = with_cancellation(progress, stop, "segments were not measured to the end; nothing is kept")
-    for block_rows, best, scores, _margins in iterate_best_margins(documents, query_rows):
-        for query, first, query_scores in zip(
-            range(block_rows.start, block_rows.stop), best.tolist(), scores, strict=True
-        ):
+    for block_rows, best_rows, scores, _margins in iterate_best_margins(documents, query_rows):
+        for query, (first, query_scores) in enumerate(zip(best_rows.tolist(), scores, strict=True), block_rows.start):
             report(query, query_rows.shape[0], "margins of segments")
             if first < 0:
                 continue
             rival_rows = np.flatnonzero((query_scores < query_scores[first]) & (query_scores > 0))
             q, first_sum = query_rows[[query]].toarray()[0], documents[[first]].toarray()[0]
             passage = best_passage(first, q)
+            # Columns of the vocabulary are orthogonal: splitting both documents by the passage's words makes segments
+            # that meet the premises wherever the passage has all of the query's words in the document.
             in_passage = passage > 0
             for second in rival_rows[np.argsort(-query_scores[rival_rows], kind="stable")[:rivals]].tolist():
                 second_sum = documents[[second]].toarray()[0]
-                halves = [np.stack([sums * in_passage, sums * ~in_passage]) for sums in (first_sum, second_sum)]
-                split = segment_margins(q, halves[0], halves[1], at=0)
-                other_passage = best_passage(second, q)
+                first_half = np.stack([first_sum * in_passage, first_sum * ~in_passage])
+                second_half = np.stack([second_sum * in_passage, second_sum * ~in_passage])
+                split = segment_margins(q, first_half, second_half, at=0)
+                rival_passage = best_passage(second, q)
+                # Real passages share words with the rest of their document: the theorem promises nothing of these.
                 first_parts = np.stack([passage, first_sum - passage])
-                real = segment_margins(q, first_parts, np.stack([other_passage, second_sum - other_passage]), at=0)
+                real = segment_margins(q, first_parts, np.stack([rival_passage, second_sum - rival_passage]), at=0)
                 margins = (split.documents, split.segments, split.promised, real.segments, real.orthogonal)
-                rows.append((query, first, second, *margins))
+                pair_rows.append((query, first, second, *margins))
     column_names = [field.name for field in fields(Segments)]
-    table = np.array(rows, dtype=list(zip(column_names, column_types, strict=True)))
+    table = np.array(pair_rows, dtype=list(zip(column_names, column_types, strict=True)))
     return Segments(**{name: np.ascontiguousarray(table[name]) for name in column_names})

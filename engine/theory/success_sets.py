@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from engine.values import Embeddings, Qrels, Queries
 PATH_PENALTIES = (0.0, *PAPER_PENALTIES, 10.0, 100.0, 1000.0)
 """λ₂ of the paths: the paper's grid, none, and on towards the theorem's witnesses."""
 PATH_END_SHARE = 1e-3
-"""Where the paths end, as a share of a query's best score."""
+"""λ₁ at the end of the paths, as a share of a query's best score."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class McNemar:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SuccessSets:
-    """For each query whether its relevant set S is recovered, exactly, by methods that are told |S| or tuned to it."""
+    """Exact recovery of each query's relevant set S by methods that are given |S| or tuned to it."""
 
     queries: tuple[str, ...]  # those with a relevant document
     sizes: np.ndarray  # (B,) |S|
@@ -86,42 +87,40 @@ def success_sets(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> SuccessSets:
-    """Φ_DR and Φ_NNN on judged queries: over a grid of λ₁ and λ₂, and over every λ₁ at some λ₂.
+    """Compute Φ_DR and Φ_NNN on judged queries: over a grid of λ₁ and λ₂, and over every λ₁ at some λ₂.
 
-    S is what is judged relevant; a document of it that the corpus lacks makes it unrecoverable. Φ_NNN is over all λ₁
-    and λ₂ ≥ 0: what is found bounds it from below. Dense retrieval is told |S|, and λ is chosen with S known, so
-    neither is what a system reaches. A path is followed down to λ₁ = LOWEST of the best score; a set that holds on less
+    S is the set judged relevant; a document of it that the corpus lacks makes it unrecoverable. Φ_NNN is over all λ₁
+    and λ₂ ≥ 0: the number found bounds it from below. Dense retrieval is given |S|, and λ is chosen with S known, so
+    no system reaches either. A path is followed down to λ₁ = PATH_END_SHARE of the best score; a set that holds on less
     than rounding does not count. Raises ParamError, DataError and Cancelled.
     """
-    grid = [
-        (l1_value, l2_value)
-        for l2_value in check_list(l2, "l2", "a list of numbers")
-        for l1_value in check_list(l1, "l1", "a list of numbers")
-    ]
-    stages = [make_selector("nnn", l1=l1_value, l2=l2_value) for l1_value, l2_value in grid]
+    l2_grid, l1_grid = check_list(l2, "l2", "a list of numbers"), check_list(l1, "l1", "a list of numbers")
+    grid = [(l1_value, l2_value) for l2_value, l1_value in product(l2_grid, l1_grid)]
+    decoders = [Decoder(make_selector("nnn", l1=l1_value, l2=l2_value)) for l1_value, l2_value in grid]
     path_values = check_list(path_l2, "path_l2", "a list of numbers")
+    # The selector's own check turns each λ₂ into the number that it uses.
     l2_values = tuple(make_selector("nnn", l2=l2_value).as_json()["l2"] for l2_value in path_values)
     embedded = embed_for_space(space, queries)
-    sets = {name: qrels.relevant(name) for name in embedded.ids}
-    rows = [row for row, name in enumerate(embedded.ids) if sets[name]]
+    relevant_sets = {query_id: qrels.relevant(query_id) for query_id in embedded.ids}
+    rows = [row for row, query_id in enumerate(embedded.ids) if relevant_sets[query_id]]
     if not rows:
         raise DataError("no query has a document judged relevant; success sets need some")
     embedded, progress_step = embedded.take(rows), with_cancellation(progress, stop)
     position = space.corpus.position
-    target_sets = [sorted(position.get(doc_id, -1) for doc_id in sets[name]) for name in embedded.ids]
-    sizes = np.array([len(target) for target in target_sets])
-    cells = _test_grid([Decoder(stage) for stage in stages], space, embedded, target_sets)
+    # A relevant document outside the corpus is row −1, which sorts first: target[0] < 0 marks an unrecoverable set.
+    target_sets = [sorted(position.get(doc_id, -1) for doc_id in relevant_sets[query_id]) for query_id in embedded.ids]
+    sizes = np.array(list(map(len, target_sets)))
+    cells = _test_grid(decoders, space, embedded, target_sets)
     dense, witnesses = _test_dense(space, embedded, target_sets)
     paths = np.zeros((len(rows), len(l2_values)), dtype=bool)
     points = query_batch(space, embedded).vectors
-    c = Candidates(space.vectors, products(space.vectors, points), points, space.matrix)
+    candidates = Candidates(space.vectors, products(space.vectors, points), points, space.matrix)
     for query_index, target in enumerate(target_sets):
         progress_step(query_index, len(target_sets), "following paths")
-        problem = select_problem(c, query_index)
+        problem = select_problem(candidates, query_index)
         min_l1 = max(MIN_L1, PATH_END_SHARE * float(problem.relevance.max()))
-        if target[0] >= 0:
-            path_list = [regularization_path(problem, l2_value, min_l1) for l2_value in l2_values]
-            paths[query_index] = [path_has_support(path, target) for path in path_list]
+        for column, l2_value in enumerate(l2_values if target[0] >= 0 else ()):
+            paths[query_index, column] = path_has_support(regularization_path(problem, l2_value, min_l1), target)
     return SuccessSets(
         queries=embedded.ids, sizes=sizes, dense=dense, cells=cells, grid=tuple(grid), paths=paths, l2=l2_values,
         witnesses=witnesses,
@@ -130,6 +129,7 @@ def success_sets(
 
 def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
     """Return True if exactly these rows, ascending, have a weight on a part of a path longer than rounding."""
+    # Between two levels of λ₁ the support is one set; a stretch no longer than rounding may be an artefact of a tie.
     is_long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
     candidates = np.flatnonzero((path.sizes == len(rows)) & is_long)
     supports = (path.members[path.segment(int(segment))] for segment in candidates)
@@ -140,6 +140,7 @@ def _test_grid(
     decoders: Sequence[Decoder], space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]
 ) -> np.ndarray:
     """Test each cell's support for equality with the target set, (B, c) bool."""
+    # Documents with a weight lead the ranking, so the first |S| rows are the support if it has |S| documents.
     k = min(max(map(len, target_sets)), len(space))
     is_recovered = np.zeros((len(target_sets), len(decoders)), dtype=bool)
     for column, answer in enumerate(decode_grid(decoders, space, embedded, k)):
@@ -163,6 +164,7 @@ def _test_dense(space: Space, embedded: Embeddings, target_sets: Sequence[list[i
         if is_dense[query_index] and space.matrix.unit:
             try:
                 witnesses[query_index] = witness(rows, points[query_index], len(target)).l2
-            except (ParamError, DataError):  # a tie that rounding made, or a query of another length
+            # Rounding may tie scores that differ by less, and a query need not be of unit length.
+            except (ParamError, DataError):
                 continue
     return is_dense, witnesses

@@ -11,39 +11,25 @@ from engine.decoder import as_queries, query_batch
 from engine.errors import DataError
 from engine.params import Choice, Whole
 from engine.space import Space
-from engine.text import bm25_index
-from engine.text.bag_of_words import (
-    binary_counts,
-    count_passage_words,
-    count_words,
-    idf,
-    saturated_tf,
-    text_lengths,
-    with_values,
-)
+from engine.text import bag_of_words, bm25_index
+from engine.text.bag_of_words import count_passage_words, count_words
 from engine.text.tokenizer import terms
 from engine.values import Corpus, Embeddings, Queries
 
 WEIGHTING = Choice(
-    default="bm25",
-    options=("bm25", "boolean"),
-    symbol="weighting",
-    name="weighting",
+    default="bm25", options=("bm25", "boolean"), symbol="weighting", name="weighting",
     help="bm25: the inner product is the BM25 score; boolean: the number of words in common.",
-)
+)  # fmt: skip
+# BM25's parameters are the scorer's defaults, so that margins are those of the scores that a search returns.
 BM25_K1_VALUE, BM25_B_VALUE = bm25_index.BM25_K1.default, bm25_index.BM25_B.default
-"""BM25's parameters: the scorer's defaults."""
 VECTORS = Choice(
-    default="bm25",
-    options=(*WEIGHTING.options, "dense"),
-    symbol="vectors",
-    name="vectors",
+    default="bm25", options=(*WEIGHTING.options, "dense"), symbol="vectors", name="vectors",
     help="bm25 or boolean: bags of words; dense: the space's own vectors.",
-)
+)  # fmt: skip
 LENGTH_BINS = Whole(4, "bins", 1, 100, name="bins", help="How many groups of documents by length.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
+# A block holds 64 rows of scores and of margins over the corpus: enough for fast products, little memory.
 QUERY_BLOCK = 64
-"""Queries per block."""
 SAME_TOLERANCE = 1e-12
 """Relative rounding error: squared distances below this share of the squared norms count as 0, margins as ties."""
 
@@ -69,12 +55,13 @@ def tf_idf(
     if not len(corpus):
         raise DataError("the corpus must have at least one document; got none")
     counts, columns = count_passage_words(space) if isinstance(space, Space) else count_words(corpus.passages)
+    # Queries are counted over the corpus's columns: a word that no document has cannot change an inner product.
     query_counts, _columns = count_words(as_queries(queries).texts, columns)
-    return counts, with_values(query_counts, idf(counts)[query_counts.indices]), columns
+    return counts, bag_of_words.with_values(query_counts, bag_of_words.idf(counts)[query_counts.indices]), columns
 
 
 def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
-    """At most `n_bins` groups of rows by length, the shortest first, sizes equal ± 1, rows ascending.
+    """Group rows by length into at most `n_bins` bins, the shortest first, sizes equal ± 1, rows ascending.
 
     Rows without words are left out. Equal sizes, because membership in the first 10, or the 10th smallest margin,
     depends on the number of competitors.
@@ -94,21 +81,21 @@ def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVecto
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
         counts, query_weights, _columns = tf_idf(space, require_texts(queries))
-        weighted = (
-            (binary_counts(counts), binary_counts(query_weights))
-            if vectors == "boolean"
-            else (saturated_tf(counts, BM25_K1_VALUE, BM25_B_VALUE), query_weights)
-        )
-        return TextVectors(*weighted, text_lengths(counts))
+        lengths = bag_of_words.text_lengths(counts)
+        if vectors == "boolean":
+            return TextVectors(bag_of_words.binary_counts(counts), bag_of_words.binary_counts(query_weights), lengths)
+        # BM25 is an inner product: saturated term counts in the document, the words' idf in the query (§2.1.3).
+        return TextVectors(bag_of_words.saturated_tf(counts, BM25_K1_VALUE, BM25_B_VALUE), query_weights, lengths)
     if not isinstance(space, Space):
         raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")
+    # Dense vectors have no words: the documents' lengths still come from their texts, so that bins stay comparable.
     lengths = np.array([len(terms(text)) for text in space.corpus.passages])
     points = query_batch(space, queries).vectors
     return TextVectors(space.vectors.double().cpu().numpy(), points.double().cpu().numpy(), lengths)
 
 
 def require_texts(queries: Any) -> Any:
-    """Queries whose texts are known; raises DataError for vectors alone."""
+    """Return the texts of queries, or queries that are texts; raise DataError for vectors alone."""
     if not isinstance(queries, Embeddings):
         return queries
     if queries.texts is None:
@@ -129,6 +116,8 @@ def inner_products(first_rows: Rows, second_rows: Rows) -> np.ndarray:
 
 def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
     """Compute the squared distances of some documents to all, (b, n), NaN for equal vectors."""
+    # |a − b|² = |a|² + |b|² − 2⟨a, b⟩ needs no dense differences, but cancels: a distance within the rounding error of
+    # the norms counts as none.
     sums = norms[rows][:, None] + norms
     distances = sums - 2 * inner_products(documents[rows], documents)
     return np.where(distances > SAME_TOLERANCE * sums, distances, np.nan)
@@ -139,15 +128,16 @@ def compute_margins_over(
 ) -> np.ndarray:
     """Compute the margins of the documents at (b,) rows over all, (b, n); NaN for equal vectors.
 
-    scores: (b, n) or (n,); length: of the queries; norms: `squared_norms(documents)`. At most 1, however it rounds.
+    scores: (b, n) or (n,); length: of the queries; norms: `compute_squared_norms(documents)`.
     """
+    # A query of length 0 has NaN margins, without a warning. By Cauchy–Schwarz no margin exceeds 1; rounding may.
     with np.errstate(invalid="ignore", divide="ignore"):
         margins: np.ndarray = (top[:, None] - scores) / (length * np.sqrt(_squared_distances(rows, documents, norms)))
     return margins.clip(max=1)
 
 
 def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Block by block of b queries: which, (b,) the best document's row, (b, n) scores, (b, n) margins below the best.
+    """Yield blocks of b queries: their slice, best documents (b,), scores (b, n) and margins below the best (b, n).
 
     A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
     0 has no best one, −1, and no margins.
@@ -161,6 +151,7 @@ def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice
         top_scores = scores[np.arange(len(best_rows)), best_rows]
         length = np.sqrt(compute_squared_norms(block_queries))[:, None]
         margins = compute_margins_over(best_rows, scores, top_scores, length, documents, norms)
+        # Margins are normalised, so one tolerance tells ties from order for queries of every length.
         margins[np.abs(margins) <= SAME_TOLERANCE] = 0
         has_none = (top_scores <= 0) & (scores.min(axis=1) == top_scores)
         margins[has_none] = np.nan

@@ -1,4 +1,4 @@
-"""What the VRSD paper says of its problem, as numbers that can be checked: Definition 2, §3.1, Lemma 1, Theorem 1."""
+"""Statements of the VRSD paper as numbers that can be checked: Definition 2, §3.1, Lemma 1, Theorem 1."""
 
 import math
 from collections import defaultdict
@@ -9,14 +9,7 @@ from typing import Any
 
 from engine.decoder import QueryLike
 from engine.errors import ParamError
-from engine.evaluation.studies.brute_force import (
-    ENUMERATED_POOL_SIZE,
-    MAX_SETS,
-    OptimumGap,
-    iterate_pools,
-    optimum,
-    optimum_gap,
-)
+from engine.evaluation.studies import brute_force
 from engine.params import Whole
 from engine.space import Space
 from engine.values import real_tensor
@@ -34,7 +27,7 @@ class Equivalence:
     by_sum: tuple[int, ...]  # the k−1 rows that, with it, maximise cos(sum, q), ascending: Definition 2
     by_rest: tuple[int, ...]  # the k−1 rows that maximise cos(their sum, q − d₀), ascending
     cosine: float  # cos(sum, q) of the first set
-    lost: float  # how much less the second set has of it
+    lost: float  # cosine(first set) − cosine(second set), at least 0
 
     @property
     def same(self) -> bool:
@@ -49,7 +42,7 @@ class Reduction:
     vectors: tuple[tuple[int, int], ...]  # [t_i, 1]
     query: tuple[int, int]  # [t, k]
     retrieved: tuple[int, ...] | None  # k rows whose sum has cosine 1 to the query, None where there are none
-    summed: bool  # whether k of the numbers sum to t
+    summed: bool  # True if k of the numbers sum to t
 
     @property
     def agrees(self) -> bool:
@@ -59,11 +52,11 @@ class Reduction:
 
 @dataclass(frozen=True)
 class OnPool:
-    """One query's pool: both problems of §3.1, and how far Algorithm 1 stays from Definition 2."""
+    """Both problems of §3.1 on one query's pool, and Algorithm 1's distance from Definition 2's optimum."""
 
     query: str
     equivalence: Equivalence
-    gap: OptimumGap
+    gap: brute_force.OptimumGap
 
 
 def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
@@ -74,14 +67,17 @@ def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
     or DataError.
     """
     k = VRSD_SIZE.check(k)
-    rows, point = (real_tensor(argument, name).double() for argument, name in ((vectors, "vectors"), (query, "query")))
-    best_set = optimum("vrsd", rows, point, k, fix_first=True)
+    rows, point = real_tensor(vectors, "vectors").double(), real_tensor(query, "query").double()
+    # Definition 2 fixes the most relevant document d₀ in every set; only k − 1 documents are free.
+    best_set = brute_force.optimum("vrsd", rows, point, k, fix_first=True)
     first_row = int((rows @ point).argmax())
     other_rows = [row for row in range(len(rows)) if row != first_row]
     if len(best_set.index) < 2:
         raise ParamError(f"vectors must have at least 2 rows, the most relevant and another; got {len(rows)}")
-    rest_rows = optimum("vrsd", rows[other_rows], point - rows[first_row], len(best_set.index) - 1).index
-    by_rest = tuple(other_rows[row] for row in rest_rows)
+    # The second problem of §3.1: d₀ moves from the sum into the query, and the remaining rows are all free.
+    free_set = brute_force.optimum("vrsd", rows[other_rows], point - rows[first_row], len(best_set.index) - 1)
+    by_rest = tuple(other_rows[row] for row in free_set.index)
+    # Its set is judged by the objective of the first problem, or the two cosines could not be compared.
     vector_sum = rows[[first_row, *by_rest]].sum(0)
     norm_product = float(vector_sum.norm() * point.norm())
     cosine = float(vector_sum @ point) / norm_product if norm_product > 0 else 0.0
@@ -90,7 +86,7 @@ def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
 
 
 def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
-    """Theorem 1's reduction of "do k of the numbers sum to the target?" to "have k vectors a sum of cosine 1 to q?".
+    """Reduce "do k of the numbers sum to the target?" to "have k vectors a sum of cosine 1 to q?" (Theorem 1).
 
     Both are decided in whole numbers: the second by enumeration, the first by the sums that so many numbers can have.
     The theorem is on Definition 3, which has no d₀: it says nothing of Definition 2, whose first document is fixed.
@@ -99,15 +95,17 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
     integers = [*numbers, target, k]
     if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in integers):
         raise ParamError(f"numbers, target and k must be whole numbers, at least one number; got {integers!r}")
-    if not 1 <= k <= len(numbers) or (n_sets := math.comb(len(numbers), k)) > MAX_SETS:
+    if not 1 <= k <= len(numbers) or (n_sets := math.comb(len(numbers), k)) > brute_force.MAX_SETS:
         raise ParamError(
             f"k must be a whole number in [1, {len(numbers)}], how many numbers there are, and make at most "
-            f"{MAX_SETS:,} sets; got {k}" + (f", {n_sets:,} sets" if 1 <= k <= len(numbers) else "")
+            f"{brute_force.MAX_SETS:,} sets; got {k}" + (f", {n_sets:,} sets" if 1 <= k <= len(numbers) else "")
         )
+    # The second coordinate counts the numbers: a sum of k vectors [t_i, 1] is parallel to [t, k] only if Σt_i = t.
     vectors, query = tuple((n, 1) for n in numbers), (target, k)
     subsets = combinations(range(len(numbers)), k)
     aligned = (rows for rows in subsets if _is_aligned([vectors[row] for row in rows], query))
-    # How many numbers → what so many of them can sum to.
+    # Subset sum by dynamic programming, as a check by other means: size of a subset → the sums that it can have.
+    # Sizes descend, so that a number enters each subset once.
     sums: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
     for position, number in enumerate(numbers):
         for size in range(position, -1, -1):
@@ -116,29 +114,31 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
 
 
 def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] | None:
-    """Rows of numbers that sum to the target, found by problems of retrieval alone, None where no numbers do.
+    """Find rows of numbers that sum to the target by problems of retrieval alone; None if no numbers do.
 
     Lemma 1 asks once for every size: so many calls make a Turing reduction, where NP-completeness is usually shown by
     one instance (Karp). Raises ParamError.
     """
     answers = (reduction(numbers, target, k).retrieved for k in range(1, len(numbers) + 1))
-    return next((rows for rows in answers if rows is not None), None)
+    return next(filter(None, answers), None)
 
 
 def compare_on_pools(
-    space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATED_POOL_SIZE
+    space: Space, queries: QueryLike, k: int = 5, pool: int = brute_force.ENUMERATED_POOL_SIZE
 ) -> Iterator[OnPool]:
-    """§3.1 and Algorithm 1 on each query's pool of the most relevant documents, the paper's candidate set.
+    """Compare §3.1 and Algorithm 1 on each query's pool of the most relevant documents, the paper's candidate set.
 
-    pool: how many of them, whose sets are enumerated. Raises ParamError or DataError.
+    pool: the number of these documents, whose sets are enumerated. Raises ParamError or DataError.
     """
     k = VRSD_SIZE.check(k)
-    for name, rows, point in iterate_pools(space, queries, pool):
-        yield OnPool(name, equivalence(rows, point, k), optimum_gap("vrsd", rows, point, k, fix_first=True))
+    for query_id, rows, point in brute_force.iterate_pools(space, queries, pool):
+        both_sets = equivalence(rows, point, k)
+        yield OnPool(query_id, both_sets, brute_force.optimum_gap("vrsd", rows, point, k, fix_first=True))
 
 
 def _is_aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:
     """Return True if the vectors' sum has cosine 1 to the query, exactly."""
-    sums = tuple(map(sum, zip(*vectors, strict=True)))
-    dot_product = sum(sum_entry * query_entry for sum_entry, query_entry in zip(sums, query, strict=True))
-    return dot_product > 0 and dot_product**2 == sum(a * a for a in sums) * sum(b * b for b in query)
+    (sum_x, sum_y), (query_x, query_y) = map(sum, zip(*vectors, strict=True)), query
+    # Whole numbers have no rounding: parallel vectors have a cross product of 0, of which the dot product is positive
+    # for equal directions.
+    return sum_x * query_x + sum_y * query_y > 0 and sum_x * query_y == sum_y * query_x

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from engine.errors import DataError
 from engine.space import Space
-from engine.training.projections import BLOCK_ROWS, Heads, as_parts
+from engine.training.projections import Heads, as_parts, map_blocks
 from engine.values import ByDigest, Embeddings, EncoderRef, digest_of
 
 INITIAL_ALPHA = -5.0
@@ -39,7 +39,8 @@ class QueryAdapter(nn.Module):
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.inner, self.outer = _linear(d, hidden, generator), _linear(hidden, d, generator)
+        self.inner, self.outer = _initialise_linear(d, hidden, generator), _initialise_linear(hidden, d, generator)
+        # With W₂ = 0 training starts at the encoder's own query vectors; W₁ has a gradient only after the first step.
         nn.init.zeros_(self.outer.weight)
         nn.init.zeros_(self.outer.bias)
 
@@ -52,19 +53,22 @@ class CorpusAdapter(nn.Module):
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.inner, self.outer = _linear(d, hidden, generator), _linear(hidden, d, generator)
+        self.inner, self.outer = _initialise_linear(d, hidden, generator), _initialise_linear(hidden, d, generator)
         self.alpha = nn.Parameter(torch.tensor(INITIAL_ALPHA))
 
     def forward(self, x: Tensor) -> Tensor:
+        # Residual gate of the NNN paper, B.5: σ keeps the network's share in (0, 1) while α learns freely.
         share = torch.sigmoid(self.alpha)
         return functional.normalize((1 - share) * x + share * self.outer(functional.gelu(self.inner(x))), dim=-1)
 
 
-def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
+def _initialise_linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
     """A linear layer with torch's usual initialisation, drawn from a generator; uninitialised without one."""
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    # Without a generator the weights are about to be loaded from a state, so drawing them would be wasted.
     if generator is None:
         return layer
+    # These are the bounds of nn.Linear.reset_parameters, which itself cannot draw from a generator.
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
     nn.init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator=generator)
     return layer
@@ -95,7 +99,7 @@ class Adapters(nn.Module):
     @property
     def corpus_adapters(self) -> tuple[CorpusAdapter, ...]:
         """The document adapters in the order they are applied."""
-        return tuple(stage for stage in self.corpus if isinstance(stage, CorpusAdapter))
+        return tuple(adapter for adapter in self.corpus if isinstance(adapter, CorpusAdapter))
 
     @property
     def query_weight(self) -> Tensor | None:
@@ -106,6 +110,7 @@ class Adapters(nn.Module):
 
     def encode_query(self, vectors: Tensor) -> Tensor:
         """(B, d) adapted query vectors; (B, k) where they are projected. vectors: (B, d) of the encoder."""
+        # The heads were trained over the output of the adapter, so the order cannot be changed.
         vectors = vectors if self.query is None else self.query(vectors)
         return vectors if self.heads is None else self.heads.query(vectors)
 
@@ -115,25 +120,27 @@ class Adapters(nn.Module):
 
         vectors: (n, d) of the encoder, or the output of the first `done` adapters. In blocks, without gradients.
         """
+        # A learnt table replaces the encoder's vectors, but vectors that adapters have passed already contain it.
         vectors = vectors if self.table is None or done else self.table
-        for stage in self.corpus_adapters[done:]:
-            vectors = torch.cat([stage(block) for block in vectors.split(BLOCK_ROWS)])
+        for adapter in self.corpus_adapters[done:]:
+            vectors = map_blocks(adapter, vectors)
         return (vectors, None) if self.heads is None else self.heads.documents(vectors)
 
     @staticmethod
     def of(state: Mapping[str, Tensor]) -> "Adapters":
-        """Adapters from a state dict."""
+        """Build adapters from a state dict."""
+        # A state dict holds numbers only, so the layers' sizes are read from the shapes of the weights.
         query = QueryAdapter(*_sizes(state["query.inner.weight"])) if "query.inner.weight" in state else None
-        count = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
-        stages = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(count))
+        n_adapters = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
+        stages = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(n_adapters))
         table = torch.empty_like(state["table"]) if "table" in state else None
         adapters = Adapters(query, stages, table, Heads.of(state, "heads.")).to(next(iter(state.values())).dtype)
         adapters.load_state_dict(state)
         return adapters.eval().requires_grad_(False)
 
 
-def _sizes(weight: Tensor) -> tuple[int, int]:
-    hidden, d = weight.shape
+def _sizes(inner_weight: Tensor) -> tuple[int, int]:
+    hidden, d = inner_weight.shape
     return d, hidden
 
 
@@ -156,8 +163,8 @@ class Adapted(ByDigest):
     @cached_property
     def encoder(self) -> EncoderRef:
         """The trained encoder: the name of the one below, and the digest of the weights."""
-        name, dtype = (self.base.name, self.base.dtype) if self.base else ("", "float32")
-        return EncoderRef(name, self.digest, dtype)
+        base_name, dtype = (self.base.name, self.base.dtype) if self.base else ("", "float32")
+        return EncoderRef(base_name, self.digest, dtype)
 
     def __call__(self, queries: Embeddings) -> Embeddings:
         """Adapt queries that the encoder below embedded; adapted ones come back as they are.
@@ -177,8 +184,8 @@ class Adapted(ByDigest):
             return queries.vectors
         if queries.dimension != weight.shape[1]:
             raise DataError(f"queries must have {weight.shape[1]} dimensions, as the adapter; got {queries.dimension}")
-        blocks = queries.vectors.split(BLOCK_ROWS)
-        return torch.cat([self.adapters.encode_query(block.to(weight)).to(block) for block in blocks])
+        # Block by block to the adapters' device and precision and back, so that only one block is held there.
+        return map_blocks(lambda block: self.adapters.encode_query(block.to(weight)).to(block), queries.vectors)
 
     def passages(self, passages: Embeddings) -> Embeddings:
         """Parts of documents that the encoder below embedded, adapted as documents are.
@@ -201,11 +208,12 @@ class Adapted(ByDigest):
             )
         vectors = documents.vectors
         weight = next(self.adapters.parameters(), vectors)
-        rows, parts = self.adapters.encode_documents(vectors.to(weight.device, weight.dtype))
-        embeddings = replace(documents, vectors=rows.to(vectors.device, vectors.dtype), encoder=self.encoder)
-        if parts is None:
+        # Computed in the precision of the weights, and returned in that of the vectors that came in.
+        new_rows, part_vectors = self.adapters.encode_documents(vectors.to(weight.device, weight.dtype))
+        embeddings = replace(documents, vectors=new_rows.to(vectors.device, vectors.dtype), encoder=self.encoder)
+        if part_vectors is None:
             return embeddings, None
-        return embeddings, as_parts(parts.to(embeddings.vectors), documents.ids, self.encoder)
+        return embeddings, as_parts(part_vectors.to(embeddings.vectors), documents.ids, self.encoder)
 
 
 def adapted_of(space: Space) -> Adapted | None:
@@ -221,24 +229,31 @@ def adapters_of(space: Space) -> Adapters:
 
 def check_encoder(embeddings: Embeddings, base: EncoderRef | None, name: str = "queries") -> None:
     """Raise a DataError that names both encoders where `base` did not embed `embeddings`."""
+    # Names may be equal while weights differ, so encoders are compared by the digest of their weights.
     if (embeddings.encoder and embeddings.encoder.digest) != (base and base.digest):
         raise DataError(
-            f"{name} must be vectors of the encoder that the adapters take, {_describe(base)}; got those of "
-            f"{_describe(embeddings.encoder)}"
+            f"{name} must be vectors of the encoder that the adapters take, {_describe_encoder(base)}; got those of "
+            f"{_describe_encoder(embeddings.encoder)}"
         )
 
 
-def _describe(encoder: EncoderRef | None) -> str:
+def _describe_encoder(encoder: EncoderRef | None) -> str:
     return f"{encoder.name} (weights {encoder.digest[:8]})" if encoder else "none (vectors brought along)"
+
+
+def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Select the tensors whose names begin with a prefix, without it in their names."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def weights_digest(weights: Mapping[str, Tensor], *parts: str) -> str:
     """SHA-256 over some texts, and the names, shapes and numbers of all weights."""
-    numbers: list[str | bytes] = []
-    for name, tensor in sorted(weights.items()):
-        rows = tensor.detach().cpu().contiguous().numpy()
-        numbers += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
-    return digest_of([*parts, *numbers])
+    # Sorted, so that the digest does not depend on the order in which modules were registered.
+    hashed_parts: list[str | bytes] = []
+    for tensor_name, tensor in sorted(weights.items()):
+        weight_array = tensor.detach().cpu().contiguous().numpy()
+        hashed_parts += [tensor_name, str(weight_array.shape), str(weight_array.dtype), weight_array.tobytes()]
+    return digest_of([*parts, *hashed_parts])
 
 
 class OverVectors(TrainableEncoder):
@@ -256,11 +271,12 @@ class OverVectors(TrainableEncoder):
         return self.adapters.encode_query(self.queries[positions])
 
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        last = self.adapters.corpus_adapters[-1]
+        last_adapter = self.adapters.corpus_adapters[-1]
+        # Blocks save memory only where no gradient is needed: a graph would keep the results of all of them.
         if positions is None and not torch.is_grad_enabled():
-            return torch.cat([last(block) for block in self.rows.split(BLOCK_ROWS)])
-        rows: Tensor = last(self.rows if positions is None else self.rows[positions])
-        return rows
+            return map_blocks(last_adapter, self.rows)
+        document_rows: Tensor = last_adapter(self.rows if positions is None else self.rows[positions])
+        return document_rows
 
     def result(self) -> dict[str, Tensor]:
         return self.adapters.state_dict()

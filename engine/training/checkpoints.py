@@ -5,11 +5,13 @@ over, the best weights alone.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -18,7 +20,7 @@ from torch import Tensor
 from engine.data.cache import write
 from engine.errors import DataError
 from engine.space import Space
-from engine.training.adapters import weights_digest
+from engine.training.adapters import select_prefix, weights_digest
 from engine.training.loop import LoopState
 from engine.training.metrics import Epoch
 
@@ -51,7 +53,7 @@ Facts = Mapping[str, Any]
 
 
 class Unfit(DataError):
-    """A checkpoint of other work. why: the differences, without the remedy."""
+    """A checkpoint of other work; `why` holds the differences, without the remedy."""
 
     def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
         super().__init__(f"{why}; {fix}")
@@ -60,10 +62,10 @@ class Unfit(DataError):
 
 def space_facts(space: Space) -> dict[str, Any]:
     """Return the facts of encoder and corpus of a checkpoint over a space."""
-    base = space.encoder
+    base_encoder = space.encoder
     return {
-        "weights": base.digest if base else "",
-        "dtype": base.dtype if base else "",
+        "weights": base_encoder.digest if base_encoder else "",
+        "dtype": base_encoder.dtype if base_encoder else "",
         "corpus": space.corpus.digest,
         "dimension": space.embeddings.dimension,
     }
@@ -72,25 +74,26 @@ def space_facts(space: Space) -> dict[str, Any]:
 def sketch(vectors: Tensor) -> list[float]:
     """2d numbers that recognise vectors (n, d) whose last digits differ: their mean, and a position-weighted mean."""
     rows = vectors.detach().cpu().double()
+    # The mean alone would not change with the order of the rows; the cosines give every row a weight of its own.
     weights = torch.arange(len(rows), dtype=torch.float64).cos()
-    return [round(x, 6) for x in torch.cat([rows.mean(0), weights @ rows / len(rows)]).tolist()]
+    return [round(number, 6) for number in torch.cat([rows.mean(0), weights @ rows / len(rows)]).tolist()]
 
 
 def matches_sketch(stored: Any, vectors: Tensor) -> bool:
     """Return True if a file's sketch is that of vectors (n, d), up to their last digits."""
     numbers = sketch(vectors)
-    if not isinstance(stored, list) or len(stored) != len(numbers) or not all(isinstance(x, float) for x in stored):
+    if not isinstance(stored, list) or len(stored) != len(numbers) or set(map(type, stored)) - {float}:
         return False
-    return all(abs(a - b) <= SKETCH_TOLERANCE for a, b in zip(stored, numbers, strict=True))
+    return bool((np.abs(np.subtract(stored, numbers)) <= SKETCH_TOLERANCE).all())
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """Contents of a checkpoint file."""
 
-    facts: Facts  # what was trained on what
+    facts: Facts  # identify method and data
     run: LoopState  # state of the run
-    extra: Facts  # what was made of the run once it was over
+    extra: Facts  # decoder chosen once the run was over, empty before
 
     @property
     def finished(self) -> bool:
@@ -100,22 +103,23 @@ class Checkpoint:
 
 def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = None) -> None:
     """Write a run; extra: passed once it is over. Raises FrontierError where that cannot be done."""
-    tensors = {BEST + name: tensor for name, tensor in run.kept.items()}
-    if extra is None:
-        tensors |= {LAST + name: tensor for name, tensor in run.last.items()}
-        tensors |= {OPTIMIZER + name: tensor for name, tensor in run.optimizer.items()}
-    plain_facts = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    values = {
+    # A finished run is never resumed, so its file does without the last weights and the optimizer.
+    states = {BEST: run.kept} if extra is not None else {BEST: run.kept, LAST: run.last, OPTIMIZER: run.optimizer}
+    tensors = {}
+    for prefix, state in states.items():
+        for tensor_name, tensor in state.items():
+            # Weights may share memory (the last ones are often the best), which a file cannot.
+            tensors[prefix + tensor_name] = tensor.detach().cpu().contiguous().clone()
+    json_values = {
         "facts": dict(facts),
         "history": [epoch.as_json() for epoch in run.history],
         "best": run.best,
         "stopped": run.stopped,
         "extra": None if extra is None else dict(extra),
     }
-    text = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
-    text[SEAL_KEY] = _seal(plain_facts, text)
-    # Weights may share memory (the last ones are often the best), which a file cannot.
-    write(path, save({name: tensor.clone() for name, tensor in plain_facts.items()}, text))
+    json_texts = {tensor_name: json.dumps(value, ensure_ascii=False) for tensor_name, value in json_values.items()}
+    json_texts[SEAL_KEY] = _compute_seal(tensors, json_texts)
+    write(path, save(tensors, json_texts))
 
 
 def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
@@ -126,14 +130,15 @@ def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
     """
     try:
         with safe_open(path, "pt") as file:
-            values = {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != SEAL_KEY}
-        stored, epochs, finished = values["facts"], len(values["history"]), values["extra"] is not None
-        differs = any(stored.get(name) != facts.get(name) for name in FIELD_LABELS)
+            values = _parse_values(file.metadata() or {})
+        stored_facts, epochs, finished = values["facts"], len(values["history"]), values["extra"] is not None
+        differing = _differing_keys(FIELD_LABELS, stored_facts, facts)
     except MALFORMED_ERRORS:
         # No file yet, or an unreadable one.
         return save_run(path, facts, run)
-    if differs:
-        check_facts(path, stored, facts)
+    if differing:
+        check_facts(path, stored_facts, facts)
+    # Another process may train the same work on the same file; the one that is further on must not be set back.
     if not finished and epochs <= len(run.history):
         save_run(path, facts, run)
     return None
@@ -147,22 +152,22 @@ def read(path: Path) -> Checkpoint:
         raise DataError(f"{path} is a folder, and a checkpoint is a file; {hint}")
     try:
         with safe_open(path, "pt") as file:
-            text = file.metadata() or {}
+            json_texts = file.metadata() or {}
             # Copies: the file's memory would change with it, or end the process where it grows shorter.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
-        seal = text.pop(SEAL_KEY)
-        values = {name: json.loads(value) for name, value in text.items()}
-        if seal != _seal(tensors, text):
+            tensors = {tensor_name: file.get_tensor(tensor_name).clone() for tensor_name in file.keys()}  # noqa: SIM118 (no mapping)
+        stored_seal = json_texts.pop(SEAL_KEY)
+        json_values = _parse_values(json_texts)
+        if stored_seal != _compute_seal(tensors, json_texts):
             raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
-        run = LoopState(
-            history=tuple(Epoch.from_json(epoch) for epoch in values["history"]),
-            best=values["best"],
-            kept=_under(tensors, BEST),
-            last=_under(tensors, LAST),
-            optimizer=_under(tensors, OPTIMIZER),
-            stopped=values["stopped"],
+        loop_state = LoopState(
+            history=tuple(map(Epoch.from_json, json_values["history"])),
+            best=json_values["best"],
+            kept=select_prefix(tensors, BEST),
+            last=select_prefix(tensors, LAST),
+            optimizer=select_prefix(tensors, OPTIMIZER),
+            stopped=json_values["stopped"],
         )
-        checkpoint = Checkpoint(values["facts"], run, values["extra"] or {})
+        checkpoint = Checkpoint(json_values["facts"], loop_state, json_values["extra"] or {})
         _check_values(checkpoint)
         return checkpoint
     except DataError:
@@ -173,45 +178,51 @@ def read(path: Path) -> Checkpoint:
 
 def _check_values(checkpoint: Checkpoint) -> None:
     """Raise a ValueError where a value is not of the kind that a run has."""
-    run, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
-    facts = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
-    for right, problem in (
-        (facts, "what it is of is no list of facts"),
-        (isinstance(run.stopped, str), "why it ended is no text"),
-        ([epoch.epoch for epoch in run.history] == list(epochs), "its epochs are not counted from −1"),
-        (isinstance(run.best, int) and run.best in epochs, "its best epoch is none of its epochs"),
-        (bool(run.kept), "it holds no weights"),
+    # The seal shows that a file is as it was written, not that it was written by this program.
+    loop_state, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
+    has_mappings = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
+    for is_valid, problem in (
+        (has_mappings, "what it is of is no list of facts"),
+        (isinstance(loop_state.stopped, str), "why it ended is no text"),
+        ([epoch.epoch for epoch in loop_state.history] == list(epochs), "its epochs are not counted from −1"),
+        (isinstance(loop_state.best, int) and loop_state.best in epochs, "its best epoch is none of its epochs"),
+        (bool(loop_state.kept), "it holds no weights"),
     ):
-        if not right:
+        if not is_valid:
             raise ValueError(problem)
 
 
 def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
     """Raise an Unfit that names every fact in which a checkpoint differs from the expected ones."""
-    parts = {
-        name: f"{FIELD_LABELS[name]} {_short(stored.get(name))} there and {_short(expected.get(name))} here"
-        for name in names
-        if stored.get(name) != expected.get(name)
-    }
+    parts = {}
+    for name in _differing_keys(names, stored, expected):
+        stored_text, expected_text = _shorten_value(stored.get(name)), _shorten_value(expected.get(name))
+        parts[name] = f"{FIELD_LABELS[name]} {stored_text} there and {expected_text} here"
     if "params" in parts and isinstance(stored.get("params"), Mapping):
         old, new = stored["params"], expected["params"]
-        differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        differing = _differing_keys({**old, **new}, old, new)
         texts = (f"{key} is {old.get(key)!r} there and {new.get(key)!r} here" for key in differing)
         parts["params"] = "; ".join(texts) or parts["params"]
     if parts:
         raise Unfit(f"{path} does not fit: {'; '.join(parts.values())}")
 
 
-def _short(value: Any) -> str:
-    """Digests by their first digits."""
+def _differing_keys(keys: Iterable[str], stored: Facts, expected: Facts) -> list[str]:
+    """List the keys under which two mappings differ."""
+    return [key for key in keys if stored.get(key) != expected.get(key)]
+
+
+def _shorten_value(value: Any) -> str:
+    """Shorten a digest to its first digits, and write other values as JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text[:8] if len(text) == 64 else text
 
 
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+def _parse_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the JSON texts of a file's metadata, without the seal."""
+    return {value_name: json.loads(json_text) for value_name, json_text in texts.items() if value_name != SEAL_KEY}
 
 
-def _seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
+def _compute_seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
     """SHA-256 of everything: a flipped bit must not decode as another model."""
-    return weights_digest(tensors, *(part for item in sorted(text.items()) for part in item))
+    return weights_digest(tensors, *chain.from_iterable(sorted(text.items())))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -65,31 +65,34 @@ class Table:
         """Return a system's mean over the queries, and its standard error."""
         return mean_and_error(self.values[name][metric, k])
 
+    def _means(self, name: str) -> list[tuple[float, float]]:
+        """Return a system's mean and standard error by every metric, in the order of `head`."""
+        return [self.mean(name, *metric_and_k) for metric_and_k in TRAINING_METRICS]
+
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """A row a system, in percent with standard errors."""
-        return tuple(
-            (name, *(percent(*self.mean(name, *column)) for column in TRAINING_METRICS)) for name in self.values
-        )
+        return tuple((system_name, *starmap(percent, self._means(system_name))) for system_name in self.values)
 
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
         """A row a system, as numbers with standard errors: for files."""
-        columns = [f"{title}{suffix}" for title in self.head[1:] for suffix in ("", " se")]
-        rows = []
-        for name in self.values:
-            numbers = chain.from_iterable(self.mean(name, *column) for column in TRAINING_METRICS)
-            row = {"system": name, "split": self.split, "queries": self.queries}
-            rows.append(row | dict(zip(columns, numbers, strict=True)))
-        return tuple(rows)
+        records = []
+        for system_name in self.values:
+            record = {"system": system_name, "split": self.split, "queries": self.queries}
+            for column_title, (mean, error) in zip(self.head[1:], self._means(system_name), strict=True):
+                record |= {column_title: mean, f"{column_title} se": error}
+            records.append(record)
+        return tuple(records)
 
     def groups(self, max_groups: int = MAX_GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
         groups = []
-        for min_size, top in merge_into_ranges(self.relevant, max_groups):
-            rows = (self.relevant >= min_size) & (self.relevant <= top)
-            means = {name: mean_and_error(columns[DECIDING_METRIC][rows]) for name, columns in self.values.items()}
-            groups.append(Group(f"{min_size}" if min_size == top else f"{min_size}–{top}", int(rows.sum()), means))
+        for min_size, max_size in merge_into_ranges(self.relevant, max_groups):
+            in_group = (self.relevant >= min_size) & (self.relevant <= max_size)
+            means = {name: mean_and_error(columns[DECIDING_METRIC][in_group]) for name, columns in self.values.items()}
+            size_range = f"{min_size}" if min_size == max_size else f"{min_size}–{max_size}"
+            groups.append(Group(size_range, int(in_group.sum()), means))
         return tuple(groups)
 
     def dev(self, name: str) -> Dev:
@@ -99,23 +102,23 @@ class Table:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The significant findings on the last system beside the others."""
-        return tuple(describe_comparison(row) for row in self.told)
+        return tuple(map(describe_comparison, self.told))
 
 
 def compare_systems(
     systems: Sequence[System], queries: Embeddings, qrels: Qrels, split: str = "", seed: int = 0
 ) -> Table:
     """Decode and measure every system. queries: as the encoder embedded them. Raises DataError where none is judged."""
-    rows = [row for row, query in enumerate(queries.ids) if qrels.relevant(query)]
-    if not rows:
+    # A query without a relevant document has no recall, so it is in no mean.
+    n_relevant = np.array([len(qrels.relevant(query)) for query in queries.ids])
+    if not n_relevant.any():
         raise DataError(f"no query of {split!r} has a relevant document")
-    judged = queries.take(rows)
-    values = {
-        s.name: measure_reported(decode(s.decoder, s.space, judged, max(REPORTED_SIZES)), s.space, judged, qrels)
-        for s in systems
-    }
-    relevant = np.array([len(qrels.relevant(query)) for query in judged.ids])
-    return Table(split, len(judged), values, _compare_last(values, seed), relevant)
+    judged_queries = queries.take(np.flatnonzero(n_relevant).tolist())
+    values = {}
+    for system in systems:
+        ranking = decode(system.decoder, system.space, judged_queries, max(REPORTED_SIZES))
+        values[system.name] = measure_reported(ranking, system.space, judged_queries, qrels)
+    return Table(split, len(judged_queries), values, _compare_last(values, seed), n_relevant[n_relevant > 0])
 
 
 def percent(mean: float, error: float) -> str:
@@ -123,56 +126,54 @@ def percent(mean: float, error: float) -> str:
     return f"{100 * mean:.1f} ± {100 * error:.1f}"
 
 
-def _compare_last(values: Values, seed: int) -> tuple[Comparison, ...]:
+def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
     """Compare the last system with every other one."""
-    metric, k = DECIDING_METRIC
-    *other_names, last = values
-    if not other_names:
+    *baseline_names, method_name = systems
+    if not baseline_names:
         return ()
-    column, baselines = (
-        values[last][DECIDING_METRIC][:, None],
-        np.stack([values[name][DECIDING_METRIC] for name in other_names], axis=1),
-    )
-    labels = [(last, last, name) for name in other_names]
-    return build_comparisons(labels, metric, k, column, baselines, RESAMPLES.default, seed)
+    # The method's column, (B, 1), is broadcast against the baselines' columns, (B, m).
+    *baselines, method_column = (columns[DECIDING_METRIC] for columns in systems.values())
+    row_labels = [(method_name, method_name, baseline_name) for baseline_name in baseline_names]
+    values = method_column[:, None], np.stack(baselines, axis=1)
+    return build_comparisons(row_labels, *DECIDING_METRIC, *values, RESAMPLES.default, seed)
 
 
-def verdict(
-    name: str, comparisons: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None
-) -> str:
+def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None) -> str:
     """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
-    comparisons: of the method with every other system. unimproved: dev never gained. control_epochs: None where the
-    method is its own control or there is none. Where the method's decoder was tried on the control's embeddings too,
-    that comparison says what training for the decoder is worth; the one with the control alone also holds what the
-    decoder is worth without it.
+    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None
+    where the method is its own control or there is none. Where the method's decoder was tried on the control's
+    embeddings too, that comparison says what training for the decoder is worth; the one with the control alone also
+    holds what the decoder is worth without it.
     """
+    # If dev chose the weights before the first step, the comparisons below say nothing about the training.
     sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
-    sentences += _judgement(name, {row.baseline: row for row in comparisons})
+    sentences += _judgement(name, {row.baseline: row for row in results})
     if sentences and control_epochs is not None:
         lengths = counted(control_epochs, "epoch"), counted(epochs, "epoch")
         sentences.append(f"{CONTROL} was trained on for {lengths[0]}, {name} for {lengths[1]}.")
     return " ".join(sentences)
 
 
-def _judgement(name: str, rows: Mapping[str, Comparison]) -> Iterator[str]:
-    same_decoder = next((row for baseline, row in rows.items() if baseline.startswith(f"{CONTROL}, ")), None)
-    control, encoder = rows.get(CONTROL), rows.get(ENCODER)
+def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str]:
+    # "dense-cont, nnn": the control's embeddings searched by the method's decoder, as `_with_selector` names it.
+    same_decoder = next((row for baseline, row in by_baseline.items() if baseline.startswith(f"{CONTROL}, ")), None)
+    control_row, encoder_row = by_baseline.get(CONTROL), by_baseline.get(ENCODER)
     if same_decoder is not None:
-        beats_control = control is not None and control.significant and control.difference > 0
+        beats_control = control_row is not None and control_row.significant and control_row.difference > 0
         yield _worth_of_training(name, same_decoder, beats_control)
         if not same_decoder.significant and beats_control:
             yield f"What it gains over {CONTROL}, the decoder gains without being trained for."
-    elif name == START and encoder is not None:
-        yield _against(name, encoder, "the encoder's own embeddings")
-        if control is not None and control.significant and control.difference < 0:
+    elif name == START and encoder_row is not None:
+        yield _compare_with(name, encoder_row, "the encoder's own embeddings")
+        if control_row is not None and control_row.significant and control_row.difference < 0:
             yield f"{CONTROL}, trained on for as long again, beats it: more epochs would help."
-    elif control is not None:
-        yield _against(name, control, f"its control, {CONTROL}")
+    elif control_row is not None:
+        yield _compare_with(name, control_row, f"its control, {CONTROL}")
 
 
 def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
-    """beats_control: the method beats the control by itself too, whose decoder costs nothing."""
+    """State if training for the decoder was worth it; beats_control: the method beats the control by itself too."""
     baseline = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.significant:
         return f"Training for the decoder makes no significant difference here: {name} vs {baseline}."
@@ -181,13 +182,13 @@ def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
     if row.difference > 0:
         return (
             f"{name} beats {baseline}, but does not beat {CONTROL} by itself: training for the decoder, and the "
-            "decoder, "
-            "are not worth it here."
+            "decoder, are not worth it here."
         )
     return f"Training for the decoder does harm here: {name} is worse than {baseline}."
 
 
-def _against(name: str, row: Comparison, other_values: str) -> str:
+def _compare_with(name: str, row: Comparison, baseline: str) -> str:
+    """State if a method beats a baseline, which is described in words."""
     if not row.significant:
-        return f"{name} does not beat {other_values}: no significant difference."
-    return f"{name} {'beats' if row.difference > 0 else 'is worse than'} {other_values}."
+        return f"{name} does not beat {baseline}: no significant difference."
+    return f"{name} {'beats' if row.difference > 0 else 'is worse than'} {baseline}."

@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -28,11 +28,11 @@ from engine.decoder import Decoder, decode
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.evaluation.metrics import measure
 from engine.params import Choice, Declared, Whole, check_values, declare, params_of, values_of
-from engine.progress import Progress, Stop, report_to, with_cancellation
+from engine.progress import Progress, Reporter, Stop, report_to, with_cancellation
 from engine.scoring.cross_encoder import CrossEncoder
 from engine.space import Space
 from engine.stages import make
-from engine.training.dataset import AnyQueries, Splits, disjoint_splits, relevant_rows
+from engine.training.dataset import AnyQueries, Splits, disjoint_splits, relevant_rows, take_queries
 from engine.training.loop import SEED, TRAINING_LABEL, generator_of
 from engine.training.metrics import mean_and_error
 from engine.training.recipe import BATCH, DECAY, N_EPOCHS, rate_of
@@ -161,24 +161,24 @@ def train_cross_encoder(
     _check_installed()
     seed = SEED.check(seed)
     settings = Reranking(**check_values(params_of(Reranking), params, "training a cross-encoder"))
-    device = _device(device)
-    data = _gather(settings, corpus, queries, qrels, train, dev)
-    out = Path(out)
+    device = _resolve_device(device)
+    gathered = _gather(settings, corpus, queries, qrels, train, dev)
+    out, reporter = Path(out), Reporter(progress, stop)
     check_new(out, "out")
-    lists = _lists(settings, data, generator_of(seed, -1), progress, stop)
+    training_lists = _build_lists(settings, gathered, generator_of(seed, -1), reporter)
     # A new head is drawn from the global generator, and so is dropout in every step.
     with _seed_torch(seed), encoder_model.silence_libraries():
         reader = rerankers.load_unshared(model, device)
-        record = _Record(
+        run_record = _Record(
             facts={"model": model, "settings": values_of(settings), "seed": seed}, out=out, reader=reader,
-            measured=partial(_measure, reader, settings, data), watch=watch, progress=progress, stop=stop,
+            measured=partial(_measure_dev, reader, settings, gathered), watch=watch, reporter=reporter,
         )  # fmt: skip
-        record.look()
-        record.write(fit(reader, lists, settings, seed, record.look, progress, stop))
+        run_record.look()
+        run_record.write(fit(reader, training_lists, settings, seed, run_record.look, reporter))
     return out
 
 
-class _Data(NamedTuple):
+class _RerankingData(NamedTuple):
     """The corpus to search, and the queries."""
 
     space: Space
@@ -197,18 +197,16 @@ class _Record:
     reader: Any
     measured: Callable[[], tuple[float, float, float, float]]
     watch: Callable[[Look], None] | None
-    progress: Progress | None
-    stop: Stop | None
+    reporter: Reporter
     history: list[Look] = field(default_factory=list)
     best: int = -1
 
     def look(self, loss: float | None = None) -> None:
         """Measure dev, and write the model where it is the best so far."""
-        progress = self.progress
-        relabelled = None if progress is None else lambda done, total, _: progress(done, total, MEASURING)
-        with report_to(relabelled, self.stop):
+        with report_to(*self.reporter.relabel(MEASURING)):
             look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
+        # The first look, at the model before training, is a candidate too: fine-tuning may only do harm.
         if len(self.history) == 1 or look.ndcg > self.history[self.best + 1].ndcg:
             self.best = look.epoch
             _save_model(self.reader, self.out)
@@ -217,11 +215,11 @@ class _Record:
             self.watch(look)
 
     def write(self, stopped: str) -> None:
-        """Write the history file; stopped: why the run is over, "" while it is not."""
+        """Write the history file; stopped: the reason why the run is over, "" while it is not."""
         history = [asdict(look) for look in self.history]
         content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
-        text = json.dumps(content, ensure_ascii=False, indent=1)
-        cache.write(self.out / HISTORY_FILE, f"{text}\n".encode())
+        json_text = json.dumps(content, ensure_ascii=False, indent=1)
+        cache.write(self.out / HISTORY_FILE, f"{json_text}\n".encode())
 
 
 def _check_installed() -> None:
@@ -236,19 +234,19 @@ def _check_installed() -> None:
         ) from None
 
 
-def _device(device: str | None) -> str:
-    name = encoder_model.device_of(device)
-    if name not in ("cpu", "cuda", "cuda:0"):
+def _resolve_device(device: str | None) -> str:
+    device_name = encoder_model.device_of(device)
+    if device_name not in ("cpu", "cuda", "cuda:0"):
         raise ParamError(
             f"device must be 'cpu', 'cuda' or None for a GPU if there is one, as the trainer takes the first GPU "
             f"that it sees; got {device!r}: set CUDA_VISIBLE_DEVICES to choose another"
         )
-    return name
+    return device_name
 
 
 def _gather(
     settings: Reranking, corpus: Corpus | Space, queries: AnyQueries, qrels: Splits, train: str, dev: str
-) -> _Data:
+) -> _RerankingData:
     if not isinstance(corpus, Corpus | Space):
         raise DataError(f"corpus must be an engine.Corpus or an engine.Space; got {type(corpus).__name__}")
     splits = disjoint_splits(queries, qrels, train, dev)
@@ -262,51 +260,44 @@ def _gather(
         space = corpus
     else:
         # BM25 reads words: a single number stands for a vector that it never looks at.
-        texts = corpus.corpus if isinstance(corpus, Space) else corpus
-        space = Space(texts, Embeddings(texts.ids, torch.ones(len(texts), 1)), "cpu")
+        text_corpus = corpus.corpus if isinstance(corpus, Space) else corpus
+        space = Space(text_corpus, Embeddings(text_corpus.ids, torch.ones(len(text_corpus), 1)), "cpu")
         queries = Embeddings(queries.ids, torch.ones(len(queries), 1), None, queries.texts)
-    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
-    return _Data(space, _take(queries, list(relevant)), list(relevant.values()), _take(queries, judged), qrels[dev])
+    relevant, judged_rows = relevant_rows(space.corpus, queries, qrels, splits)
+    train_queries, dev_queries = take_queries(queries, list(relevant)), take_queries(queries, judged_rows)
+    return _RerankingData(space, train_queries, list(relevant.values()), dev_queries, qrels[dev])
 
 
-def _take(queries: AnyQueries, rows: Sequence[int]) -> AnyQueries:
-    """The queries at ascending rows."""
-    return queries.take(rows) if isinstance(queries, Embeddings) else queries.only(queries.ids[row] for row in rows)
-
-
-def _lists(
-    settings: Reranking, data: _Data, generator: torch.Generator, progress: Progress | None, stop: Stop | None
-) -> Lists:
+def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Generator, reporter: Reporter) -> Lists:
     """Per query its text, its documents' texts and their grades: relevant ones, hard negatives, sampled ones."""
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
-    texts = [replace_surrogates(text) for text in data.space.corpus.passages]
+    texts = list(map(replace_surrogates, data.space.corpus.passages))
     lists: Lists = []
-    report = with_cancellation(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
+    report_progress = with_cancellation(*reporter, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
     for start in range(0, len(data.relevant), _QUERY_BLOCK_SIZE):
-        report(start, len(data.relevant), MINING)
-        rows = range(start, min(start + _QUERY_BLOCK_SIZE, len(data.relevant)))
-        queries = _take(data.train, rows)
+        report_progress(start, len(data.relevant), MINING)
+        block_rows = range(start, min(start + _QUERY_BLOCK_SIZE, len(data.relevant)))
+        queries = take_queries(data.train, block_rows)
         pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
-        for row, text, pool in zip(rows, queries.texts or (), pools, strict=True):
-            grades = data.relevant[row]
-            negatives = _negatives(settings, grades, pool, len(texts), generator)
+        for query_row, query_text, pool_rows in zip(block_rows, queries.texts or (), pools, strict=True):
+            grades = data.relevant[query_row]
+            negatives = _draw_negatives(settings, grades, pool_rows, len(texts), generator)
             documents = [texts[document] for document in (*grades, *negatives)]
             labels = [*map(float, grades.values()), *[0.0] * len(negatives)]
-            lists.append((replace_surrogates(text), documents, labels))
+            lists.append((replace_surrogates(query_text), documents, labels))
     return lists
 
 
-def _negatives(
+def _draw_negatives(
     settings: Reranking, grades: Mapping[int, int], pool: list[int], documents: int, generator: torch.Generator
 ) -> list[int]:
     """Rows of hard negatives, from a query's pool, and of sampled ones, from the whole corpus."""
     candidates = [row for row in pool if row >= 0 and row not in grades]
     hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
     # A few more than are needed, as some are relevant or hard already.
-    count = 2 * settings.sampled + len(grades) + len(hard)
-    sampled_rows = torch.randint(documents, (count,), generator=generator).tolist()
-    sampled = [row for row in dict.fromkeys(sampled_rows) if row not in grades and row not in hard][: settings.sampled]
-    return [*hard, *sampled]
+    n_drawn = 2 * settings.sampled + len(grades) + len(hard)
+    sampled = dict.fromkeys(torch.randint(documents, (n_drawn,), generator=generator).tolist())
+    return [*hard, *[row for row in sampled if row not in grades and row not in hard][: settings.sampled]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,32 +310,34 @@ class _InMemory(CrossEncoder):
         return self.model_in_training or super().prepare(space)
 
 
-def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, float, float, float]:
+def _measure_dev(reader: Any, settings: Reranking, data: _RerankingData) -> tuple[float, float, float, float]:
     """nDCG@10 and MRR@10 of the reranked first stage, each with its standard error."""
     # "cpu", wherever it is: the trainer's model is not to be moved.
     rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training", "cpu"))
     decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
     ranking = decode(decoder, data.space, data.dev, DEV_SET_SIZE)
-    values = measure(ranking, data.space, data.dev.ids, data.qrels, DEV_SET_SIZE, ("ndcg", "mrr")).values
-    return (*mean_and_error(values["ndcg"]), *mean_and_error(values["mrr"]))
+    by_metric = measure(ranking, data.space, data.dev.ids, data.qrels, DEV_SET_SIZE, ("ndcg", "mrr")).values
+    return (*mean_and_error(by_metric["ndcg"]), *mean_and_error(by_metric["mrr"]))
 
 
 def _save_model(reader: Any, out: Path) -> None:
     """Write the model, each file whole or not at all, the weights last."""
-    part = out / ".part"
+    part_folder = out / ".part"
     with translate_write_errors(out):
-        reader.save_pretrained(str(part), create_model_card=False)
-        files = sorted((p for p in part.rglob("*") if p.is_file()), key=lambda p: p.suffix == ".safetensors")
-        for file in files:
-            target = out / file.relative_to(part)
+        reader.save_pretrained(str(part_folder), create_model_card=False)
+        # Weights last: a folder whose weights are new then has the configuration that belongs to them.
+        files = sorted(filter(Path.is_file, part_folder.rglob("*")), key=lambda path: path.suffix == ".safetensors")
+        for part_file in files:
+            target = out / part_file.relative_to(part_folder)
             target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, target)
-        shutil.rmtree(part)
+            os.replace(part_file, target)
+        shutil.rmtree(part_folder)
 
 
 @contextmanager
 def _seed_torch(seed: int) -> Iterator[None]:
     """Seed the global random generators inside, and restore them outside."""
+    # The trainer seeds Python's and NumPy's generators too, by itself; a caller's own draws must not notice.
     of_random, of_numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -356,31 +349,26 @@ def _seed_torch(seed: int) -> Iterator[None]:
 
 
 def fit(
-    reader: Any,
-    lists: Lists,
-    settings: Reranking,
-    seed: int,
-    look: Callable[[float], None],
-    progress: Progress | None,
-    stop: Stop | None,
+    reader: Any, lists: Lists, settings: Reranking, seed: int, look: Callable[[float], None], reporter: Reporter
 ) -> str:
     """Train a CrossEncoder in place, and say why it ended; look: called after every epoch with the mean loss."""
     from datasets import Dataset
     from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
     from transformers import PrinterCallback
 
-    columns, loss, batch = _columns_and_loss(reader, lists, settings)
+    columns, loss, batch_size = _data_and_loss(reader, lists, settings)
     examples = Dataset.from_dict(columns)
-    steps = -(-len(examples) // batch)
-    total = steps * settings.epochs
-    with tempfile.TemporaryDirectory(prefix="frontier-") as folder:
-        args = CrossEncoderTrainingArguments(
-            output_dir=folder,
+    # The trainer's last batch of an epoch may be smaller, so its steps are rounded up.
+    n_steps = -(-len(examples) // batch_size)
+    n_total_steps = n_steps * settings.epochs
+    with tempfile.TemporaryDirectory(prefix="frontier-") as output_folder:
+        arguments = CrossEncoderTrainingArguments(
+            output_dir=output_folder,
             num_train_epochs=settings.epochs,
-            per_device_train_batch_size=batch,
+            per_device_train_batch_size=batch_size,
             learning_rate=settings.rate,
             weight_decay=settings.weight_decay,
-            warmup_steps=round(WARM_UP_SHARE * total),
+            warmup_steps=round(WARM_UP_SHARE * n_total_steps),
             seed=seed,
             data_seed=seed,
             use_cpu=reader.device.type == "cpu",
@@ -393,21 +381,19 @@ def fit(
             disable_tqdm=True,
         )
         losses: list[float] = []
-        report_step = progress or (lambda done, total, label: None)
+        report_step = reporter.progress or (lambda done, n_total_steps, label: None)
         trainer_class, callback = _trainer_parts(
-            losses, steps, look, lambda step: report_step(step, total, TRAINING_LABEL), stop
+            losses, n_steps, look, lambda step: report_step(step, n_total_steps, TRAINING_LABEL), reporter
         )
-        trainer = trainer_class(reader, args, train_dataset=examples, loss=loss, callbacks=[callback])
+        trainer = trainer_class(reader, arguments, train_dataset=examples, loss=loss, callbacks=[callback])
         trainer.remove_callback(PrinterCallback)
-        report_step(0, total, TRAINING_LABEL)
+        report_step(0, n_total_steps, TRAINING_LABEL)
         trainer.train()
     return callback.reason or f"all {settings.epochs} epochs done"
 
 
-def _columns_and_loss(
-    reader: Any, lists: Lists, settings: Reranking
-) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
-    """The trainer's data set by column, its loss, and the rows of a step."""
+def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
+    """Return the trainer's data set by column, its loss, and the rows of a step."""
     from sentence_transformers.cross_encoder import losses
 
     if settings.loss == "lists":
@@ -415,18 +401,21 @@ def _columns_and_loss(
         queries, documents, grades = map(list, zip(*lists, strict=True))
         # −1: all documents of a step at once.
         loss: torch.nn.Module = losses.LambdaLoss(reader, mini_batch_size=-1)
-        batch = max(1, round(settings.batch / mean_length))
-        return {"query": queries, "documents": documents, "labels": grades}, loss, batch
-    pairs = [(query, document, float(grade > 0)) for query, documents, grades in lists
-             for document, grade in zip(documents, grades, strict=True)]  # fmt: skip
-    queries, texts, labels = map(list, zip(*pairs, strict=True))
-    weight = torch.tensor((len(labels) - sum(labels)) / sum(labels))
-    loss = losses.BinaryCrossEntropyLoss(reader, pos_weight=weight)
-    return {"query": queries, "document": texts, "label": labels}, loss, settings.batch
+        batch_size = max(1, round(settings.batch / mean_length))
+        return {"query": queries, "documents": documents, "labels": grades}, loss, batch_size
+    columns: dict[str, list[Any]] = {"query": [], "document": [], "label": []}
+    for query_text, documents, grades in lists:
+        columns["query"] += [query_text] * len(documents)
+        columns["document"] += documents
+        columns["label"] += [float(grade > 0) for grade in grades]
+    # Irrelevant pairs outnumber the relevant ones; this factor lets both sides weigh the same in the loss.
+    n_relevant = sum(columns["label"])
+    pos_weight = torch.tensor((len(columns["label"]) - n_relevant) / n_relevant)
+    return columns, losses.BinaryCrossEntropyLoss(reader, pos_weight=pos_weight), settings.batch
 
 
 def _trainer_parts(
-    losses: list[float], steps: int, look: Callable[[float], None], report: Callable[[int], None], stop: Stop | None
+    losses: list[float], n_steps: int, look: Callable[[float], None], report: Callable[[int], None], reporter: Reporter
 ) -> tuple[type[Any], Any]:
     """A CrossEncoderTrainer that records its losses, and the callback that looks at dev and stops it."""
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
@@ -445,10 +434,11 @@ def _trainer_parts(
         reason = ""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            epoch = (state.global_step - 1) // steps
+            epoch = (state.global_step - 1) // n_steps
+            # Such a loss has spoilt the weights; the best model of the epochs before it is in the folder.
             if not math.isfinite(losses[-1]):
                 self.reason = f"the loss was {losses[-1]} in epoch {epoch}"
-            elif stop is not None and stop.is_set():
+            elif reporter.is_stopped:
                 self.reason = f"stopped by hand in epoch {epoch}"
             report(state.global_step)
             control.should_training_stop |= bool(self.reason)
@@ -461,7 +451,7 @@ def _trainer_parts(
             try:
                 look(mean)
             except Cancelled:
-                self.reason = f"stopped by hand after epoch {(state.global_step - 1) // steps}"
+                self.reason = f"stopped by hand after epoch {(state.global_step - 1) // n_steps}"
                 control.should_training_stop = True
 
     return RecordingTrainer, EpochCallback()

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.data.encoders import embed
 from engine.errors import DataError
 from engine.matrix import Matrix
-from engine.progress import Progress, Stop
+from engine.progress import SILENT, Reporter
 from engine.space import Space
 from engine.training.adapters import check_encoder
 from engine.values import Corpus, Embeddings, Qrels, Queries, explain_missing_split
@@ -42,11 +43,12 @@ class Samples:
 
     def batch(self, positions: Tensor) -> "TrainingBatch":
         """Return the training queries at (B,) positions."""
-        rows = [self.relevant[position] for position in positions.tolist()]
-        counts = torch.tensor([len(batch_rows) for batch_rows in rows])
-        query = torch.repeat_interleave(torch.arange(len(rows)), counts)
-        document = torch.tensor([row for batch_rows in rows for row in batch_rows])
-        return TrainingBatch(*(part.to(self.space.device) for part in (positions, query, document, counts)))
+        # Queries have different numbers of relevant documents, so pairs are a flat list and no padded matrix.
+        relevant_sets = [self.relevant[position] for position in positions.tolist()]
+        counts = torch.tensor(list(map(len, relevant_sets)))
+        query = torch.repeat_interleave(torch.arange(len(relevant_sets)), counts)
+        document = torch.tensor(list(chain.from_iterable(relevant_sets)))
+        return TrainingBatch(*(tensor.to(self.space.device) for tensor in (positions, query, document, counts)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ class TrainingBatch:
     """B training queries and their P pairs with a relevant document."""
 
     positions: Tensor  # (B,) among the training queries
-    query: Tensor  # (P,) the pair's query, by place in the batch
+    query: Tensor  # (P,) the pair's query, by index in the batch
     document: Tensor  # (P,) the pair's relevant row
     counts: Tensor  # (B,) relevant documents a query
 
@@ -62,33 +64,27 @@ class TrainingBatch:
         return len(self.positions)
 
     def relevance(self, columns: Tensor, count: int) -> Tensor:
-        """(B, count) whether a column holds a relevant document of the query; columns: (P,) that of each pair."""
+        """Return a (B, count) mask of the columns with relevant documents; columns: (P,) the column of each pair."""
         relevant = torch.zeros(len(self), count, dtype=torch.bool, device=columns.device)
         relevant[self.query, columns] = True
         return relevant
 
 
 def gather_samples(
-    space: Space,
-    queries: AnyQueries,
-    qrels: Splits,
-    train: str,
-    dev: str,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    space: Space, queries: AnyQueries, qrels: Splits, train: str, dev: str, reporter: Reporter = SILENT
 ) -> Samples:
     """Gather the samples of two splits. Raises DataError for unknown splits, common queries, no judged query."""
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
-    rows = sorted({row for members in splits.values() for row in members})
-    position = {row: i for i, row in enumerate(rows)}
-    vectors = _embed_rows(space, queries, rows, progress, stop)
-    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
+    # Only the queries of the two splits are embedded, in one call; `rows` is ascending, so a search finds each again.
+    query_rows = sorted(set(chain.from_iterable(splits.values())))
+    vectors = _embed_rows(space, queries, query_rows, reporter)
+    relevant, judged_rows = relevant_rows(space.corpus, queries, qrels, splits)
     return Samples(
         space=space,
-        train=vectors.take([position[row] for row in relevant]),
-        dev=vectors.take([position[row] for row in judged]),
-        relevant=tuple(tuple(grades) for grades in relevant.values()),
+        train=vectors.take(np.searchsorted(query_rows, list(relevant)).tolist()),
+        dev=vectors.take(np.searchsorted(query_rows, judged_rows).tolist()),
+        relevant=tuple(map(tuple, relevant.values())),
         qrels=qrels[dev],
         left_out=len(splits[train]) - len(repeated) - len(relevant),
         repeated=len(repeated),
@@ -106,17 +102,20 @@ def relevant_rows(
     train, dev = splits
     position, repeated = corpus.position, repeated_queries(queries, splits, train)
     relevant: dict[int, dict[int, int]] = {}
-    for row in splits[train]:
-        name, grades = queries.ids[row], qrels[train].grades[queries.ids[row]]
-        rows = {position[doc]: grades[doc] for doc in qrels[train].relevant(name) if doc in position}
-        if rows and row not in repeated:
-            relevant[row] = dict(sorted(rows.items()))
+    for query_row in splits[train]:
+        query_id, grades = queries.ids[query_row], qrels[train].grades[queries.ids[query_row]]
+        graded_rows = {position[doc]: grades[doc] for doc in qrels[train].relevant(query_id) if doc in position}
+        if graded_rows and query_row not in repeated:
+            # Judgements come as a set, whose order differs between processes: sorted, runs can be repeated.
+            relevant[query_row] = dict(sorted(graded_rows.items()))
     if not relevant:
         raise DataError(f"no query of {train!r} has a relevant document in this corpus: there is nothing to learn from")
-    judged = [row for row in splits[dev] if qrels[dev].relevant(queries.ids[row])]
-    if not any(doc in position for row in judged for doc in qrels[dev].relevant(queries.ids[row])):
+    # Dev queries whose relevant documents are all outside the corpus stay: no encoder finds them, and means say so.
+    relevant_to = {query_row: qrels[dev].relevant(queries.ids[query_row]) for query_row in splits[dev]}
+    judged_rows = [query_row for query_row, doc_ids in relevant_to.items() if doc_ids]
+    if position.keys().isdisjoint(chain.from_iterable(relevant_to.values())):
         raise DataError(f"no query of {dev!r} has a relevant document in this corpus: there is nothing to choose by")
-    return relevant, judged
+    return relevant, judged_rows
 
 
 def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str, list[int]]:
@@ -132,7 +131,7 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
     for split in names:
         if split not in qrels:
             raise DataError(explain_missing_split(qrels, split))
-        splits[split] = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
+        splits[split] = [row for row, query_id in enumerate(queries.ids) if query_id in qrels[split].grades]
         if not splits[split]:
             raise DataError(f"none of the queries is judged by {split!r}")
     if len(set(names)) < len(names):
@@ -141,20 +140,19 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
         if common_queries := [queries.ids[row] for row in sorted(set(splits[first_split]) & set(splits[second_split]))]:
             examples = ", ".join(map(repr, common_queries[:5]))
             raise DataError(
-                f"{first_split!r} and {second_split!r} share {len(common_queries):,} queries (first: {examples}), "
-                "and what is learnt by heart would "
-                "count as understood: take them out of one of the two"
+                f"{first_split!r} and {second_split!r} share {len(common_queries):,} queries (first: {examples}), and "
+                "what is learnt by heart would count as understood: take them out of one of the two"
             )
     return splits
 
 
 def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
-    """Positions in the split `train` of queries whose normalised text another split has too."""
+    """Return the positions in the split `train` of queries whose normalised text another split has too."""
     if queries.texts is None:
         return set()
-    texts = {name: {row: normalize_text(queries.texts[row]) for row in rows} for name, rows in splits.items()}
-    other_texts = {text for name, by_row in texts.items() if name != train for text in by_row.values()}
-    return {row for row, text in texts[train].items() if text in other_texts}
+    other_rows = chain.from_iterable(split_rows for split_name, split_rows in splits.items() if split_name != train)
+    other_texts = {normalize_text(queries.texts[query_row]) for query_row in other_rows}
+    return {query_row for query_row in splits[train] if normalize_text(queries.texts[query_row]) in other_texts}
 
 
 def normalize_text(text: str) -> str:
@@ -162,27 +160,31 @@ def normalize_text(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def embed_texts(space: Space, queries: Queries, progress: Progress | None, stop: Stop | None) -> Embeddings:
-    """Queries as the encoder below the space embeds them. Raises DataError where there is none."""
+def embed_texts(space: Space, queries: Queries, reporter: Reporter) -> Embeddings:
+    """Embed queries by the encoder below the space. Raises DataError where there is none."""
     encoder = space.encoder
     if encoder is None:
         raise DataError(
             "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
             "as engine.Embeddings"
         )
+    progress, stop = reporter
     return embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
 
 
-def _embed_rows(
-    space: Space, queries: AnyQueries, rows: Sequence[int], progress: Progress | None, stop: Stop | None
-) -> Embeddings:
-    """The queries at `rows` as the encoder below the space embeds them."""
-    if isinstance(queries, Queries):
-        return embed_texts(space, queries.only(queries.ids[row] for row in rows), progress, stop)
-    check_encoder(queries, space.encoder)
-    if queries.dimension != (d := space.vectors.shape[1]):
-        raise DataError(f"queries must have the corpus's dimension; got {queries.dimension}, the corpus has {d}")
-    embeddings = queries.take(rows)
+def _embed_rows(space: Space, queries: AnyQueries, rows: Sequence[int], reporter: Reporter) -> Embeddings:
+    """Return the queries at ascending `rows` as the encoder below the space embeds them."""
+    selected = take_queries(queries, rows)
+    if isinstance(selected, Queries):
+        return embed_texts(space, selected, reporter)
+    check_encoder(selected, space.encoder)
+    if selected.dimension != (d := space.vectors.shape[1]):
+        raise DataError(f"queries must have the corpus's dimension; got {selected.dimension}, the corpus has {d}")
     # Refuses numbers that are not finite.
-    Matrix(embeddings.vectors, "queries")
-    return embeddings
+    Matrix(selected.vectors, "queries")
+    return selected
+
+
+def take_queries(queries: AnyQueries, rows: Sequence[int]) -> AnyQueries:
+    """Return the queries at ascending rows."""
+    return queries.take(rows) if isinstance(queries, Embeddings) else queries.only(queries.ids[row] for row in rows)

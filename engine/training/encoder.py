@@ -19,7 +19,7 @@ from engine.data.cache import check_new, translate_write_errors
 from engine.data.models import encoder_model
 from engine.errors import DataError
 from engine.space import Space
-from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors
+from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors, select_prefix
 from engine.training.dataset import Samples
 from engine.values import Embeddings, EncoderRef, Queries, replace_surrogates
 
@@ -34,8 +34,8 @@ class TextAdapters(Adapters):
     """Adapters over a query encoder that was trained itself; documents come from the encoder before training.
 
     encoder: a SentenceTransformer in float32.
-    prompt: what the encoder expects before every query.
-    parts: what is over it.
+    prompt: text that the encoder expects before every query.
+    parts: the adapters over it.
     """
 
     # A SentenceTransformer; the library carries no types.
@@ -48,8 +48,8 @@ class TextAdapters(Adapters):
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the parts over the encoder."""
-        parts = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(ENCODER_PREFIX))
-        return next(parts, torch.float32)
+        dtypes = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(ENCODER_PREFIX))
+        return next(dtypes, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""
@@ -57,22 +57,19 @@ class TextAdapters(Adapters):
             return self._rows(texts)
         # Texts of similar length together, so that little is computed on padding.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        blocks = [
-            self._rows([texts[i] for i in order[start : start + TEXT_BLOCK_SIZE]])
-            for start in range(0, len(order), TEXT_BLOCK_SIZE)
-        ]
-        rows = torch.cat(blocks)
-        return torch.empty_like(rows).index_copy_(0, torch.tensor(order, device=rows.device), rows)
+        sorted_texts, starts = [texts[i] for i in order], range(0, len(order), TEXT_BLOCK_SIZE)
+        sorted_rows = torch.cat([self._rows(sorted_texts[start : start + TEXT_BLOCK_SIZE]) for start in starts])
+        return torch.empty_like(sorted_rows).index_copy_(0, torch.tensor(order, device=sorted_rows.device), sorted_rows)
 
     def _rows(self, texts: Sequence[str]) -> Tensor:
+        # Only the tokenizer is locked: the network, which takes most of the time, runs in several threads.
         with _TOKENIZER_LOCK:
-            tokens = self.encoder.preprocess(
-                [replace_surrogates(text) for text in texts], prompt=self.prompt, task="query"
-            )
+            tokens = self.encoder.preprocess(list(map(replace_surrogates, texts)), prompt=self.prompt, task="query")
         device = next(self.encoder.parameters()).device
         inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tokens.items()}
-        rows = self.encoder(inputs, task="query")["sentence_embedding"]
-        return functional.normalize(rows[:, : self.encoder.truncate_dim], dim=-1, eps=1e-30)
+        encoded_rows = self.encoder(inputs, task="query")["sentence_embedding"]
+        # A Matryoshka encoder is cut to its first dimensions; the tiny ε leaves a row of zeros a row of zeros.
+        return functional.normalize(encoded_rows[:, : self.encoder.truncate_dim], dim=-1, eps=1e-30)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +81,11 @@ class AdaptedTexts(Adapted):
     @torch.no_grad()
     def query_vectors(self, queries: Embeddings) -> Tensor:
         """(B, d) or (B, k) of the trained encoder; raises DataError for queries without their texts."""
-        rows = self.adapters.encode_texts(_texts(queries))
-        return self.adapters.encode_query(rows.to(self.adapters.dtype)).to(queries.vectors)
+        encoded_rows = self.adapters.encode_texts(_require_texts(queries))
+        return self.adapters.encode_query(encoded_rows.to(self.adapters.dtype)).to(queries.vectors)
 
 
-def _texts(queries: Embeddings) -> tuple[str, ...]:
+def _require_texts(queries: Embeddings) -> tuple[str, ...]:
     if queries.texts is None:
         raise DataError(
             "queries are vectors without their texts, and a query encoder whose own weights learn reads texts: pass "
@@ -107,54 +104,52 @@ class OverTexts(OverVectors):
     adapters: TextAdapters
 
     def __init__(self, adapters: TextAdapters, texts: Sequence[str], rows: Tensor) -> None:
+        # The base class holds query vectors; here they are computed anew from the texts, so it gets none.
         super().__init__(adapters, rows[:0], rows)
         self.texts = tuple(texts)
 
     def encode_query(self, positions: Tensor) -> Tensor:
-        rows = self.adapters.encode_texts([self.texts[i] for i in positions.tolist()])
-        return self.adapters.encode_query(rows.to(self.rows.dtype))
+        encoded_rows = self.adapters.encode_texts([self.texts[position] for position in positions.tolist()])
+        return self.adapters.encode_query(encoded_rows.to(self.rows.dtype))
 
     def result(self) -> dict[str, Tensor]:
         """The adapters' state, the encoder's shared weights once and in half precision where that holds them.
 
         This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
         """
-        state = {
-            name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(ENCODER_PREFIX)
-        }
-        for name, tensor in unique_weights(self.adapters.encoder).items():
-            half = tensor.half() if tensor.is_floating_point() else tensor
-            state[ENCODER_PREFIX + name] = half if bool(half.isfinite().all()) else tensor
+        _, state = _split_state(self.adapters.state_dict())
+        for tensor_name, tensor in unique_weights(self.adapters.encoder).items():
+            # Where a number is beyond half precision's range, its tensor keeps its own precision.
+            half_tensor = tensor.half() if tensor.is_floating_point() else tensor
+            state[ENCODER_PREFIX + tensor_name] = half_tensor if bool(half_tensor.isfinite().all()) else tensor
         return state
 
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
     """Return the weights by name; of those that share memory, the first."""
-    addresses: set[int] = set()
-    weights = {}
-    for name, tensor in encoder.state_dict(keep_vars=True).items():
-        if id(tensor) not in addresses:
-            addresses.add(id(tensor))
-            weights[name] = tensor.detach()
-    return weights
+    # `keep_vars` gives the parameters themselves, of which tied ones are one object; without it all would differ.
+    weights: dict[int, tuple[str, Tensor]] = {}
+    for tensor_name, tensor in encoder.state_dict(keep_vars=True).items():
+        weights.setdefault(id(tensor), (tensor_name, tensor.detach()))
+    return dict(weights.values())
 
 
 def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Load the result of `unique_weights` into an encoder. Raises DataError where it has another architecture."""
     state: dict[str, Tensor] = encoder.state_dict(keep_vars=True)
-    first: dict[int, str] = {}
+    first_names: dict[int, str] = {}
     for name, tensor in state.items():
-        first.setdefault(id(tensor), name)
-    complete = {name: weights.get(name, weights.get(first[id(tensor)])) for name, tensor in state.items()}
+        first_names.setdefault(id(tensor), name)
+    # A tied weight was stored once, under its first name; `load_state_dict` wants it under each of its names.
+    complete = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
     try:
-        encoder.load_state_dict({n: t for n, t in complete.items() if t is not None})
-        unknown = sorted(set(weights) - set(state))
-        if unknown:
-            raise RuntimeError(f"it has no {unknown[0]}")
+        encoder.load_state_dict({name: tensor for name, tensor in complete.items() if tensor is not None})
+        unknown_names = sorted(set(weights) - set(state))
+        if unknown_names:
+            raise RuntimeError(f"it has no {unknown_names[0]}")
     except RuntimeError as error:
-        raise DataError(
-            f"the trained weights do not fit the encoder that the corpus was embedded by: {error}"
-        ) from None
+        message = f"the trained weights do not fit the encoder that the corpus was embedded by: {error}"
+        raise DataError(message) from None
 
 
 def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str]:
@@ -162,29 +157,30 @@ def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str
 
     Raises DataError where the encoder of that name has other weights now, FrontierError where there is none.
     """
-    source = encoder_model.find_source(base.name)
-    if source.digest != base.digest:
+    model_source = encoder_model.find_source(base.name)
+    if model_source.digest != base.digest:
         raise DataError(
-            f"the encoder {base.name!r} has other weights here ({source.digest[:8]}) than when it embedded the corpus "
-            f"({base.digest[:8]}): put the old files back, or embed the corpus anew"
+            f"the encoder {base.name!r} has other weights here ({model_source.digest[:8]}) than when it embedded the "
+            f"corpus ({base.digest[:8]}): put the old files back, or embed the corpus anew"
         )
-    shared: nn.Module = encoder_model.load(source, str(device), "float32").model
-    return copy.deepcopy(shared).float().to(device).eval(), source.prompt("query")
+    # Loaded models are shared by all callers, and training changes the weights: so it gets a copy.
+    shared_model: nn.Module = encoder_model.load(model_source, str(device), "float32").model
+    return copy.deepcopy(shared_model).float().to(device).eval(), model_source.prompt("query")
 
 
 def reader_versions() -> dict[str, str]:
     """Versions of the libraries that read texts."""
-    return {name: version(name) for name in ("sentence-transformers", "transformers")}
+    return {package_name: version(package_name) for package_name in ("sentence-transformers", "transformers")}
 
 
 def check_texts(space: Space, queries: Queries | Embeddings) -> None:
     """Raise a DataError where the encoder below the space cannot be trained on these queries."""
-    _encoder_of(space)
+    _require_encoder(space)
     if isinstance(queries, Embeddings):
-        _texts(queries)
+        _require_texts(queries)
 
 
-def _encoder_of(space: Space) -> EncoderRef:
+def _require_encoder(space: Space) -> EncoderRef:
     if space.encoder is None:
         raise DataError(
             "query_side (queries) 'encoder' trains the encoder that embedded the corpus, and this corpus came with its "
@@ -202,19 +198,20 @@ def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[Corpus
     if isinstance(previous, TextAdapters):
         encoder, prompt = copy.deepcopy(previous.encoder), previous.prompt
     else:
-        encoder, prompt = base_encoder(_encoder_of(space), space.device)
+        encoder, prompt = base_encoder(_require_encoder(space), space.device)
     parts = Adapters(copy.deepcopy(previous.query), corpus, previous.table).to(space.device, space.vectors.dtype)
+    # Frozen as a whole first; then the encoder and the last corpus adapter learn.
     adapters = TextAdapters(encoder, prompt, parts).requires_grad_(False)
     adapters.encoder.requires_grad_(True)
     adapters.corpus_adapters[-1].requires_grad_(True)
-    return OverTexts(adapters, _texts(samples.train) + _texts(samples.dev), space.vectors)
+    return OverTexts(adapters, _require_texts(samples.train) + _require_texts(samples.dev), space.vectors)
 
 
 def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
     """(T + D, d) queries of train and dev as the adapters take them."""
     if isinstance(previous, TextAdapters):
         with torch.no_grad():
-            vectors = previous.encode_texts(_texts(samples.train) + _texts(samples.dev))
+            vectors = previous.encode_texts(_require_texts(samples.train) + _require_texts(samples.dev))
     else:
         vectors = torch.cat([samples.train.vectors, samples.dev.vectors])
     return vectors.to(samples.space.device, samples.space.vectors.dtype)
@@ -235,18 +232,20 @@ def adapted_from(
     corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
     DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
     """
-    weights = {
-        name.removeprefix(ENCODER_PREFIX): tensor for name, tensor in state.items() if name.startswith(ENCODER_PREFIX)
-    }
-    adapter_state = Adapters.of(
-        {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
-    ).to(space.device)
+    weights, adapter_state = _split_state(state)
+    trained_parts = Adapters.of(adapter_state).to(space.device)
     if not weights:
-        return Adapted(adapter_state, space.encoder, corpus, tuple(sketch), learnt)
-    encoder, prompt = base_encoder(_encoder_of(space), space.device)
+        return Adapted(trained_parts, space.encoder, corpus, tuple(sketch), learnt)
+    encoder, prompt = base_encoder(_require_encoder(space), space.device)
     load_weights(encoder, weights)
-    adapters = TextAdapters(encoder, prompt, adapter_state)
-    return AdaptedTexts(adapters.eval().requires_grad_(False), space.encoder, corpus, tuple(sketch), learnt)
+    adapters = TextAdapters(encoder, prompt, trained_parts).eval().requires_grad_(False)
+    return AdaptedTexts(adapters, space.encoder, corpus, tuple(sketch), learnt)
+
+
+def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Split a state into the encoder's weights, without their prefix, and those of the parts over it."""
+    weights = select_prefix(state, ENCODER_PREFIX)
+    return weights, {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
 
 
 def save(adapters: Adapters, folder: str | Path) -> None:

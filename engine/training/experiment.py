@@ -1,6 +1,6 @@
 """Controlled experiment: a method, and a control that continues its starting point for as many epochs, in one table."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,20 +8,13 @@ from typing import Any
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError, ParamError
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Reporter, Stop
 from engine.space import Space
 from engine.stages import make, methods
 from engine.training import train as training
 from engine.training.checkpoints import read
 from engine.training.comparison import CONTROL, ENCODER, START, System, Table, compare_systems, verdict
-from engine.training.dataset import (
-    AnyQueries,
-    Splits,
-    disjoint_splits,
-    embed_texts,
-    gather_samples,
-    repeated_queries,
-)
+from engine.training.dataset import AnyQueries, Splits, disjoint_splits, embed_texts, gather_samples, repeated_queries
 from engine.training.leakage import check_unseen
 from engine.training.metrics import Dev, Epoch
 from engine.training.recipe import Recipe
@@ -55,18 +48,18 @@ class Course:
     @property
     def verdict(self) -> str:
         """The verdict on training the method, in a sentence or two; "" where there is none."""
-        name = self.method if self.method in self.stages else list(self.stages)[-1]
+        stage_name = self.method if self.method in self.stages else list(self.stages)[-1]
         learnt, control = self.last, self.stages.get(CONTROL)
-        epochs = None if control is None or control is learnt else control.history[-1].epoch + 1
-        rows = self.table.told if self.table else ()
-        return verdict(name, rows, learnt.run.best < 0, learnt.history[-1].epoch + 1, epochs)
+        control_epochs = None if control is None or control is learnt else control.history[-1].epoch + 1
+        comparisons = self.table.told if self.table else ()
+        return verdict(stage_name, comparisons, learnt.run.best < 0, learnt.history[-1].epoch + 1, control_epochs)
 
 
 @dataclass(frozen=True, eq=False)
 class Foreseen:
     """Estimate of an experiment."""
 
-    stages: Mapping[str, training.Preflight]  # a Preflight a stage, the method's last
+    stages: Mapping[str, training.Preflight]  # a Preflight for each stage, the method's last
     repeated: int  # queries of train, and of dev, left out as they have the text of one of a later split
 
     @property
@@ -87,7 +80,7 @@ class Foreseen:
 
 @dataclass(eq=False, kw_only=True)
 class _Experiment:
-    """An experiment under way: its inputs, and what has been trained so far."""
+    """An experiment under way: its inputs, and the stages trained so far."""
 
     recipe: Recipe
     space: Space
@@ -97,8 +90,7 @@ class _Experiment:
     dev: str
     start: Trained | None
     lines: Callable[[str, Dev], None] | None
-    progress: Progress | None
-    stop: Stop | None
+    reporter: Reporter
     stages: dict[str, Trained] = field(default_factory=dict)
     untrained: dict[str, Decoder] = field(default_factory=dict)
 
@@ -117,51 +109,53 @@ class _Experiment:
     def judged(self, split: str) -> Embeddings:
         """The queries that a split judges."""
         grades = self.qrels[split].grades
-        return self.queries.take([row for row, query in enumerate(self.queries.ids) if query in grades])
+        return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in grades])
 
     def untrained_decoder(self, recipe: Recipe, space: Space) -> Decoder | None:
         """The method's decoder without training for it, the best on dev; None where it has none of its own."""
         if not (decoders := recipe.untrained_decoders()):
             return None
-        samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.progress, self.stop)
-        return training.best_on_dev(decoders, samples, self.progress, self.stop)
+        samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.reporter)
+        return training.best_on_dev(decoders, samples, self.reporter)
 
     def report_untrained(self, origin: Trained) -> None:
         """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
-        if decoder is not None:
-            self.untrained[name] = decoder
-        if decoder is not None and self.lines is not None:
+        if decoder is None:
+            return
+        self.untrained[name] = decoder
+        if self.lines is not None:
             table = compare_systems([System(name, origin.space, decoder)], self.judged(self.dev), self.qrels[self.dev])
-            self.lines(_with_selector(name, decoder), table.dev(name))
+            self.lines(_name_with_selector(name, decoder), table.dev(name))
 
     def train_stage(
-        self, name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
+        self, stage_name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
         """Train a stage from the starting point; its epochs and its progress carry its name."""
-        progress = self.progress
-        named = None if progress is None else (lambda done, total, label: progress(done, total, f"{name}: {label}"))
+        # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
-        watched = None if watch is None else partial(watch, name)
-        self.stages[name] = training.train(
-            method, space, self.queries, self.qrels, train=self.train, dev=self.dev, watch=watched,
-            progress=named, stop=self.stop, **params,
+        watched = None if watch is None else partial(watch, stage_name)
+        progress, stop = self.reporter.relabel(f"{stage_name}: {{label}}")
+        self.stages[stage_name] = training.train(
+            method, space, self.queries, self.qrels, train=self.train, dev=self.dev, watch=watched, progress=progress,
+            stop=stop, **params,
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
         """Systems that separate the worth of the encoder, the training and the decoder; the method's stage last."""
         untrained = Decoder(make(next(iter(methods("selector")))))
-        name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
-        last = self.stages[name]
+        last_name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
+        last_stage = self.stages[last_name]
         yield System(ENCODER, self.space, untrained)
         for stage_name, stage in ((self.origin_name, self.origin), (CONTROL, self.stages.get(CONTROL))):
-            if stage is None or stage is last:
+            if stage is None or stage is last_stage:
                 continue
+            # Each stage twice: by inner products, and by the decoder of the method, which was not trained for there.
             yield System(stage_name, stage.space, untrained)
-            decoder = self.untrained.get(stage_name) or self.untrained_decoder(last.recipe, stage.space)
+            decoder = self.untrained.get(stage_name) or self.untrained_decoder(last_stage.recipe, stage.space)
             if decoder is not None:
-                yield System(_with_selector(stage_name, decoder), stage.space, decoder)
-        yield System(name, last.space, last.decoder)
+                yield System(_name_with_selector(stage_name, decoder), stage.space, decoder)
+        yield System(last_name, last_stage.space, last_stage.decoder)
 
 
 def course(
@@ -237,21 +231,22 @@ def course(
     --------
     >>> course = engine.course("nnn", space, queries, qrels)  # doctest: +SKIP
     """
-    recipe = make_recipe(method, **params)
-    vectors, judgements, _ = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
+    vectors, judgements, _ = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     run = _Experiment(
         recipe=recipe, space=space, queries=vectors, qrels=judgements, train=train, dev=dev, start=start, lines=lines,
-        progress=progress, stop=stop,
+        reporter=reporter,
     )  # fmt: skip
-    for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
+    for stage_name, (learner, recipe_params) in _plan_stages(recipe, params, start is not None).items():
+        # Before the method's own stage, so that a chart has the line without training from the first epoch on.
         if learner == recipe.name and run.origin is not None:
             try:
                 run.report_untrained(run.origin)
             except Cancelled:
                 return Course(run.stages, None, method)
-        path = None if folder is None else checkpoint(folder, stage)
-        run.train_stage(stage, learner, watch, {"seed": seed, "checkpoint": path, **recipe_params})
-        if stop is not None and stop.is_set():
+        path = None if folder is None else checkpoint(folder, stage_name)
+        run.train_stage(stage_name, learner, watch, {"seed": seed, "checkpoint": path, **recipe_params})
+        if reporter.is_stopped:
             return Course(run.stages, None, method)
     split = test if test in judgements else dev
     try:
@@ -276,15 +271,15 @@ def foreseen(
     **params: Any,
 ) -> Foreseen:
     """Estimate `course` from the time of each stage's first steps, without the choices of λ₁ and λ₂."""
-    recipe = make_recipe(method, **params)
-    vectors, judgements, repeated = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
+    vectors, judgements, repeated = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     estimates = {}
-    for stage, (learner, recipe_params) in _plan(recipe, params, start is not None).items():
+    for stage_name, (learner, recipe_params) in _plan_stages(recipe, params, start is not None).items():
         # A stage does the same work from any starting point.
-        estimates[stage] = training.preflight(
+        estimates[stage_name] = training.preflight(
             learner, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **recipe_params
         )
-        if stop is not None and stop.is_set():
+        if reporter.is_stopped:
             raise Cancelled("stopped before every stage was timed")
     return Foreseen(estimates, repeated)
 
@@ -299,70 +294,70 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
     Raises DataError where a checkpoint is damaged.
     """
-    paths = {name: checkpoint(folder, name) for name in list_planned_stages(method, begun)}
-    return {name: read(path).run.history for name, path in paths.items() if path.exists()}
+    by_stage = {}
+    for stage_name in list_planned_stages(method, begun):
+        checkpoint_path = checkpoint(folder, stage_name)
+        if checkpoint_path.exists():
+            by_stage[stage_name] = read(checkpoint_path).run.history
+    return by_stage
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
     """Return True if the last stage of a course's folder is over. Raises DataError for a damaged checkpoint."""
-    last = checkpoint(folder, list_planned_stages(method)[-1])
-    return last.exists() and read(last).finished
+    last_checkpoint = checkpoint(folder, list_planned_stages(method)[-1])
+    return last_checkpoint.exists() and read(last_checkpoint).finished
 
 
 def list_planned_stages(method: str, begun: bool = False) -> list[str]:
     """List the names of a course's stages, in their order."""
-    return list(_plan(make_recipe(method), {}, begun))
+    return list(_plan_stages(make_recipe(method), {}, begun))
 
 
-def _prepare(
-    space: Space,
-    queries: AnyQueries,
-    qrels: Splits,
-    names: tuple[str, str, str],
-    start: Trained | None,
-    progress: Progress | None,
-    stop: Stop | None,
+def _prepare_inputs(
+    space: Space, queries: AnyQueries, qrels: Splits, names: Sequence[str], start: Trained | None, reporter: Reporter
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
-    """Queries as vectors, judgements without repeated texts, and the count of queries left out for those.
+    """Return queries as vectors, judgements without repeated texts, and the count of queries left out for those.
 
     Left out are queries of train whose text another split has too, and of dev whose text test has. Raises DataError
     where the start has learnt from queries of dev or test.
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
-    vectors = embed_texts(space, queries, progress, stop) if isinstance(queries, Queries) else queries
+    vectors = embed_texts(space, queries, reporter) if isinstance(queries, Queries) else queries
     train, dev, test = names
     if train in (dev, test):
         raise DataError(f"dev and test must not be the split that is learnt from, {train!r}: they would tell nothing")
     splits = disjoint_splits(vectors, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
     # A choice made by a query of the table flatters the table, as learning from it would.
-    reported = {name: rows for name, rows in splits.items() if name != train}
+    reported = {name: split_rows for name, split_rows in splits.items() if name != train}
     repeated = {train: repeated_queries(vectors, splits, train), dev: repeated_queries(vectors, reported, dev)}
     judgements = dict(qrels)
-    for name, rows in repeated.items():
-        omitted = {vectors.ids[row] for row in rows}
-        judgements[name] = Qrels({q: grades for q, grades in qrels[name].grades.items() if q not in omitted})
+    for name, split_rows in repeated.items():
+        grades = dict(qrels[name].grades)
+        for row in split_rows:
+            del grades[vectors.ids[row]]
+        judgements[name] = Qrels(grades)
     if start is not None:
         for name in reported:
-            judged = [row for row in splits[name] if vectors.ids[row] in judgements[name].grades]
-            check_unseen(start.space, vectors.take(judged), name, "start")
+            judged_rows = [row for row in splits[name] if vectors.ids[row] in judgements[name].grades]
+            check_unseen(start.space, vectors.take(judged_rows), name, "start")
     return vectors, judgements, sum(map(len, repeated.values()))
 
 
-def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
+def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
     """Plan the stages in their order; begun: without the first.
 
     For inner products the control of other methods shows whether more of the same is worth anything.
     """
-    dense = recipe.name == DenseRecipe.name
+    is_dense = recipe.name == DenseRecipe.name
 
     def shared(names: Collection[str]) -> Mapping[str, Any]:
-        return params if dense else {name: params[name] for name in names if name in params}
+        return params if is_dense else {name: params[name] for name in names if name in params}
 
     plan: Plan = {} if begun else {START: (DenseRecipe.name, shared(START_PARAMS))}
     plan[CONTROL] = (DenseRecipe.name, {"patience": None, **shared(CONTROL_PARAMS)})
-    return plan if dense else plan | {recipe.name: (recipe.name, params)}
+    return plan if is_dense else plan | {recipe.name: (recipe.name, params)}
 
 
-def _with_selector(stage: str, decoder: Decoder) -> str:
-    return f"{stage}, {decoder.select.spec.name}"
+def _name_with_selector(stage_name: str, decoder: Decoder) -> str:
+    return f"{stage_name}, {decoder.select.spec.name}"

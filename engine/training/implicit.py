@@ -34,29 +34,30 @@ class Support:
 
     members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
     weights: Tensor  # (B, K) float64
-    mask: Tensor  # (B, K) where a member stands
+    mask: Tensor  # (B, K) True for members, False for padding
 
 
 @without_autocast
 def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
     """Minimise ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0: rows U (n, d), queries (B, d); l1 > 0 or l2 > 0."""
+    # Solved on detached vectors: the gradient comes from the implicit function theorem, not through the solver.
     matrix = Matrix(rows.detach(), cached=True)
     queries = queries.detach()
     c = Candidates(matrix.vectors, queries @ matrix.vectors.T, queries, matrix)
     if c.count <= MAX_DIRECT_ROWS or rows.is_cuda:
-        return _pad_supports(_solve(c, l1, l2), rows.device)
+        return _pad_supports(_solve_directly(c, l1, l2), rows.device)
     # Few enough queries that the rows which they share can go by their Gram matrix.
     size = max(1, GRAM_ROWS // (2 * FIRST_SUPPORT_SIZE))
     parts = [_solve_shared(take_queries(c, slice(start, start + size)), l1, l2) for start in range(0, c.batch, size)]
     return _pad_supports(Solutions.joined(parts), rows.device)
 
 
-def _solve(c: Candidates, l1: float, l2: float) -> Solutions:
+def _solve_directly(c: Candidates, l1: float, l2: float) -> Solutions:
     return elastic_nets(c, np.full((c.batch, 1), l1), np.array([l2]))
 
 
 def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
-    """The minimisers of a few queries over many rows: over a few rows, until all others are proven to have no weight.
+    """Return the minimisers of a few queries over many rows, solved over few rows until no other can have a weight.
 
     One product a round verifies all queries; rows that it cannot decide are scored again in float64.
     """
@@ -64,27 +65,31 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
     rows = c.relevance.topk(min(FIRST_SUPPORT_SIZE, c.count), dim=1).indices.flatten().unique()
     while True:
         part = Matrix(c.vectors[rows], cached=len(rows) <= GRAM_ROWS)
-        local = _solve(Candidates(part.vectors, c.relevance[:, rows], c.queries, part), l1, l2)
+        local = _solve_directly(Candidates(part.vectors, c.relevance[:, rows], c.queries, part), l1, l2)
         solutions = replace(local, members=rows.numpy()[local.members], tied={})
+        # A row outside stays without weight where its dual, the product with the residual v − Uᵀw, is at most λ₁.
         score, error, exact = score_residuals(c, residual_points(c, solutions))
         undecided = score > (l1 - error).unsqueeze(1)
         undecided[:, rows] = False
-        batch, row = undecided.nonzero(as_tuple=True)
-        violated = exact.exact_relevance(batch, row) > l1 + tolerance[batch]
+        problem_index, row_index = undecided.nonzero(as_tuple=True)
+        violated = exact.exact_relevance(problem_index, row_index) > l1 + tolerance[problem_index]
         if not bool(violated.any()):
             return solutions
-        rows = torch.cat([rows, row[violated]]).unique()
+        # The rows only ever grow, so this ends at the latest with all of them.
+        rows = torch.cat([rows, row_index[violated]]).unique()
 
 
 def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
+    """Return flat solutions as a padded (B, K) Support on a device; K ≥ 1, so that gathers have a column."""
     width = max(1, int(solutions.counts.max()))
+    # The index of each member within its own problem: flat index minus the start of the problem.
     position = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
     members = np.zeros((len(solutions), width), np.int64)
     weights = np.zeros((len(solutions), width))
     members[solutions.problem, position] = solutions.members
     weights[solutions.problem, position] = solutions.weights
     mask = np.arange(width) < solutions.counts[:, None]
-    return Support(*(torch.from_numpy(part).to(device) for part in (members, weights, mask)))
+    return Support(*(torch.from_numpy(padded_array).to(device) for padded_array in (members, weights, mask)))
 
 
 class Implicit(torch.autograd.Function):
@@ -92,6 +97,7 @@ class Implicit(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
+        # Added, not set: the padding points at row 0 with weight 0, and must not overwrite a member there.
         weights = queries.new_zeros(len(queries), len(rows))
         weights.scatter_add_(1, support.members, support.weights.to(weights.dtype))
         ctx.save_for_backward(rows, queries, weights, support.members, support.mask)
@@ -104,11 +110,14 @@ class Implicit(torch.autograd.Function):
         rows, queries, weights, members, mask = ctx.saved_tensors
         # The system is small and may be ill-conditioned: float64.
         active = rows[members].double()
+        # M of each query; rows and columns of padding become those of the identity, so that it stays invertible.
         system = (active @ active.mT) * (mask.unsqueeze(1) & mask.unsqueeze(2))
         system = system + torch.diag_embed(torch.where(mask, ctx.ridge, 1.0).double())
         gamma = gradient.gather(1, members).double() * mask
+        # cholesky_ex does not check for errors, which would make a GPU wait for the result.
         factor = torch.linalg.cholesky_ex(system)[0]
         solved = torch.cholesky_solve(gamma.unsqueeze(2), factor).squeeze(2) * mask
+        # ∂v = U_Aᵀ g and ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ, summed over the queries of the batch as matrix products.
         g = torch.zeros_like(weights).scatter_add_(1, members, solved.to(weights.dtype))
         of_queries = g @ rows
         of_rows = g.T @ (queries - weights @ rows) - weights.T @ of_queries if ctx.needs_input_grad[0] else None
@@ -128,7 +137,7 @@ class WeightGraph:
     rows: Tensor  # (m, d) those rows
     queries: Tensor  # (B, d)
     weights: Tensor  # (B, m)
-    relevant: Tensor  # (B, m) whether a row is relevant
+    relevant: Tensor  # (B, m) True for relevant rows
     beyond: int  # count of the corpus's other documents, none of which has a weight
 
 
@@ -141,10 +150,11 @@ def weight_graph(
     their rows with a graph. queries: (B, d) of the batch, with theirs.
     """
     support = supports(everything, queries, l1, l2)
-    positions, position = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
-    count = int(support.mask.sum())
+    # `column` maps every member, and then every relevant document, to its row among the few that are encoded.
+    positions, columns = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
+    n_members = int(support.mask.sum())
     members = torch.zeros_like(support.members)
-    members[support.mask] = position[:count]
-    rows, relevant = encode(positions), batch.relevance(position[count:], len(positions))
+    members[support.mask] = columns[:n_members]
+    rows, relevant = encode(positions), batch.relevance(columns[n_members:], len(positions))
     weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
     return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))

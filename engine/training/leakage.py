@@ -18,9 +18,10 @@ def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
 
     An id alone counts only where one of the two sides has no text: other queries may have the same ids.
     """
+    # "id" serves later queries without a text, "bare" marks training queries without one: else the text decides.
     hashes = set()
-    for name, text in _ids_and_texts(queries):
-        hashes |= {_hash("id", name), _hash("text", text) if text else _hash("bare", name)}
+    for query_id, query_text in _ids_and_texts(queries):
+        hashes |= {_hash("id", query_id), _hash("text", query_text) if query_text else _hash("bare", query_id)}
     return frozenset(hashes)
 
 
@@ -29,11 +30,12 @@ def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
     adapted = adapted_of(space)
     if adapted is None or not adapted.learnt:
         return []
-    return [
-        name
-        for name, text in _ids_and_texts(queries)
-        if adapted.learnt & ({_hash("text", text), _hash("bare", name)} if text else {_hash("id", name)})
-    ]
+    leaked = []
+    for query_id, query_text in _ids_and_texts(queries):
+        hashes = {_hash("text", query_text), _hash("bare", query_id)} if query_text else {_hash("id", query_id)}
+        if not adapted.learnt.isdisjoint(hashes):
+            leaked.append(query_id)
+    return leaked
 
 
 def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: str = "space") -> None:
@@ -43,23 +45,22 @@ def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: 
     examples = ", ".join(map(repr, leaked[:5]))
     raise DataError(
         f"{name} has learnt from {len(leaked):,} of the {len(queries.ids):,} queries of {split!r} (first: {examples}), "
-        "and "
-        "what is learnt by heart would count as understood: take them out of that split, or begin with the encoder's "
-        "own embeddings, or with a training on other queries"
+        "and what is learnt by heart would count as understood: take them out of that split, or begin with the "
+        "encoder's own embeddings, or with a training on other queries"
     )
 
 
 def stored_hashes(facts: Mapping[str, Any]) -> frozenset[str]:
     """The training query hashes in a checkpoint's facts. Raises TypeError where they are no list of texts."""
     hashes = facts.get("learnt", [])
-    if not isinstance(hashes, list) or not all(isinstance(text, str) for text in hashes):
+    if not isinstance(hashes, list) or not all(isinstance(hash_text, str) for hash_text in hashes):
         raise TypeError("what it learnt from is no list of texts")
     return frozenset(hashes)
 
 
 def _ids_and_texts(queries: Queries | Embeddings) -> list[tuple[str, str]]:
     texts = queries.texts or ("",) * len(queries.ids)
-    return [(name, normalize_text(text)) for name, text in zip(queries.ids, texts, strict=True)]
+    return [(query_id, normalize_text(query_text)) for query_id, query_text in zip(queries.ids, texts, strict=True)]
 
 
 def _hash(kind: str, text: str) -> str:

@@ -5,7 +5,7 @@ at the end of the last epoch.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import SILENT, Reporter
 from engine.training.adapters import TrainableEncoder
 from engine.training.dataset import Samples, TrainingBatch
 from engine.training.metrics import Dev, Epoch, Losses, Tally
@@ -27,7 +27,7 @@ class TrainingObjective(Protocol):
     """The loss that a recipe minimises."""
 
     def begin(self, generator: torch.Generator) -> None:
-        """Called before every epoch; draws whatever is random from the generator."""
+        """Prepare an epoch; everything random is drawn from the generator."""
         ...
 
     def __call__(self, batch: TrainingBatch) -> Losses: ...
@@ -45,8 +45,8 @@ class BuiltModel:
     def step(self, batch: TrainingBatch, clip: float) -> tuple[Losses, str]:
         """Take an optimiser's step on a batch, its gradient no longer than `clip`.
 
-        Returns the losses, and what is wrong with them, "" for nothing; a step is not taken with such a loss or
-        gradient.
+        Returns the losses, and the problem with them or with the gradient, "" without one; with a problem no step is
+        taken.
         """
         losses = self.objective(batch)
         loss = losses.values.mean()
@@ -55,6 +55,7 @@ class BuiltModel:
             return losses, f"the loss was {float(loss.detach())}"
         self.optimizer.zero_grad()
         loss.backward()
+        # A single NaN would spread to every weight, so the norm is checked before the step.
         if not bool(nn.utils.clip_grad_norm_(self.model.parameters(), clip).isfinite()):
             return losses, "the gradient was no number"
         self.optimizer.step()
@@ -69,16 +70,16 @@ class Schedule:
     patience: int | None  # epochs without a gain on dev after which it ends, None for never
     batch: int  # queries a step
     clip: float  # longest gradient of a step
-    seed: int  # of the order of the queries and of whatever the objective draws
+    seed: int  # of the order of the queries and of the objective's draws
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
     """Inputs of the loop."""
 
-    built: BuiltModel  # what learns
-    samples: Samples  # what it learns from
-    dev: Callable[[], Dev]  # measures dev as the model is now
+    built: BuiltModel  # model, optimiser and objective
+    samples: Samples  # training and dev queries
+    dev: Callable[[], Dev]  # measures dev with the current weights
     schedule: Schedule  # length of the run and size of its steps
 
     @property
@@ -89,8 +90,8 @@ class PreparedRun:
     def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
         """Yield the batches of an epoch, shuffled; the objective's random draws come first."""
         self.built.objective.begin(generator)
-        order = torch.randperm(len(self.samples), generator=generator)
-        return map(self.samples.batch, order.split(self.schedule.batch))
+        shuffled_positions = torch.randperm(len(self.samples), generator=generator)
+        return map(self.samples.batch, shuffled_positions.split(self.schedule.batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class LoopState:
     kept: State  # the model's result after the best epoch
     last: State  # the model's weights now
     optimizer: State  # the optimiser's state, tensors by "<parameter>.<name>"
-    stopped: str = ""  # why the run is over, "" while it is not
+    stopped: str = ""  # reason of the end, "" while the run goes on
 
     @property
     def idle(self) -> int:
@@ -112,6 +113,7 @@ class LoopState:
 
 def generator_of(seed: int, epoch: int) -> torch.Generator:
     """Make the random generator of an epoch; epoch −1: of the initial weights."""
+    # The factor is larger than any number of epochs, so that two seeds never share a stream.
     return torch.Generator().manual_seed((seed * 1_000_003 + epoch + 1) % 2**63)
 
 
@@ -121,58 +123,50 @@ def fit(
     start: LoopState | None = None,
     keep: Callable[[LoopState], None] = lambda _: None,
     watch: Callable[[Epoch], None] = lambda _: None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    reporter: Reporter = SILENT,
 ) -> LoopState:
-    """Train a model until the epochs or the patience are used up, or `stop` is set between two steps.
+    """Train a model until the epochs or the patience are used up, or the reporter is stopped between two steps.
 
     start: a state to resume from. keep: called with the state after every epoch. watch: called with every new Epoch.
     """
-    model, optimizer, total = run.built.model, run.built.optimizer, run.steps * run.schedule.epochs
+    model, optimizer, n_total_steps = run.built.model, run.built.optimizer, run.steps * run.schedule.epochs
     if start is None:
-        began = time.perf_counter()
-        first = Epoch(epoch=-1, dev=run.dev(), seconds=time.perf_counter() - began)
-        state = LoopState((first,), -1, _copy_state(model.result()), _copy_state(model.state_dict()), {})
+        started_at = time.perf_counter()
+        first_epoch = Epoch(epoch=-1, dev=run.dev(), seconds=time.perf_counter() - started_at)
+        state = LoopState((first_epoch,), -1, _copy_state(model.result()), _copy_state(model.state_dict()), {})
         keep(state)
-        watch(first)
+        watch(first_epoch)
     else:
         state = start
         model.load_state_dict(state.last)
-        _restore(optimizer, state.optimizer)
+        _restore_moments(optimizer, state.optimizer)
     while not (reason := state.stopped or _end_reason(state, run.schedule)):
-        number = state.history[-1].epoch + 1
-        began = time.perf_counter()
-        tally, reason = _train_epoch(run, number, progress, stop)
+        epoch_number = state.history[-1].epoch + 1
+        started_at = time.perf_counter()
+        tally, reason = _train_epoch(run, epoch_number, reporter)
         if reason:
             break
-        epoch = tally.epoch(number, run.dev(), time.perf_counter() - began)
-        gained = epoch.dev.comp5 > state.history[state.best + 1].dev.comp5
-        state = LoopState(
-            (*state.history, epoch),
-            epoch.epoch if gained else state.best,
-            _copy_state(model.result()) if gained else state.kept,
-            _copy_state(model.state_dict()),
-            {
-                f"{parameter}.{name}": torch.as_tensor(value).clone()
-                for parameter, values in optimizer.state_dict()["state"].items()
-                for name, value in values.items()
-            },
-        )
+        epoch = tally.epoch(epoch_number, run.dev(), time.perf_counter() - started_at)
+        # A tie is no gain: the earlier epoch stays the best, and patience runs on.
+        if epoch.dev.comp5 > state.history[state.best + 1].dev.comp5:
+            state = replace(state, best=epoch_number, kept=_copy_state(model.result()))
+        last_weights, moments = _copy_state(model.state_dict()), _copy_moments(optimizer)
+        state = replace(state, history=(*state.history, epoch), last=last_weights, optimizer=moments)
         keep(state)
         watch(epoch)
-    if progress is not None:
-        progress(total, total, TRAINING_LABEL)
+    if reporter.progress is not None:
+        reporter.progress(n_total_steps, n_total_steps, TRAINING_LABEL)
     return replace(state, stopped=reason)
 
 
-def _train_epoch(run: PreparedRun, epoch: int, progress: Progress | None, stop: Stop | None) -> tuple[Tally, str]:
-    """Sums over an epoch's batches, and why it ended early, "" where it did not."""
+def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tally, str]:
+    """Take the steps of an epoch; return the sums over its batches and the reason of an early end, "" without one."""
     tally = Tally()
-    for step, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
-        if stop is not None and stop.is_set():
+    for step_index, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
+        if reporter.is_stopped:
             return tally, f"stopped by hand in epoch {epoch}"
-        if progress is not None:
-            progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING_LABEL)
+        if reporter.progress is not None:
+            reporter.progress(epoch * run.steps + step_index, run.steps * run.schedule.epochs, TRAINING_LABEL)
         losses, problem = run.built.step(batch, run.schedule.clip)
         if problem:
             return tally, f"{problem} in epoch {epoch}"
@@ -182,29 +176,43 @@ def _train_epoch(run: PreparedRun, epoch: int, progress: Progress | None, stop: 
 
 def _end_reason(state: LoopState, schedule: Schedule) -> str:
     """Return the reason why a run ends here, "" where it goes on."""
-    last = state.history[-1]
-    if last.empty == 1:
-        return f"in epoch {last.epoch} no document had a weight for any query"
+    last_epoch = state.history[-1]
+    if last_epoch.empty == 1:
+        return f"in epoch {last_epoch.epoch} no document had a weight for any query"
     if schedule.patience is not None and state.idle >= schedule.patience:
         return f"no gain in Comp@5 on dev for {schedule.patience} epochs"
-    if last.epoch + 1 >= schedule.epochs:
+    if last_epoch.epoch + 1 >= schedule.epochs:
         return f"all {schedule.epochs} epochs done"
     return ""
 
 
 def _copy_state(state: State) -> State:
-    return {name: tensor.detach().clone() for name, tensor in state.items()}
+    return {tensor_name: tensor.detach().clone() for tensor_name, tensor in state.items()}
 
 
-def _restore(optimizer: torch.optim.Optimizer, tensors: State) -> None:
+def _copy_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Copy an optimiser's state as tensors by "<parameter>.<name>", which a checkpoint can hold."""
+    moments = {}
+    for parameter, parameter_state in optimizer.state_dict()["state"].items():
+        for moment_name, value in parameter_state.items():
+            moments[f"{parameter}.{moment_name}"] = torch.as_tensor(value).clone()
+    return moments
+
+
+def _restore_moments(optimizer: torch.optim.Optimizer, moments: State) -> None:
+    """Restore an optimiser's state from the result of `_copy_moments`."""
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        parameter, name = key.split(".", 1)
-        state.setdefault(int(parameter), {})[name] = value.clone()
+    for key, value in moments.items():
+        parameter, moment_name = key.split(".", 1)
+        state.setdefault(int(parameter), {})[moment_name] = value.clone()
+    # Step sizes and decay stay as the recipe has them; only the moments and step counts come from the file.
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def parameter_groups(*parts: tuple[Sequence[nn.Parameter], float]) -> list[dict[str, Any]]:
-    """Parameters with their step sizes as optimisers take them; frozen ones left out."""
-    learning = [([p for p in parameters if p.requires_grad], rate) for parameters, rate in parts]
-    return [{"params": parameters, "lr": rate} for parameters, rate in learning if parameters]
+def parameter_groups(*parts: tuple[nn.Module, float]) -> list[dict[str, Any]]:
+    """Return the parameters of modules with their step sizes as optimisers take them; frozen ones are left out."""
+    groups = []
+    for module, rate in parts:
+        if learning := [parameter for parameter in module.parameters() if parameter.requires_grad]:
+            groups.append({"params": learning, "lr": rate})
+    return groups

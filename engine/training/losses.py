@@ -17,6 +17,7 @@ def info_nce(score: Tensor, relevant: Tensor, tau: float = DEFAULT_TAU) -> Tenso
     score: (B, m) inner products; relevant: (B, m), at least one a query. The query's other relevant documents are no
     negatives: NNN paper, eq. 21, with these masked out.
     """
+    # log(e^s + Σ_irrelevant e^s') − s for every relevant document, in logarithms so that no exponential overflows.
     score = score / tau
     against = torch.logsumexp(score.masked_fill(relevant, MASKED_SCORE / tau), dim=1, keepdim=True)
     surprise = (torch.logaddexp(score, against) - score).masked_fill(~relevant, 0.0)
@@ -36,14 +37,16 @@ def set_margin(
     weights, relevant: (B, m). beyond: count of further irrelevant documents, of weight 0. max_documents: count of
     irrelevant documents that enter, the largest weights first, zeros among them; None for all, as in the paper.
     """
+    # A sum over all irrelevant documents grows with the corpus, so the extended loss counts the largest weights only.
     irrelevant = weights.shape[1] + beyond - relevant.sum(1)
     counted = irrelevant if max_documents is None else irrelevant.clamp_max(max_documents)
     largest = weights.masked_fill(relevant, MASKED_SCORE)
     if max_documents is not None and max_documents < weights.shape[1]:
         largest = largest.topk(max_documents, dim=1).values
-    # Documents beyond these count with a weight of 0.
+    # Documents beyond these count with a weight of 0: n of them add n e⁰, whose logarithm is one more term, log n.
     zeros = (counted - (largest > MASKED_SCORE).sum(1)).to(weights.dtype)
     listed = torch.cat([largest / tau, zeros.log().unsqueeze(1)], dim=1)
+    # τ log Σ e^{w/τ} is a smooth maximum of the irrelevant weights, and −τ log Σ e^{−w/τ} a minimum of the relevant.
     high = gamma * tau * torch.logsumexp(listed, dim=1)
     low = tau * torch.logsumexp((-weights / tau).masked_fill(~relevant, MASKED_SCORE / tau), dim=1)
     return (high + low).clamp_min(0)
@@ -56,6 +59,7 @@ def extend_weights(graph: WeightGraph, l1: float, l2: float) -> Tensor:
     be if it alone changed, without the bound at 0. Irrelevant documents keep their 0: to push them further below makes
     training collapse.
     """
+    # Optimum over w_j ∈ ℝ of the elastic net with all other weights fixed; tiny keeps rows of zeros from 0/0.
     residual = graph.queries - graph.weights @ graph.rows
     squares = graph.rows.square().sum(1)
     distance = (residual @ graph.rows.T - l1) / (squares + l2).clamp_min(torch.finfo(squares.dtype).tiny)

@@ -13,7 +13,7 @@ from engine.decoder import Decoder, decode
 from engine.evaluation.metrics import measure
 from engine.space import Space
 from engine.training.adapters import TrainableEncoder
-from engine.training.projections import as_parts
+from engine.training.projections import as_parts, map_blocks
 from engine.values import Corpus, Embeddings, Qrels, Ranking
 
 REPORTED_SIZES = (3, 5)
@@ -22,8 +22,6 @@ TRAINING_METRICS = tuple((metric, k) for metric in ("recall", "comp") for k in R
 """The metrics, as in the paper's tables."""
 Columns = Mapping[tuple[str, int], np.ndarray]
 """(metric, k) → (B,) values."""
-BLOCK_QUERIES = 4096
-"""Queries encoded at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,10 @@ class Dev:
     @classmethod
     def of(cls, columns: Columns) -> "Dev":
         """Average every metric."""
-        numbers = {f"{metric}{k}": mean_and_error(column) for (metric, k), column in columns.items()}
-        return cls(**{n: m for n, (m, _) in numbers.items()}, **{f"{n}_se": se for n, (_, se) in numbers.items()})
+        numbers = {}
+        for (metric, k), values in columns.items():
+            numbers[f"{metric}{k}"], numbers[f"{metric}{k}_se"] = mean_and_error(values)
+        return cls(**numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,10 @@ class Epoch:
     def from_json(cls, values: Mapping[str, Any]) -> "Epoch":
         """Raises TypeError, KeyError or ValueError where the values make none."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
-        numbers = [*asdict(epoch.dev).values(), *(v for v in asdict(epoch).values() if not isinstance(v, dict | None))]
-        finite = all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
+        # Only numbers that a recipe does not have may be None; those of dev are all finite.
+        numbers = [*asdict(epoch.dev).values()]
+        numbers += [value for value in asdict(epoch).values() if not isinstance(value, dict | None)]
+        finite = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
         if not finite or not isinstance(epoch.epoch, int):
             raise ValueError("an epoch holds what is no number")
         return epoch
@@ -75,10 +77,14 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses of a batch of B queries."""
+    """Losses of a batch of B queries.
 
-    values: Tensor  # (B,) with their graph
-    weights: tuple[Tensor, Tensor] | None = None  # (B,) documents with a weight, (B,) relevant ones without, if any
+    values: (B,) with their graph.
+    weights: (B,) count of documents with a weight, and (B,) of relevant ones without; None for recipes without weights.
+    """
+
+    values: Tensor
+    weights: tuple[Tensor, Tensor] | None = None
 
 
 class Tally:
@@ -89,21 +95,23 @@ class Tally:
 
     def add(self, losses: Losses, relevant: int) -> None:
         """Add a batch with `relevant` pairs of a query and a relevant document."""
-        values = losses.values.detach()
-        sums = [len(values), relevant, float(values.double().sum()), int((values == 0).sum())]
+        # Summed in float64, so that the mean over a large batch keeps its digits.
+        loss_values = losses.values.detach()
+        batch_sums = [len(loss_values), relevant, float(loss_values.double().sum()), int((loss_values == 0).sum())]
         if losses.weights is not None:
             support, outside = losses.weights
-            sums += [int(support.sum()), int((support == 0).sum()), int(outside.sum())]
-        self._batches.append(sums)
+            batch_sums += [int(support.sum()), int((support == 0).sum()), int(outside.sum())]
+        self._batches.append(batch_sums)
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
         """Return the sums as means."""
-        count, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
-        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / count, satisfied=zero / count)
+        # The columns of `add`, each summed over the batches; the last ones exist only for recipes with weights.
+        n_queries, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
+        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / n_queries, satisfied=zero / n_queries)
         if not weights:
             return epoch
         support, empty, outside = weights
-        return replace(epoch, support=support / count, empty=empty / count, outside=outside / relevant)
+        return replace(epoch, support=support / n_queries, empty=empty / n_queries, outside=outside / relevant)
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
@@ -127,11 +135,11 @@ def measure_dev(
     queries: whose ids name the judgements. positions: (B,) theirs in the model. document_parts: gives (n, m, d) vectors
     of the documents where the decoder scores several of each.
     """
-    rows = model.encode_corpus()
-    vectors = torch.cat([model.encode_query(block) for block in positions.split(BLOCK_QUERIES)])
-    parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
-    space = Space(corpus, Embeddings(corpus.ids, rows), rows.device, parts)
-    ranking = decode(decoder, space, Embeddings(queries.ids, vectors), max(REPORTED_SIZES))
+    document_rows = model.encode_corpus()
+    query_vectors = map_blocks(model.encode_query, positions)
+    part_vectors = None if document_parts is None else as_parts(document_parts(), corpus.ids)
+    space = Space(corpus, Embeddings(corpus.ids, document_rows), document_rows.device, part_vectors)
+    ranking = decode(decoder, space, Embeddings(queries.ids, query_vectors), max(REPORTED_SIZES))
     return Dev.of(measure_reported(ranking, space, queries, qrels))
 
 

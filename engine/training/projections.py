@@ -8,7 +8,8 @@ are longer than what the encoder reads (measured: assets/results/projections.md)
 place of the paper's layer normalisation. Queries have a projection of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product, starmap
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,7 @@ class Projection(nn.Module):
         self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        # The m projections are one product with their weights stacked, (m k, d).
         flat = functional.linear(x, self.weight.flatten(0, -2), self.bias.flatten())
         return functional.normalize(flat.view(len(x), *self.bias.shape), dim=-1)
 
@@ -49,7 +51,7 @@ class Heads(nn.Module):
 
     def documents(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """(n, k) one vector a document, and (n, m, k) all of them where there are several; rows: (n, d)."""
-        vectors = torch.cat([self.corpus(block) for block in rows.split(BLOCK_ROWS)])
+        vectors = map_blocks(self.corpus, rows)
         return (vectors, None) if vectors.ndim == 2 else (mean_direction(vectors), vectors)
 
     @staticmethod
@@ -57,8 +59,16 @@ class Heads(nn.Module):
         """Heads from a state dict, their names after `prefix`; None where it holds none."""
         if f"{prefix}query.weight" not in state:
             return None
-        sizes = [[state[f"{prefix}{side}.{name}"] for name in ("weight", "bias")] for side in ("query", "corpus")]
-        return Heads(*(Projection(*map(torch.empty_like, side)) for side in sizes))
+        projections = []
+        for side in ("query", "corpus"):
+            weight, bias = state[f"{prefix}{side}.weight"], state[f"{prefix}{side}.bias"]
+            projections.append(Projection(torch.empty_like(weight), torch.empty_like(bias)))
+        return Heads(*projections)
+
+
+def map_blocks(function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+    """Apply a function to rows block by block, which bounds the memory of its intermediate results."""
+    return torch.cat(list(map(function, rows.split(BLOCK_ROWS))))
 
 
 def mean_direction(parts: Tensor) -> Tensor:
@@ -70,15 +80,16 @@ def mean_direction(parts: Tensor) -> Tensor:
     """
     if parts.shape[1] == 1:
         return parts[:, 0]
-    total = parts.sum(1)
-    no_direction = torch.linalg.vector_norm(total, dim=-1, keepdim=True) < MIN_NORM
-    return functional.normalize(torch.where(no_direction, parts[:, 0], total), dim=-1)
+    # Opposite vectors cancel, and normalising what rounding leaves of their sum would give a random direction.
+    vector_sums = parts.sum(1)
+    no_direction = torch.linalg.vector_norm(vector_sums, dim=-1, keepdim=True) < MIN_NORM
+    return functional.normalize(torch.where(no_direction, parts[:, 0], vector_sums), dim=-1)
 
 
 def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = None) -> Embeddings:
     """(n, m, k) vectors of documents as a Space takes them."""
-    names = tuple(part_id(document, number) for document in ids for number in range(vectors.shape[1]))
-    return Embeddings(names, vectors.flatten(0, 1), encoder)
+    part_ids = starmap(part_id, product(ids, range(vectors.shape[1])))
+    return Embeddings(tuple(part_ids), vectors.flatten(0, 1), encoder)
 
 
 def initial_heads(
@@ -93,16 +104,19 @@ def initial_heads(
     d = rows.shape[1]
     if dimension > d:
         raise ParamError(f"dimension (k) must be at most that of the embeddings, {d}; got {dimension}")
-    weight = torch.randn(dimension, d, generator=generator, dtype=torch.float64) / d**0.5
-    bias = FAINT * torch.randn(dimension, generator=generator, dtype=torch.float64)
+    # Entries of variance 1/d keep a unit vector's length near √(k/d); normalisation then removes the factor.
+    first_weight = torch.randn(dimension, d, generator=generator, dtype=torch.float64) / d**0.5
+    first_bias = FAINT * torch.randn(dimension, generator=generator, dtype=torch.float64)
     if init == "pca":
-        axes = principal_axes(Matrix(rows))[:, :dimension].T.cpu()
+        corpus_axes = principal_axes(Matrix(rows))[:, :dimension].T.cpu()
         # A small corpus has fewer axes than k: the remaining rows stay random, and small beside them.
-        weight[len(axes) :] *= FAINT
-        weight[: len(axes)] = axes
-    first = weight.to(rows), bias.to(rows)
+        first_weight[len(corpus_axes) :] *= FAINT
+        first_weight[: len(corpus_axes)] = corpus_axes
+    # Drawn in float64, so that every precision starts at the same numbers, rounded. Each side gets its own copy.
+    query_projection = Projection(first_weight.to(rows), first_bias.to(rows))
     if vectors is None:
-        return Heads(Projection(*first), Projection(*(part.clone() for part in first)))
-    noise = torch.randn(vectors - 1, dimension, d, generator=generator, dtype=torch.float64) / d**0.5
-    weights = torch.cat([weight.unsqueeze(0), weight + spread * noise]).to(rows)
-    return Heads(Projection(*first), Projection(weights, bias.expand(vectors, -1).clone().to(rows)))
+        return Heads(query_projection, Projection(first_weight.to(rows).clone(), first_bias.to(rows).clone()))
+    # Equal projections would get equal gradients and stay equal, so all but the first start with some noise.
+    weight_noise = torch.randn(vectors - 1, dimension, d, generator=generator, dtype=torch.float64) / d**0.5
+    weights = torch.cat([first_weight.unsqueeze(0), first_weight + spread * weight_noise]).to(rows)
+    return Heads(query_projection, Projection(weights, first_bias.expand(vectors, -1).clone().to(rows)))

@@ -5,6 +5,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -91,13 +92,14 @@ class Recipe(Declared):
     @classmethod
     def parameters(cls) -> tuple[Param, ...]:
         """The declared parameters: the class's own, then those it inherits."""
+        # The order of annotations in the classes themselves: dataclass fields would list the inherited ones first.
         params = {param.name: param for param in params_of(cls)}
-        names = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in params)
-        last = {name: position for position, name in enumerate(cls.listed_last, 1)}
-        return tuple(params[name] for name in sorted(names, key=lambda name: last.get(name, 0)))
+        annotations = dict.fromkeys(chain.from_iterable(map(inspect.get_annotations, cls.__mro__)))
+        inherited_order = [name for name in annotations if name in params and name not in cls.listed_last]
+        return tuple(params[name] for name in (*inherited_order, *cls.listed_last))
 
     def as_json(self) -> dict[str, Any]:
-        """Method and parameters as plain values."""
+        """Return method and parameters as plain values."""
         return {"name": self.name, **{param.name: getattr(self, param.name) for param in self.parameters()}}
 
     @property
@@ -174,6 +176,7 @@ class AdapterRecipe(Recipe):
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
         if "query_rate" not in open_names:
             return self
+        # A pretrained encoder needs smaller steps than a new adapter, and few queries are soon learnt by heart.
         if self.text_use:
             return replace(self, query_rate=ENCODER_RATE)
         return replace(self, query_rate=SLOW_RATE) if queries < FEW_QUERIES else self
@@ -186,21 +189,21 @@ class AdapterRecipe(Recipe):
         space = samples.space
         previous, d = adapters_of(space), space.vectors.shape[1]
         model: OverVectors
+        # The generator draws the query side before the corpus adapter: another order would change what a seed gives.
         if self.text_use:
             model = trainable_encoder(samples, previous, self._corpus_adapters(previous, d, generator))
-            query_parameters = list(model.adapters.encoder.parameters())
+            query_side = model.adapters.encoder
         else:
-            query = copy.deepcopy(previous.query) or QueryAdapter(d, self.hidden, generator)
+            query_side = copy.deepcopy(previous.query) or QueryAdapter(d, self.hidden, generator)
             corpus = self._corpus_adapters(previous, d, generator)
-            adapters = copy_adapters(previous, Adapters(query.requires_grad_(True), corpus, previous.table))
-            model = OverVectors(
-                adapters.to(space.device, space.vectors.dtype), query_vectors(samples, previous), space.vectors
-            )
-            query_parameters = list(query.parameters())
-        corpus_parameters = list(model.adapters.corpus_adapters[-1].parameters())
-        groups = parameter_groups((query_parameters, self.query_rate), (corpus_parameters, self.corpus_rate))
-        optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
+            adapters = copy_adapters(previous, Adapters(query_side.requires_grad_(True), corpus, previous.table))
+            adapters = adapters.to(space.device, space.vectors.dtype)
+            model = OverVectors(adapters, query_vectors(samples, previous), space.vectors)
+        corpus_side = model.adapters.corpus_adapters[-1]
+        param_groups = parameter_groups((query_side, self.query_rate), (corpus_side, self.corpus_rate))
+        optimizer = torch.optim.AdamW(param_groups, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, self.objective(model, len(space)))
 
     def _corpus_adapters(self, previous: Adapters, d: int, generator: torch.Generator) -> tuple[CorpusAdapter, ...]:
+        # Continued training adds an adapter: α starts low, so that the new one hardly changes what the others learnt.
         return (*copy.deepcopy(previous.corpus_adapters), CorpusAdapter(d, self.hidden, generator))

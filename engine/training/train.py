@@ -14,7 +14,7 @@ import torch
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
-from engine.progress import Progress, Stop, report_to
+from engine.progress import SILENT, Progress, Reporter, Stop, report_to
 from engine.space import Elsewhere, Space
 from engine.training.adapters import adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
@@ -101,42 +101,39 @@ def train(
     >>> trained = engine.train("nnn", space, queries, qrels)  # doctest: +SKIP
     """
     seed = SEED.check(seed)
-    recipe = make_recipe(method, **params)
-    _check(space, recipe, queries)
-    samples = gather_samples(space, queries, qrels, train, dev, progress, stop)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
+    _check_space(space, recipe, queries)
+    samples = gather_samples(space, queries, qrels, train, dev, reporter)
     check_unseen(space, samples.dev, dev)
-    path = None if checkpoint is None else Path(checkpoint)
-    facts = _facts(recipe, samples, qrels[train], qrels[dev], seed)
-    stored = read(path) if path is not None and path.exists() else None
-    recipe = _resolve(recipe, params, stored, samples, progress, stop)
+    checkpoint_path = None if checkpoint is None else Path(checkpoint)
+    facts = _identifying_facts(recipe, samples, qrels[train], qrels[dev], seed)
+    stored = read(checkpoint_path) if checkpoint_path is not None and checkpoint_path.exists() else None
+    # A stored run decides the open parameters, so the facts are compared only once those are resolved.
+    recipe = _resolve_recipe(recipe, params, stored, samples, reporter)
     facts |= {"method": method, "params": recipe.as_json()}
-    if path is not None and stored is not None:
-        check_facts(path, stored.facts, facts)
+    if checkpoint_path is not None and stored is not None:
+        check_facts(checkpoint_path, stored.facts, facts)
         if stored.finished:
-            return restore(path, stored, recipe, space)
-    state = fit(
-        prepare_run(recipe, samples, seed, progress, stop),
+            return restore(checkpoint_path, stored, recipe, space)
+    loop_state = fit(
+        prepare_run(recipe, samples, seed, reporter),
         start=None if stored is None else stored.run,
-        keep=(lambda _: None) if path is None else partial(keep_run, path, facts),
+        keep=(lambda _: None) if checkpoint_path is None else partial(keep_run, checkpoint_path, facts),
         watch=watch or (lambda _: None),
-        progress=progress,
-        stop=stop,
+        reporter=reporter,
     )
-    result = trained_from(recipe, space, recipe.dev_decoder(), state, facts)
-    if stop is not None and stop.is_set():
-        return result
-    return _finish(result, samples, path, progress, stop)
+    result = trained_from(recipe, space, recipe.dev_decoder(), loop_state, facts)
+    return result if reporter.is_stopped else _finish_training(result, samples, checkpoint_path, reporter)
 
 
-def _finish(
-    result: Trained, samples: Samples, path: Path | None, progress: Progress | None, stop: Stop | None
-) -> Trained:
-    """A completed training with its final decoder, saved; as it is where choosing that is cancelled."""
+def _finish_training(result: Trained, samples: Samples, path: Path | None, reporter: Reporter) -> Trained:
+    """Return a completed training with its final decoder, saved; as it is where choosing that is cancelled."""
     candidates = result.recipe.final_decoders()
     if len(candidates) > 1:
+        # The best penalties before training need not be the best after it, so dev chooses again.
         try:
             trained = replace(samples, space=result.space)
-            result = replace(result, decoder=best_on_dev(candidates, trained, progress, stop))
+            result = replace(result, decoder=best_on_dev(candidates, trained, reporter))
         except Cancelled:
             return result
     if path is not None:
@@ -144,17 +141,14 @@ def _finish(
     return result
 
 
-def prepare_run(
-    recipe: Recipe, samples: Samples, seed: int, progress: Progress | None = None, stop: Stop | None = None
-) -> PreparedRun:
-    """The loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
-    with report_to(progress, stop):
+def prepare_run(recipe: Recipe, samples: Samples, seed: int, reporter: Reporter = SILENT) -> PreparedRun:
+    """Return the loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
+    with report_to(*reporter):
         built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
+    # Models number the dev queries after the training queries.
     positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
-    dev = partial(
-        measure_dev, built.model, recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels,
-        built.document_parts,
-    )  # fmt: skip
+    inputs = recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels
+    dev = partial(measure_dev, built.model, *inputs, document_parts=built.document_parts)
     schedule = Schedule(recipe.epochs, recipe.patience, recipe.batch, recipe.max_gradient, seed)
     return PreparedRun(built, samples, dev, schedule)
 
@@ -166,7 +160,7 @@ class Preflight:
     queries: int  # training queries
     left_out: int  # training queries without a relevant document, left out
     repeated: int  # training queries with the text of one of dev, left out
-    mean_relevant: float  # relevant documents a query
+    mean_relevant: float  # mean count of relevant documents a query
     steps: int  # steps an epoch
     seconds_an_epoch: float  # time of an epoch's steps
     seconds_of_dev: float  # time of measuring dev once
@@ -224,22 +218,22 @@ def preflight(
     --------
     >>> estimate = engine.preflight("nnn", space, queries, qrels)  # doctest: +SKIP
     """
-    recipe = make_recipe(method, **params)
-    _check(space, recipe, queries)
-    samples = gather_samples(space, queries, qrels, train, dev, progress, stop)
-    run = prepare_run(recipe, samples, SEED.default, progress, stop)
+    recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
+    _check_space(space, recipe, queries)
+    samples = gather_samples(space, queries, qrels, train, dev, reporter)
+    prepared_run = prepare_run(recipe, samples, SEED.default, reporter)
     # Compilation in a process's first call is no part of a step's time.
     type(recipe.decoder().select).warm()
-    epoch_seconds = run.steps * _time_steps(run)
-    began = time.perf_counter()
-    run.dev()
-    dev_seconds = time.perf_counter() - began
+    epoch_seconds = prepared_run.steps * _time_steps(prepared_run)
+    started_at = time.perf_counter()
+    prepared_run.dev()
+    dev_seconds = time.perf_counter() - started_at
     return Preflight(
         queries=len(samples),
         left_out=samples.left_out,
         repeated=samples.repeated,
         mean_relevant=samples.mean_relevant,
-        steps=run.steps,
+        steps=prepared_run.steps,
         seconds_an_epoch=epoch_seconds,
         seconds_of_dev=dev_seconds,
         seconds=recipe.epochs * (epoch_seconds + dev_seconds),
@@ -250,15 +244,15 @@ def _time_steps(run: PreparedRun) -> float:
     """Mean seconds of a step, over the first few."""
     seconds = []
     for batch in islice(run.batches(generator_of(0, 0)), TIMED_STEPS + 1):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         run.built.step(batch, run.schedule.clip)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - started_at)
     # The first step is slower than those that follow.
     typical = seconds[1:] or seconds
     return sum(typical) / len(typical)
 
 
-def _check(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
+def _check_space(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
     if isinstance(space, Elsewhere):
         raise space.refuse("training")
     if not isinstance(space, Space):
@@ -280,28 +274,29 @@ def _reads_texts(recipe: Recipe, space: Space) -> bool:
     return recipe.text_use == "encoder" or isinstance(space.adapt, AdaptedTexts)
 
 
-def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
+def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
     """Return the facts that identify a checkpoint, without the recipe's parameters."""
     space = samples.space
-    base, previous = space.encoder, adapted_of(space)
-    hashes = training_query_hashes(samples.train) | (frozenset() if previous is None else previous.learnt)
+    base_encoder, previous = space.encoder, adapted_of(space)
+    query_hashes = training_query_hashes(samples.train) | (frozenset() if previous is None else previous.learnt)
     try:
-        frontier = version("frontier-retrieval")
+        frontier_version = version("frontier-retrieval")
     except PackageNotFoundError:
-        frontier = "checkout"
+        frontier_version = "checkout"
     facts = space_facts(space) | {
-        "encoder": base.name if base else "",
+        "encoder": base_encoder.name if base_encoder else "",
         "embeddings": space.embeddings.digest if previous is None else previous.corpus,
         "sketch": sketch(space.embeddings.vectors) if previous is None else list(previous.sketch),
         "queries": samples.train.digest,
-        "learnt": sorted(hashes),
+        "learnt": sorted(query_hashes),
         "train": train.digest,
         "dev_queries": samples.dev.digest,
         "dev": dev.digest,
         "seed": seed,
         "parent": "" if previous is None else previous.digest,
-        "versions": {"torch": str(torch.__version__), "frontier": frontier},
+        "versions": {"torch": str(torch.__version__), "frontier": frontier_version},
     }
+    # Texts belong to the identity only where training reads them: equal vectors may come with other texts.
     encodes = _reads_texts(recipe, space)
     if encodes or (recipe.text_use == "words" and samples.train.texts is not None):
         facts["texts"] = digest_of((*(samples.train.texts or ()), *(samples.dev.texts or ())))
@@ -309,29 +304,23 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
     return facts
 
 
-def _resolve(
-    recipe: Recipe,
-    params: Mapping[str, Any],
-    stored: Checkpoint | None,
-    samples: Samples,
-    progress: Progress | None,
-    stop: Stop | None,
+def _resolve_recipe(
+    recipe: Recipe, params: Mapping[str, Any], checkpoint: Checkpoint | None, samples: Samples, reporter: Reporter
 ) -> Recipe:
     """Resolve what the data decide in a recipe, from a checkpoint if there is one."""
     open_names = [name for name in recipe.late if name not in params]
-    if stored is None:
-        best = partial(best_on_dev, samples=samples, progress=progress, stop=stop)
+    if checkpoint is None:
+        best = partial(best_on_dev, samples=samples, reporter=reporter)
         return recipe.resolve(open_names, len(samples), best)
-    values, names = stored.facts.get("params", {}), {param.name for param in recipe.parameters()}
+    # A resumed run goes on with the values of its first part, also where dev would choose others today.
+    values, names = checkpoint.facts.get("params", {}), {param.name for param in recipe.parameters()}
     return replace(recipe, **{name: values[name] for name in open_names if name in values and name in names})
 
 
-def best_on_dev(
-    decoders: Sequence[Decoder], samples: Samples, progress: Progress | None = None, stop: Stop | None = None
-) -> Decoder:
+def best_on_dev(decoders: Sequence[Decoder], samples: Samples, reporter: Reporter = SILENT) -> Decoder:
     """Find the decoder with the best Comp@5 on dev; ties go to the best Recall@5, then to the first."""
-    relabelled = None if progress is None else (lambda done, total, _: progress(done, total, CHOOSING_LABEL))
-    dev = (samples.space, samples.dev, samples.qrels)
-    cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=relabelled, stop=stop)
+    dev, (progress, stop) = (samples.space, samples.dev, samples.qrels), reporter.relabel(CHOOSING_LABEL)
+    cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=progress, stop=stop)
     quality = {cell.label: (cell.mean["comp"], cell.mean["recall"]) for cell in cells}
+    # `max` keeps the first of equals, so the order of the decoders decides ties.
     return max(decoders, key=lambda decoder: quality[decoder.label])

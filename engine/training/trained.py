@@ -29,9 +29,9 @@ class Trained(ByDigest):
 
     recipe: Recipe  # with λ₁ and λ₂ as they were in training
     space: Space  # the corpus with its trained embeddings
-    decoder: Decoder  # what the embeddings are for, with λ₁ and λ₂ as dev chose them afterwards
+    decoder: Decoder  # decoder that the embeddings are for, with λ₁ and λ₂ as dev chose them afterwards
     run: LoopState  # its history and its best epoch
-    facts: Mapping[str, Any]  # what was trained on what
+    facts: Mapping[str, Any]  # identify method and data
 
     @property
     def adapted(self) -> Adapted:
@@ -62,15 +62,14 @@ class Trained(ByDigest):
         return self.run.stopped
 
     def queries(self, queries: QueryLike) -> Embeddings:
-        """Queries as the trained space searches for them. Raises DataError for those of another encoder."""
+        """Return queries as the trained space searches for them. Raises DataError for those of another encoder."""
         batch = query_batch(self.space, queries)
         return Embeddings(batch.ids, batch.vectors.cpu(), self.space.embeddings.encoder, batch.texts)
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
-        save_run(
-            Path(path), self.facts, replace(self.run, last={}, optimizer={}), {"decoder": decoder_to_json(self.decoder)}
-        )
+        extra = {"decoder": decoder_to_json(self.decoder)}
+        save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), extra)
 
     def save_encoder(self, folder: str | Path) -> None:
         """Write the query encoder that query_side='encoder' trained as a SentenceTransformer, for `embed` and others.
@@ -111,12 +110,12 @@ def load_trained(path: str | Path, space: Space) -> Trained:
         raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")
     path = Path(path)
     checkpoint = read(path)
-    facts = space_facts(space)
+    expected_facts = space_facts(space)
     # Vectors that an encoder made elsewhere may differ in their last digits, and are the same to what was trained.
     if space.encoder is None or not matches_sketch(checkpoint.facts.get("sketch"), space.embeddings.vectors):
-        facts["embeddings"] = space.embeddings.digest
-    check_facts(path, checkpoint.facts, facts, tuple(facts))
-    with _readable(path):
+        expected_facts["embeddings"] = space.embeddings.digest
+    check_facts(path, checkpoint.facts, expected_facts, tuple(expected_facts))
+    with _translate_damage(path):
         recipe = _stored_recipe(checkpoint)
     return restore(path, checkpoint, recipe, space)
 
@@ -125,12 +124,12 @@ def decoder_at(path: str | Path) -> Decoder:
     """Return the decoder that a checkpoint's embeddings are for. Raises DataError for a damaged file."""
     path = Path(path)
     checkpoint = read(path)
-    with _readable(path):
+    with _translate_damage(path):
         return _stored_decoder(_stored_recipe(checkpoint), checkpoint)
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _translate_damage(path: Path) -> Iterator[None]:
     """Inside, values and weights of other names, shapes or kinds than a checkpoint's are a DataError."""
     try:
         yield
@@ -148,31 +147,32 @@ def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
 
 
 def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
-    """The decoder in a file. Raises TypeError where it is not one that the recipe trains for: another scorer might be a
-    model to be fetched and run."""
+    """Return the decoder in a file. Raises TypeError where it is not one that the recipe trains for."""
+    # Another scorer might be a model that a hostile file would have fetched and run.
     expected = recipe.dev_decoder()
     if not checkpoint.finished:
         return expected
     stored = decoder_from_json(checkpoint.extra["decoder"])
-    other_keys = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
-    if not other_keys or type(stored.select) is not type(expected.select):
+    same_stages = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
+    if not same_stages or type(stored.select) is not type(expected.select):
         raise TypeError(f"{stored.label} is not what {recipe.name} trains for")
     return stored
 
 
 def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) -> Trained:
-    """The best weights of a checkpoint over a space that it fits. Raises DataError where they are not the recipe's."""
-    with _readable(path):
+    """Load a checkpoint's best weights over a space that it fits. Raises DataError where they are not the recipe's."""
+    with _translate_damage(path):
         decoder = _stored_decoder(recipe, checkpoint)
         return trained_from(recipe, space, decoder, checkpoint.run, checkpoint.facts)
 
 
 def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState, facts: Mapping[str, Any]) -> Trained:
-    """The best weights of a run; space: what it started from, the encoder's own or a trained one."""
+    """Apply the best weights of a run to the space that it started from, the encoder's own or a trained one."""
+    # A space that was trained before holds the output of its adapters already, so only those after them are applied.
     previous = adapted_of(space)
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))
-    done = 0 if previous is None else min(len(previous.adapters.corpus), len(adapted.adapters.corpus))
-    rows, has_parts = adapted.adapters.encode_documents(space.vectors, done)
-    embeddings = Embeddings(space.corpus.ids, rows.cpu(), adapted.encoder)
-    parts = None if has_parts is None else as_parts(has_parts.cpu(), space.corpus.ids, adapted.encoder)
+    n_done_adapters = 0 if previous is None else min(len(previous.adapters.corpus), len(adapted.adapters.corpus))
+    document_rows, part_vectors = adapted.adapters.encode_documents(space.vectors, n_done_adapters)
+    embeddings = Embeddings(space.corpus.ids, document_rows.cpu(), adapted.encoder)
+    parts = None if part_vectors is None else as_parts(part_vectors.cpu(), space.corpus.ids, adapted.encoder)
     return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapted), decoder, run, facts)

@@ -17,10 +17,9 @@ BEST_SET_SIZE = Whole(5, "k", 2, 6, name="k", help="How many documents a set has
 BEST_SET_POOL = Whole(
     18, "pool", 8, 20, name="pool", help="How many of the most relevant documents; all their sets are tried."
 )
-FACE_POOL_SIZE = 8
-"""Documents whose faces are enumerated."""
-RELAXED_SET_SIZE = 3
-"""Documents of a set among them."""
+# A polytope over n documents has 3ⁿ faces, and the relaxation solves a system on each: 6,561 here.
+FACE_POOL_SIZE, RELAXED_SET_SIZE = 8, 3
+"""Documents of the relaxation, and of a set among them."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,14 @@ def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: 
         for swap_params in swap_options:
             params = swap_params | ({"relevance_weight": relevance_weight} if "relevance_weight" in param_names else {})
             title = make_selector(name).spec.title + ("" if swap_params.get("polish", True) else ", without swaps")
+            # VRSD alone has no θ, and its Definition 2 fixes the most relevant document.
             fix_first = "relevance_weight" not in param_names
             gaps.append((title, optimum_gap(name, rows, point, k, fix_first=fix_first, **params)))
-    face_rows = rows[:FACE_POOL_SIZE]
-    return BestSets(
-        tuple(gaps),
-        equivalence(rows, point, k),
-        relaxation(
-            face_rows, point / torch.linalg.vector_norm(point), RELAXED_SET_SIZE, relevance_weight=relevance_weight
-        ),
-        tuple(measure_ends(space, query, sizes=(k,))),
-    )
+    # The theorems on the relaxation are on unit vectors, the query's included.
+    face_rows, unit_point = rows[:FACE_POOL_SIZE], point / torch.linalg.vector_norm(point)
+    both_sets = equivalence(rows, point, k)
+    relaxed = relaxation(face_rows, unit_point, RELAXED_SET_SIZE, relevance_weight=relevance_weight)
+    return BestSets(tuple(gaps), both_sets, relaxed, tuple(measure_ends(space, query, sizes=(k,))))
 
 
 def describe_equivalence(equivalence: Equivalence) -> str:
@@ -70,9 +66,10 @@ def describe_relaxation(relaxation: Relaxation, stops: tuple[Ends, ...]) -> list
     """Describe the relaxation's tightness, and the end points of the algorithm."""
     tightness = f"{'No' if relaxation.tight else 'A'} point between sets beats the best set"
     between = f"of {relaxation.fractional:,} stationary points between sets {relaxation.saddles:,} are saddles"
-    n_runs = sum(run_ends.runs for run_ends in stops)
-    n_whole = n_runs - sum(run_ends.fractional for run_ends in stops)
-    max_steps = max(run_ends.most for run_ends in stops)
+    runs = [(run_ends.runs, run_ends.fractional, run_ends.most) for run_ends in stops]
+    run_counts, fractional_counts, step_counts = zip(*runs, strict=True)
+    n_runs, max_steps = sum(run_counts), max(step_counts)
+    n_whole = n_runs - sum(fractional_counts)
     return [
         f"{tightness}: {decimal(relaxation.value, 4)} against {decimal(relaxation.integral, 4)}; {between}.",
         f"On the whole corpus {percent(n_whole / n_runs)} of its runs, one at each of {len(stops)} values of θ, ended "

@@ -11,8 +11,8 @@ MAX_QUERY_LENGTH = 70
 def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: bool = False) -> str:
     """State the number of queries with near-duplicates, and the worst query.
 
-    texts: of the queries; n_asked: how many queries there are, of which these may be a sample; documents: whether these
-    are documents of the corpus.
+    texts: of the queries; n_asked: the number of queries, of which these may be a sample; documents: True if these are
+    documents of the corpus.
     """
     n_checked = len(checked)
     query_text = counted(n_checked, "document asked as a query", "documents asked as queries")
@@ -25,6 +25,5 @@ def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: 
     worst_query = checked.order[0]
     return (
         f"On {percent(checked.n_redundant / n_checked)} of {query_text}{sample_text} {top_text} holds near-duplicates. "
-        f"Worst: "
-        f"{shorten(texts[worst_query], MAX_QUERY_LENGTH)} ({counted(int(checked.pairs[worst_query]), 'pair')})."
+        f"Worst: {shorten(texts[worst_query], MAX_QUERY_LENGTH)} ({counted(int(checked.pairs[worst_query]), 'pair')})."
     )

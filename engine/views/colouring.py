@@ -14,7 +14,7 @@ OTHERS_GROUP, ABSENT_GROUP = "other", "no value"
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Categories: names, the largest first, and (n,) which one each document has, −1 for those without a value."""
+    """Categories: names, the largest first; of: (n,) index of each document's name, −1 for those without a value."""
 
     names: tuple[str, ...]
     of: np.ndarray
@@ -29,18 +29,21 @@ class Numbers:
 
 def colouring(values: Sequence[str]) -> Groups | Numbers:
     """Choose the colours of documents by a column: a quantity if all values are numbers and not few, else groups."""
-    texts = [value.strip() for value in values]
+    texts = list(map(str.strip, values))
     counted = Counter(filter(None, texts))
-    numbers = {text: number for text in counted if (number := _number(text)) is not None}
-    if len(numbers) == len(counted) > MOST_GROUPS:
+    numbers = dict(zip(counted, map(_parse_number, counted), strict=True))
+    # A single text that is no number makes the column groups, as a few distinct numbers do: they are codes or years.
+    if len(numbers) > MOST_GROUPS and None not in numbers.values():
         return Numbers(np.array([numbers.get(text, np.nan) for text in texts]))
+    # Ties go to the alphabet, so that a column has the same colours in every run.
     order = sorted(counted, key=lambda text: (-counted[text], text))
     names = order if len(order) <= MOST_GROUPS else [*order[: MOST_GROUPS - 1], OTHERS_GROUP]
+    # All groups without a colour of their own share the last one.
     group_index = {text: min(position, len(names) - 1) for position, text in enumerate(order)}
     return Groups(tuple(names), np.array([group_index.get(text, -1) for text in texts], dtype=np.int64))
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:

@@ -1,7 +1,8 @@
-"""The relevance that a selector saw, and why a document is in its set or out of it, in numbers to be checked."""
+"""Relevance that a selector saw, and the reasons for a document in its set or out of it, in numbers to be checked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import neg
 from typing import Any
 
 import numpy as np
@@ -26,21 +27,21 @@ class Relevance:
     """Relevance of one query's documents to a selector."""
 
     score: Tensor  # (n,) float64, NaN for a document outside the pool whose score is not of the same kind
-    place: Tensor  # (n,) their ranks from 1, those of the pool first, then the others as they were retrieved
-    found: ScoredCandidates  # what the selector chose from
+    ranks: Tensor  # (n,) their ranks from 1, those of the pool first, then the others as they were retrieved
+    scored: ScoredCandidates  # the candidates of the selector
 
 
 @without_autocast
 def relevance(selector: Selector, scored: ScoredCandidates) -> Relevance | None:
     """Return the relevance that a selector saw; None where it is the inner product, which also chose the pool."""
-    c = scored.candidates
-    retrieved = scored.retrieved.double()
+    c, retrieved = scored.candidates, scored.retrieved.double()
     if not selector.by_scores and (c.pool is None or (scored.reranked and c.count == len(retrieved))):
         return None
     if c.inner_product and not scored.reranked:
         return None
     pool = torch.arange(len(retrieved), device=retrieved.device) if c.pool is None else c.pool[0]
     pool_scores = c.relevance[0].double() if selector.by_scores else c.products(c.queries)[0].double()
+    # Scores of documents outside the pool are comparable only if no other scorer took over within it.
     is_comparable = selector.by_scores and not scored.reranked
     score = retrieved.clone() if is_comparable else torch.full_like(retrieved, torch.nan)
     score[pool] = pool_scores
@@ -60,13 +61,13 @@ class Dual:
     At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
     """
 
-    score: float  # u·(v − Uᵀw), what it would add
+    score: float  # u·(v − Uᵀw), the document's product with the part of the query not rebuilt yet
     l1: float  # λ₁ as used
     l2: float  # λ₂ as used
     weight: float  # of the document, 0 for most
     twin: str | None  # the id of an exact duplicate that has a weight in its place
     residual: float  # largest violation of the optimality conditions
-    certified: bool  # whether that is within rounding
+    certified: bool  # True if that is within rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Why:
     nearest: str | None  # id of the most similar document ranked above it (for one that is out: in the set), if any
     nearest_rank: int | None
     similarity: float | None
-    score: float | None  # what the decoder ranked it by, None for out
+    score: float | None  # the decoder's score, None for out
     pool: int | None  # the size of the decoder's pool, None where this document is in it
     dual: Dual | None
 
@@ -95,28 +96,28 @@ def explain_document(
     row: int,
     stage: Selector | None = None,
     depth: int | None = None,
-    place: int | None = None,
+    known_rank: int | None = None,
     relevance: Relevance | None = None,
 ) -> Why:
     """Collect the reasons for and against a document in one decoder's set for one query.
 
     query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
-    where its sets are made of weights; depth: of the decoder's pool; place: the row's rank as of `find_ranks`, where it
-    is known already (it takes a pass over the corpus); relevance: what the selector saw where that was not the inner
-    product.
+    where its sets are made of weights; depth: of the decoder's pool; known_rank: the row's rank as of `find_ranks` if
+    it has been computed, which takes a pass over the corpus; relevance: of the selector if it is not the inner product.
     """
+    # A selected document is compared with those ranked above it, another with the full set.
     rows = ranking.rows()
     index = rows.index(row) if row in rows else None
     other_rows = rows if index is None else rows[:index]
     score: float | None
     if relevance is None:
-        place = place or find_ranks(space, query, [row])[0]
+        rank = known_rank or find_ranks(space, query, [row])[0]
         score, *scores = relevances(space, query, [row, *other_rows])
         # Equals are ordered by row, as everywhere.
-        n_ahead = sum((-largest, other) < (-score, row) for other, largest in zip(other_rows, scores, strict=True))
+        n_ahead = sum(pair < (-score, row) for pair in zip(map(neg, scores), other_rows, strict=True))
     else:
-        place, (score,) = int(relevance.place[row]), read_scores(relevance, [row])
-        n_ahead = sum(int(relevance.place[other]) < place for other in other_rows)
+        rank, (score,) = int(relevance.ranks[row]), read_scores(relevance, [row])
+        n_ahead = int((relevance.ranks[other_rows] < rank).sum())
     nearest = largest = None
     if other_rows:
         vectors = space.vectors[[row, *other_rows]].double()
@@ -131,13 +132,13 @@ def explain_document(
         rank=None if index is None else index + 1,
         size=len(rows),
         relevance=score,
-        place=place,
-        overtaken=len(other_rows) - n_ahead if index is None else place - 1 - n_ahead,
+        place=rank,
+        overtaken=len(other_rows) - n_ahead if index is None else rank - 1 - n_ahead,
         nearest=None if nearest is None else replace_surrogates(space.corpus.ids[other_rows[nearest]]),
         nearest_rank=None if nearest is None else nearest + 1,
         similarity=largest,
         score=None if index is None else ranking.gain[0, index].item(),
-        pool=depth if depth is not None and place > depth else None,
+        pool=depth if depth is not None and rank > depth else None,
         dual=dual,
     )
 
@@ -161,6 +162,7 @@ def describe_reasons(facts: Why) -> str:
 
 
 def _describe_dual(facts: Why, dual: Dual) -> str:
+    """Explain a document's place by its dual score: λ₁ + λ₂w in the support, at most λ₁ outside."""
     score_text, l1_text = _format_apart(dual.score, dual.l1)
     if dual.weight > 0:
         if facts.rank is None:
@@ -205,27 +207,25 @@ def _compute_dual(
     depth: int | None,
     relevance: Relevance | None,
 ) -> Dual:
+    """Compute the dual score of one document against the weights of a ranking."""
     info, weights = ranking.info[0], weights_of(ranking)
     if len(weights) < info["support"]:
         # The set shows the k largest only, and all of them rebuild the query.
         if relevance is not None:
-            weights = weights_of(select_from(stage, relevance.found, k=info["support"]))
+            weights = weights_of(select_from(stage, relevance.scored, k=info["support"]))
         else:
             queries = Embeddings(("",), query.unsqueeze(0), space.embeddings.encoder)
             weights = weights_of(decode(Decoder(select=stage, depth=depth), space, queries, k=info["support"]))
     vectors = space.vectors[[row, *weights]].double()
     weight_row = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
     residual = _exact_query(space, query) - (weight_row @ vectors[1:])[0]
+    # At λ₂ = 0 one of several exact duplicates has the weight; `tied` lists the others under its row.
     twin_row = next((kept_row for kept_row, duplicates in info["tied"].items() if row in duplicates), None)
     return Dual(
-        score=(vectors[0] @ residual).item(),
-        l1=info["l1"],
-        l2=info["l2"],
-        weight=weights.get(row, 0.0),
+        score=(vectors[0] @ residual).item(), l1=info["l1"], l2=info["l2"], weight=weights.get(row, 0.0),
         twin=None if twin_row is None else replace_surrogates(space.corpus.ids[twin_row]),
-        residual=info["residual"],
-        certified=info["certified"],
-    )
+        residual=info["residual"], certified=info["certified"],
+    )  # fmt: skip
 
 
 def weights_of(ranking: Ranking) -> dict[int, float]:
@@ -252,14 +252,14 @@ def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
 def find_ranks(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
     """Find the ranks of documents by relevance in the full corpus, from 1; ties go to the lower row."""
     point = query.to(space.device, space.vectors.dtype).unsqueeze(0)
-    c = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
-    scores, error, ranks = c.relevance[0].double(), c.relevance_error.double(), []
+    candidates = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
+    scores, tolerance, ranks = candidates.relevance[0].double(), candidates.relevance_error.double(), []
     for row, score in zip(rows, relevances(space, query, rows), strict=True):
         # What rounding cannot decide is scored again in float64.
-        close_rows = ((scores - score).abs() <= error).nonzero().flatten()
-        exact_scores = c.exact_relevance(torch.zeros_like(close_rows), close_rows)
+        close_rows = ((scores - score).abs() <= tolerance).nonzero().flatten()
+        exact_scores = candidates.exact_relevance(torch.zeros_like(close_rows), close_rows)
         is_before = (exact_scores > score) | ((exact_scores == score) & (close_rows < row))
-        ranks.append(int((scores > score + error).sum()) + int(is_before.sum()) + 1)
+        ranks.append(int((scores > score + tolerance).sum()) + int(is_before.sum()) + 1)
     return ranks
 
 
@@ -270,6 +270,7 @@ def _exact_query(space: Space, query: Tensor) -> Tensor:
 
 def describe_trust(info: Mapping[str, Any]) -> str:
     """Describe a ranking's certificate in words: its computation and its guarantee."""
+    # Answers from an engine's first documents may not hold for the corpus: that scope is said first.
     scope = _scope(info) if "scope" in info else []
     phrases = list(scope)
     pool, count = info.get("pool"), info.get("candidates")
@@ -305,10 +306,9 @@ def _scope(info: Mapping[str, Any]) -> list[str]:
             recall_text = f"it finds {recall[0]:.0%} of what queries ask for, {recall[1]:.0%} of what a proof asks"
         return [f"Unproven: the engine's index found nothing better among {total} documents; {recall_text}"]
     returned = len(info["ids"])
-    if returned - info["open"] > 0:
-        return [
-            f"{returned - info['open']} of {returned} picks proven for all {total} documents, the rest of {seen} only"
-        ]
+    proven = returned - info["open"]
+    if proven > 0:
+        return [f"{proven} of {returned} picks proven for all {total} documents, the rest of {seen} only"]
     return [f"Unproven: of the {seen} that came back, of {total}"]
 
 

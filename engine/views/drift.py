@@ -1,7 +1,8 @@
-"""Drift views: measures over time, answers then and now, documents that moved, the log, regret."""
+"""Drift views: measures over time, answers before and after, documents that moved, the log, regret."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -53,15 +54,19 @@ class Timeline:
 
 def timeline(drifts: Sequence[Drift]) -> Timeline:
     """Arrange drift at several steps as columns; measures without any value are left out."""
-    columns = {name: tuple(measured.figures[name] for measured in drifts) for name in MEASURES}
-    columns = {name: column for name, column in columns.items() if any(value is not None for value in column)}
-    return Timeline(
-        tuple(measured.step for measured in drifts),
-        columns,
-        tuple(MEASURES[name] for name in columns),
-        tuple(measured.alarm for measured in drifts),
-        tuple(measured.light for measured in drifts),
-    )
+    columns = {}
+    for measure_name in MEASURES:
+        column = tuple(measured.figures[measure_name] for measured in drifts)
+        if _drop_missing(column):
+            columns[measure_name] = column
+    rows = [(measured.step, measured.alarm, measured.light) for measured in drifts]
+    steps, alarms, lights = zip(*rows, strict=True) if rows else ((), (), ())
+    return Timeline(steps, columns, tuple(map(MEASURES.__getitem__, columns)), alarms, lights)
+
+
+def _drop_missing(values: Iterable[float | None]) -> list[float]:
+    """Return the values that were measured, without None."""
+    return [value for value in values if value is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +78,15 @@ class Sparkline:
     low: float  # end of the axis
     high: float  # end of the axis
     alarm: float | None  # the value from which on it is an alarm
-    unexplored: tuple[float | None, ...] = ()  # the values were nothing explored, () where nobody knows
+    unexplored: tuple[float | None, ...] = ()  # the values if nothing were explored, () where nobody knows
 
     def value_and_change(self, position: int) -> tuple[str, str, bool]:
         """Return the value at a position and its change since the start, in words, and True for mere noise."""
-        known_values = [value for value in self.values[: position + 1] if value is not None]
-        if not known_values:
+        measured_values = _drop_missing(self.values[: position + 1])
+        if not measured_values:
             return "–", "", True
-        change = known_values[-1] - known_values[0]
-        return decimal(known_values[-1]), signed(change), abs(change) < NOISE_CHANGE
+        change = measured_values[-1] - measured_values[0]
+        return decimal(measured_values[-1]), signed(change), abs(change) < NOISE_CHANGE
 
 
 def sparklines(
@@ -89,25 +94,29 @@ def sparklines(
 ) -> tuple[Sparkline, ...]:
     """Return the measures of `timeline` on fixed axes: 0 to 1, hubs within twice their alarm about their start.
 
-    unexplored: measure → its values were nothing explored.
+    unexplored: measure → its values if nothing were explored.
     """
-    lines = [_sparkline(drifts, name, tuple(d.figures[name] for d in drifts)) for name in timeline(drifts).columns]
-    pairs = ((line, tuple(unexplored.get(line.measure.name, ()))) for line in lines)
-    return tuple(
-        replace(line, unexplored=values) if any(value is not None for value in values) else line
-        for line, values in pairs
-    )
+    lines = []
+    for measure_name, values in timeline(drifts).columns.items():
+        line = _sparkline(drifts, measure_name, values)
+        unexplored_values = tuple(unexplored.get(line.measure.name, ()))
+        lines.append(replace(line, unexplored=unexplored_values) if _drop_missing(unexplored_values) else line)
+    return tuple(lines)
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
-    known_values = [value for value in values if value is not None]
+    """Build one measure's line, on the axis of its kind."""
+    measured_values = _drop_missing(values)
     minimum, maximum, alarm = 0.0, 1.0, None
     if name == "hubs":
-        start = next((measured.start for measured in drifts if measured.start is not None), known_values[0])
+        # Hubs are an alarm by their change from the start, so the axis is centred there.
+        start = next((measured.start for measured in drifts if measured.start is not None), measured_values[0])
         minimum, maximum, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
     elif name == "longest":
+        # Without the unit ball nothing holds lengths back, and the warning comes earlier.
         maximum, alarm = RED + 0.25, RED if all(measured.ball for measured in drifts) else AMBER
-    minimum, maximum = min(minimum, *known_values), max(maximum, *known_values)
+    # A value off the axis extends it rather than being cut.
+    minimum, maximum = min(minimum, *measured_values), max(maximum, *measured_values)
     return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=minimum, high=maximum)
 
 
@@ -141,15 +150,15 @@ def quality(
         for cell in checkpoint.cells:
             if (cell.part, cell.group) == (part, group) and cell.queries:
                 cells.setdefault(cell.label, []).append((checkpoint.step, cell))
-    return tuple(
-        Line(
-            decoder=line[0][1].decoder, label=label, metric=metric, title=MEASURED[metric], part=part, group=group,
-            queries=line[0][1].queries, steps=tuple(step for step, _ in line),
-            values=tuple(None if np.isnan(cell.mean[metric]) else cell.mean[metric] for _, cell in line),
-        )
-        for label, line in cells.items()
-        for metric in metrics
-    )  # fmt: skip
+    metric_lines = []
+    for (label, step_cells), metric in product(cells.items(), metrics):
+        steps, line_cells = zip(*step_cells, strict=True)
+        values = tuple(None if np.isnan(cell.mean[metric]) else cell.mean[metric] for cell in line_cells)
+        metric_lines.append(Line(
+            decoder=line_cells[0].decoder, label=label, metric=metric, title=MEASURED[metric], part=part, group=group,
+            queries=line_cells[0].queries, steps=steps, values=values,
+        ))  # fmt: skip
+    return tuple(metric_lines)
 
 
 @dataclass(frozen=True)
@@ -176,13 +185,14 @@ def then_and_now(
     batch = query_batch(then, query)
     queries = Embeddings(batch.ids, batch.vectors.cpu(), then.embeddings.encoder, batch.texts)
     answers = []
-    for decoder, name in zip(decoders, called(decoders), strict=True):
+    for decoder, decoder_name in zip(decoders, called(decoders), strict=True):
         new_ranking, old_ranking = decode(decoder, now, queries, k), decode(decoder, then, queries, k)
         rows, dropped = diff(now, batch.vectors[0], batch.ids[0], new_ranking, old_ranking, qrels)
+        # Dropped documents are listed too, with the relevance that they had.
         listed = [row.row for row in (*rows, *dropped)]
         old_relevance = dict(zip(listed, relevances(then, batch.vectors[0], listed), strict=True)) if listed else {}
         metrics = card(then, batch.ids[0], new_ranking, old_ranking, qrels, k)
-        answers.append(ThenNow(name, decoder.label, tuple(rows), tuple(dropped), old_relevance, metrics))
+        answers.append(ThenNow(decoder_name, decoder.label, tuple(rows), tuple(dropped), old_relevance, metrics))
     return tuple(answers)
 
 
@@ -197,25 +207,22 @@ class Moved(ShownDocument):
 def movers(measured: Drift, space: Space, now: np.ndarray, then: np.ndarray | None = None) -> tuple[Moved, ...]:
     """List the documents that moved most, with their text; none that is bit by bit unchanged.
 
-    now: (n, d) Θ_t; then: (n, d) what the drift is from, by default the space's own vectors.
+    now: (n, d) Θ_t; then: (n, d) Θ at the start of the drift, by default the space's own vectors.
     """
-    start = space.matrix.on_cpu.numpy() if then is None else then
-    return tuple(
-        Moved(
-            **shown_fields(space.corpus, row),
-            distance=distance,
-            length=float(np.linalg.norm(now[row].astype(np.float64))),
-        )
-        for row, distance in measured.movers
-        if not np.array_equal(start[row], now[row])
-    )
+    start, moved_documents = space.matrix.on_cpu.numpy() if then is None else then, []
+    for row, distance in measured.movers:
+        # Subtracting the common shift gives a distance to documents that stayed as well.
+        if not np.array_equal(start[row], now[row]):
+            length = float(np.linalg.norm(now[row].astype(np.float64)))
+            moved_documents.append(Moved(**shown_fields(space.corpus, row), distance=distance, length=length))
+    return tuple(moved_documents)
 
 
 @dataclass(frozen=True)
 class ChangedQuery:
     """A probe query whose answer changed."""
 
-    place: int  # its index among the probes
+    index: int  # its index among the probes
     id: str
     text: str  # empty where unknown
     overlap: float  # the share of its first answers that both states have
@@ -228,7 +235,7 @@ class Between:
     drift: Drift
     movers: tuple[Moved, ...]  # the documents that moved most
     queries: tuple[ChangedQuery, ...]  # the probe queries whose answers changed most
-    same: bool  # whether nothing differs
+    same: bool  # True if nothing differs
 
 
 def compare_states(
@@ -258,12 +265,12 @@ def find_changed_queries(
         return ()
     overlap = shared(start.answers, answers(now.astype(np.float64), start.probes))
     order = np.lexsort((np.arange(len(overlap)), overlap))
-    texts = probes.texts or ("",) * len(probes)
-    return tuple(
-        ChangedQuery(i, replace_surrogates(probes.ids[i]), replace_surrogates(texts[i]), float(overlap[i]))
-        for i in order[:max_queries].tolist()
-        if overlap[i] < 1
-    )
+    texts, changed = probes.texts or ("",) * len(probes), []
+    for index in order[:max_queries].tolist():
+        if overlap[index] < 1:
+            query_id, text = replace_surrogates(probes.ids[index]), replace_surrogates(texts[index])
+            changed.append(ChangedQuery(index, query_id, text, float(overlap[index])))
+    return tuple(changed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +288,7 @@ class Entry:
     propensity: float | None  # the probability with which it was shown, None where it was not drawn
     person: str | None
     status: str  # "counts", "undone" or "replaced"
-    time: float | None  # when a log took it, in seconds since 1970, None where none did
+    time: float | None  # seconds since 1970 at which a log took it, None where none did
 
 
 FEEDBACK_WORDS = {
@@ -314,7 +321,7 @@ class RegretLines:
 
     steps: tuple[int, ...]  # rounds from 1
     lines: Mapping[str, tuple[float, ...]]  # name → one value a step
-    notes: tuple[str, ...]  # what to know of them, in words
+    notes: tuple[str, ...]  # reservations, in words
     rate: float | None  # the η of Corollary 5.2, None where it does not apply
     corollary: float | None  # the regret that it would allow after all rounds
 
@@ -322,20 +329,21 @@ class RegretLines:
 def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLines:
     """Return a simulation's regret and the bounds of theory, at a limited number of rounds."""
     totals, n_rounds = simulated.regret, len(simulated.trail)
-    rounds = np.unique(np.rint(np.linspace(0, n_rounds - 1, min(max_points, n_rounds))).astype(int))
+    # At most one point per round, the first and the last among them.
+    round_index = np.unique(np.rint(np.linspace(0, n_rounds - 1, min(max_points, n_rounds))).astype(int))
     bounds = totals.bounds
     columns = {
         "against the full-information oracle": totals.oracle,
         "against the best in hindsight": totals.best,
         "promised by Theorem 5.1": None if bounds is None else bounds.theorem,
     }
-    lines = {name: tuple(column[rounds].tolist()) for name, column in columns.items() if column is not None}
+    regret_lines = {name: tuple(column[round_index].tolist()) for name, column in columns.items() if column is not None}
     notes = list(totals.doubts)
     if simulated.hindsight is not None and simulated.hindsight.gap > 0:
         nats_per_round = simulated.hindsight.gap / n_rounds
         notes.append(f"the best in hindsight is known to within {decimal(nats_per_round)} nats a round")
     rate, corollary = (None, None) if bounds is None else (bounds.rate, bounds.corollary)
-    return RegretLines(tuple((rounds + 1).tolist()), lines, tuple(notes), rate, corollary)
+    return RegretLines(tuple((round_index + 1).tolist()), regret_lines, tuple(notes), rate, corollary)
 
 
 def conclusions(measured: Drift) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from engine.progress import Progress, Stop
 from engine.space import Space
 
 KERNEL_NEIGHBOUR = 3
-"""On a map of neighbours the distance to the NEAR-th nearest document at the start sets a document's kernel width."""
+"""Rank of the mapped document whose distance at the start is a document's kernel width, on a map of neighbours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +21,13 @@ class Trajectories:
     rows: np.ndarray  # (m,) those that moved most, farthest first
     steps: tuple[int, ...]  # (s,) rising
     points: np.ndarray  # (s, m, 2), at the first step where the map has them
-    distance: np.ndarray  # (m,) how far each moved beyond the common shift, at the last step
+    distance: np.ndarray  # (m,) distance that each moved beyond the common shift, at the last step
 
     def arrows(self, index: int = -1) -> dict[str, list[float]]:
         """Return columns row, x0, y0, x1, y1 of the arrows from the start to a step; unmoved documents are left out."""
-        begin, end = self.points[0], self.points[index]
-        has_moved = (begin != end).any(1)
-        columns = np.column_stack([begin[has_moved], end[has_moved]]).T.tolist()
+        begin_points, end_points = self.points[0], self.points[index]
+        has_moved = (begin_points != end_points).any(1)
+        columns = np.column_stack([begin_points[has_moved], end_points[has_moved]]).T.tolist()
         return {"row": self.rows[has_moved].tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
 
     def lengthen(self, span: float, share: float = 0.1) -> "tuple[Trajectories, float]":
@@ -37,8 +37,9 @@ class Trajectories:
         """
         lengths = np.linalg.norm(self.points[-1] - self.points[0], axis=1)
         max_factor = share * span / lengths.max() if len(lengths) and lengths.max() > 0 else 1.0
-        magnitude = 10.0 ** np.floor(np.log10(max(1.0, max_factor)))
-        factor = max(multiple * magnitude for multiple in (1, 2, 5) if multiple * magnitude <= max(1.0, max_factor))
+        # Round factors are 1, 2 or 5 times a power of ten: "arrows 20 times as long" is read at once.
+        factors = np.array([1, 2, 5]) * 10.0 ** np.floor(np.log10(max(1.0, max_factor)))
+        factor = factors[factors <= max(1.0, max_factor)].max()
         points = self.points[:1] + factor * (self.points - self.points[:1])
         return replace(self, points=points.astype(np.float32)), float(factor)
 
@@ -60,34 +61,36 @@ def trajectories(
     (a Gaussian, its width the start's distance to the third nearest): a small move is a small arrow, and none where
     nothing moved. Raises DataError, Cancelled.
     """
-    origin = start.matrix.on_cpu.numpy()
+    start_vectors = start.matrix.on_cpu.numpy()
     if not states:
-        raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {origin.shape}")
-    moved_rows, moves = _find_moves(origin, states[-1][1])
+        raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {start_vectors.shape}")
+    moved_rows, moves = _find_moves(start_vectors, states[-1][1])
     # What is bit by bit where it was has no arrow, though the others left it behind.
-    distance = np.zeros(len(origin))
-    distance[moved_rows] = np.linalg.norm(moves - moves.sum(0) / len(origin), axis=1)
-    order = np.lexsort((np.arange(len(distance)), -distance))
-    rows = order[: min(max_documents, int((distance > 0).sum()))]
-    origins = origin[rows].astype(np.float64)
-    begin = find_positions(layout, start, rows.tolist())
+    distance = np.zeros(len(start_vectors))
+    distance[moved_rows] = np.linalg.norm(moves - moves.sum(0) / len(start_vectors), axis=1)
+    row_order = np.lexsort((np.arange(len(distance)), -distance))
+    moved_most = row_order[: min(max_documents, int((distance > 0).sum()))]
+    origins = start_vectors[moved_most].astype(np.float64)
+    begin_points = find_positions(layout, start, moved_most.tolist())
     paths: list[np.ndarray] = []
     steps = [0]
-    for step, vectors in states:  # one at a time: they may be made as they are asked for
+    # States are read one at a time: a sequence may make each when it is asked for, and a corpus is large.
+    for step, vectors in states:
         if stop is not None and stop.is_set():
             raise Cancelled(f"stopped after {len(paths)} of {len(states)} steps of the arrows")
-        common_shift = _find_moves(origin, vectors)[1].sum(0) / len(origin)
-        vectors_now = vectors[rows].astype(np.float64)
+        common_shift = _find_moves(start_vectors, vectors)[1].sum(0) / len(start_vectors)
+        vectors_now = vectors[moved_most].astype(np.float64)
         is_still = (vectors_now == origins).all(1)
         paths.append(np.where(is_still[:, None], origins, vectors_now - common_shift))
         steps.append(int(step))
         if progress is not None:
             progress(len(paths), len(states), "following documents")
     points = np.empty((len(steps), 0, 2), np.float32)
-    if len(rows):
-        points = np.stack([begin, *_place_paths(layout, start, rows, origins, paths, begin)])
-    first_step = int(steps[1] == 0)  # the states begin with the start
-    return Trajectories(rows, tuple(steps[first_step:]), points[first_step:], distance[rows])
+    if len(moved_most):
+        points = np.stack([begin_points, *_place_paths(layout, start, moved_most, origins, paths, begin_points)])
+    # The start is always the first step; states that begin with it would have it twice.
+    first_step = int(steps[1] == 0)
+    return Trajectories(moved_most, tuple(steps[first_step:]), points[first_step:], distance[moved_most])
 
 
 def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,38 +104,41 @@ def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
 def _place_paths(
     layout: Layout, start: Space, rows: np.ndarray, origins: np.ndarray, paths: Sequence[np.ndarray], begin: np.ndarray
 ) -> list[np.ndarray]:
+    """Place each of the paths' vectors, (m, d), on the map, (m, 2)."""
+    # PCA is linear: a vector has a place of its own. Documents that stay keep their first one, to the bit.
     if layout.method == "pca":
-        is_still = [(path == origins).all(1) for path in paths]
-        return [
-            np.where(mask[:, None], begin, place(layout, start, path))
-            for mask, path in zip(is_still, paths, strict=True)
-        ]
+        return [np.where((path == origins).all(1, keepdims=True), begin, place(layout, start, path)) for path in paths]
     mapped_units = _directions(start.matrix.on_cpu.double().numpy()[layout.rows])
     map_points = layout.points.astype(np.float64)
     start_units = _directions(origins)
     distances = _squared_distances(start_units, mapped_units)
+    # A document on the map is no neighbour of its own, or its width would be 0.
     distances[rows[:, None] == layout.rows[None, :]] = np.inf
     n_nearest = min(KERNEL_NEIGHBOUR, len(mapped_units) - 1)
-    width = np.partition(distances, n_nearest - 1, axis=1)[:, n_nearest - 1] if n_nearest else np.ones(len(rows))
-    width = np.maximum(width, 1e-12)
+    kernel_width = np.partition(distances, n_nearest - 1, axis=1)[:, n_nearest - 1] if n_nearest else np.ones(len(rows))
+    kernel_width = np.maximum(kernel_width, 1e-12)
 
     def find_mean_point(points: np.ndarray) -> np.ndarray:
-        exponent = -_squared_distances(points, mapped_units) / (2 * width[:, None])
-        weight = np.exp(exponent - exponent.max(1, keepdims=True))
-        mean: np.ndarray = weight @ map_points / weight.sum(1, keepdims=True)
-        return mean
+        exponent = -_squared_distances(points, mapped_units) / (2 * kernel_width[:, None])
+        # Far from all neighbours every weight would be 0: relative to the largest one, the mean is the same.
+        kernel_weight = np.exp(exponent - exponent.max(1, keepdims=True))
+        mean_point: np.ndarray = kernel_weight @ map_points / kernel_weight.sum(1, keepdims=True)
+        return mean_point
 
+    # The mean of a document's neighbours is not its own place: only the difference of two means moves it.
     base_points = find_mean_point(start_units)
     return [(begin + find_mean_point(_directions(path)) - base_points).astype(np.float32) for path in paths]
 
 
 def _squared_distances(points: np.ndarray, ground: np.ndarray) -> np.ndarray:
     """Compute the squared distances of unit rows, (m, n)."""
+    # |a − b|² = 2 − 2⟨a, b⟩ for unit vectors; rounding may make it negative.
     squares: np.ndarray = np.maximum(2 - 2 * (points @ ground.T), 0.0)
     return squares
 
 
 def _directions(rows: np.ndarray) -> np.ndarray:
+    """Scale rows to unit length; zero rows stay zero."""
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(length == 0, 1, length)
 
@@ -181,11 +187,11 @@ def compare_encoders_drift(
             f"both encoders must have the same {len(start)} documents; got {other_start.shape} and {other_now.shape}"
         )
     origin = start.matrix.on_cpu.numpy()
-    moves = [now - origin.astype(np.float64), other_now.astype(np.float64) - other_start]
-    moves = [move - move.mean(0) for move in moves]
-    distances = np.max([np.linalg.norm(move, axis=1) for move in moves], axis=0)
-    rows = np.lexsort((np.arange(len(distances)), -distances))[: min(max_documents, int((distances > 0).sum()))]
     origins = [origin.astype(np.float64), other_start.astype(np.float64)]
+    moves = [_subtract_mean(now - origins[0]), _subtract_mean(other_now.astype(np.float64) - other_start)]
+    distances = np.maximum(np.linalg.norm(moves[0], axis=1), np.linalg.norm(moves[1], axis=1))
+    rows = np.lexsort((np.arange(len(distances)), -distances))[: min(max_documents, int((distances > 0).sum()))]
+    # The second encoder's vectors and moves are turned into the first one's frame, whose map is drawn.
     frame = find_rotation(_directions(origins[0]), _directions(origins[1]))
     origins[1], moves[1] = origins[1] @ frame, moves[1] @ frame
     points = np.empty((2, 2, len(rows), 2), np.float32)
@@ -194,8 +200,16 @@ def compare_encoders_drift(
             subset = vectors[rows]
             begin = place(layout, start, subset) if encoder else find_positions(layout, start, rows.tolist())
             points[encoder] = begin, _place_paths(layout, start, rows, subset, [subset + drift[rows]], begin)[0]
-    cosines = [
-        float((_directions(before) * _directions(after)).sum(1).mean())
-        for before, after in (origins, [vectors + drift for vectors, drift in zip(origins, moves, strict=True)])
-    ]
-    return DriftComparison(rows, points, (cosines[0], cosines[1]))
+    new_agreement = _compute_mean_cosine(origins[0] + moves[0], origins[1] + moves[1])
+    return DriftComparison(rows, points, (_compute_mean_cosine(*origins), new_agreement))
+
+
+def _subtract_mean(moves: np.ndarray) -> np.ndarray:
+    """Subtract the displacement that all documents share, which changes no ranking."""
+    centred: np.ndarray = moves - moves.mean(0)
+    return centred
+
+
+def _compute_mean_cosine(first: np.ndarray, second: np.ndarray) -> float:
+    """Compute the mean cosine of corresponding rows."""
+    return float((_directions(first) * _directions(second)).sum(1).mean())

@@ -8,7 +8,7 @@ from engine.progress import counted
 from engine.wording import command_line, decimal
 
 COLOURS: Mapping[str, str] = dict(zip(SHORT_VERDICTS, ("green", "orange", "red", "red", "blue", "gray"), strict=True))
-"""Verdict in short → the colour of its badge."""
+"""Colour of the badge of each short verdict."""
 SIGNS = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
 
 
@@ -20,6 +20,7 @@ def headline(report: Report) -> str:
 
 def facts(row: JudgedClaim) -> list[tuple[str, str]]:
     """List a row's facts beside its figures, by name, without empty ones."""
+    # A claim that cannot be tested has been measured nowhere.
     is_measured = row.ruling.verdict is not Finding.UNTESTABLE
     texts = {
         "Verdict": row.words,

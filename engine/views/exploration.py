@@ -15,7 +15,7 @@ from engine.wording import percent
 
 @dataclass(frozen=True)
 class Explored:
-    """Rounds first to last, counted from 1: the share in which what was drawn is right, and what tops the scores."""
+    """Rounds first to last, counted from 1: shares in which the drawn document is right, and the top one."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ class Exploration:
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the rows as plain JSON values."""
-        return [vars(row) for row in self.rows]
+        return list(map(vars, self.rows))
 
 
 def exploration(simulated: Simulated) -> Exploration:
@@ -59,17 +59,15 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
     trail, arrivals = simulated.trail, simulated.arrivals
     if simulated.plan.learner != "feedback":
         return (None,) * len(steps)
-    feedback = np.array(
-        [
-            arrivals.give_feedback(index, int(row), bool(right))
-            for index, (row, right) in enumerate(zip(trail.top, simulated.success.top, strict=True))
-        ],
-        dtype=bool,
-    )
+    # The same round distorts the same way, whichever document is shown: the two curves differ by exploration alone.
+    feedback = np.empty(len(trail), dtype=bool)
+    for index, (row, right) in enumerate(zip(trail.top, simulated.success.top, strict=True)):
+        feedback[index] = arrivals.give_feedback(index, int(row), bool(right))
     return tuple(smoothed(feedback[:step]) for step in steps)
 
 
 def _sentence(success: Success, subject: str, instead: str) -> str:
+    """State both shares and their difference in percentage points."""
     drawn_mean, top_share = success.means()
     points = 100 * (top_share - drawn_mean)
     cost_text = f"exploring costs {points:.1f} points" if points >= 0 else f"exploring gains {-points:.1f} points"

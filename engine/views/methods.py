@@ -8,20 +8,17 @@ from engine.stages import Kind, methods
 
 def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
     """Return a row per method: summary, parameters with their ranges, and source."""
-    return [
-        {
-            "name": spec.name,
-            "method": spec.title,
-            "what": spec.summary,
-            "parameters": "; ".join(
-                f"{p.name} ({p.symbol}), {p.domain}, default {p.text(p.default)}" for p in spec.params
-            )
-            or "–",
-            "cost": spec.cost,
-            "source": spec.paper,
-        }
-        for spec in methods(kind).values()
-    ]
+    rows: list[Mapping[str, str]] = []
+    for spec in methods(kind).values():
+        params = [
+            f"{param.name} ({param.symbol}), {param.domain}, default {param.text(param.default)}"
+            for param in spec.params
+        ]
+        rows.append({
+            "name": spec.name, "method": spec.title, "what": spec.summary, "parameters": "; ".join(params) or "–",
+            "cost": spec.cost, "source": spec.paper,
+        })  # fmt: skip
+    return rows
 
 
 def method_table() -> str:
@@ -29,15 +26,19 @@ def method_table() -> str:
     tables: dict[str, Sequence[Mapping[str, str]]] = {
         "Selectors": method_columns("selector"),
         "Scorers": method_columns("scorer"),
-        "Metrics": [{"name": m.name, "metric": f"{m.title}@k", "formula": m.formula} for m in METRICS.values()],
+        "Metrics": [
+            {"name": metric.name, "metric": f"{metric.title}@k", "formula": metric.formula}
+            for metric in METRICS.values()
+        ],
     }
     return "\n\n".join(f"**{heading}**\n\n{_markdown(rows)}" for heading, rows in tables.items())
 
 
 def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    head = list(rows[0])
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    """Format rows as a Markdown table, names as code; a bar in a text would end its cell."""
+    column_names = list(rows[0])
+    table_lines = ["| " + " | ".join(column_names) + " |", "|" + " --- |" * len(column_names)]
     for row in rows:
-        cells = [f"`{row[c]}`" if c == "name" else row[c].replace("|", "\\|") for c in head]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        cells = [f"`{row[column]}`" if column == "name" else row[column].replace("|", "\\|") for column in column_names]
+        table_lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(table_lines)

@@ -34,9 +34,10 @@ class Redundancy:
         """The two most similar documents, the better ranked first, as positions in the corpus."""
         if not self.pairs:
             return None
-        i, j = np.triu_indices(len(self.rows), 1)
-        closest = int(self.similarity[i, j].argmax())
-        return self.rows[i[closest]], self.rows[j[closest]]
+        # Pairs come row by row of the upper triangle, so a tie goes to the pair with the better ranked first document.
+        first_index, second_index = np.triu_indices(len(self.rows), 1)
+        closest = int(self.similarity[first_index, second_index].argmax())
+        return self.rows[first_index[closest]], self.rows[second_index[closest]]
 
 
 def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT_COSINE) -> Redundancy:
@@ -54,5 +55,7 @@ def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT_COSI
         pairs=len(pairs),
         close=int((pairs >= threshold).sum()),
         threshold=threshold,
-        nearest=tuple(int(similarity[i, :i].argmax()) if i else None for i in range(len(rows))),
+        nearest=tuple(
+            int(similarity[position, :position].argmax()) if position else None for position in range(len(rows))
+        ),
     )

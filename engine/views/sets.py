@@ -1,9 +1,12 @@
 """One query's sets: documents, metrics, certificates in words, weights along λ₁, before and after feedback."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 
 from engine.evaluation.metrics import METRICS, available_metrics, measure
@@ -72,48 +75,52 @@ def diff(
 ) -> tuple[list[Row], list[Row]]:
     """Return the documents of one query's set, best first, and those of the baseline that it dropped.
 
-    query: (d,) its vector; ranking, baseline: of this query alone; relevance: what the ranking's selector saw where
-    that was not the inner product.
+    query: (d,) its vector; ranking, baseline: of this query alone; relevance: of the ranking's selector if it is not
+    the inner product.
     """
-    shown, base = ranking.rows(), baseline.rows()
-    places = {row: rank for rank, row in enumerate(base)}
+    set_rows, base_rows = ranking.rows(), baseline.rows()
+    base_ranks = _rank_rows(base_rows)
     relevant = qrels.relevant(query_id) if qrels is not None else None
     queries = Embeddings((query_id,), query.unsqueeze(0), space.embeddings.encoder)
     scores = None if relevance is None else relevance.score.unsqueeze(0)
 
     def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:
-        alone = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
-        picks: list[Any] = trace(alone, space, queries, scores).rows() if documents else []
-        return [
-            Row(
-                **shown_fields(space.corpus, row),
-                rank=rank + 1,
-                change=places[row] - rank if row in places else None,
-                relevant=None if not relevant else space.corpus.ids[row] in relevant,
-                relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
-                gain=pick["score"],
-                similarity=pick["similarity"],
-                nearest=None if pick["nearest"] is None else replace_surrogates(space.corpus.ids[pick["nearest"]]),
-            )
-            for rank, (row, pick) in enumerate(zip(documents, picks, strict=True))
-            if row not in left_out
-        ]
+        # The pads of a short answer are no documents: the trace is of a ranking without them.
+        unpadded = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
+        picks: list[Any] = trace(unpadded, space, queries, scores).rows() if documents else []
+        rows = []
+        for rank, (row, pick) in enumerate(zip(documents, picks, strict=True), 1):
+            if row not in left_out:
+                nearest = None if pick["nearest"] is None else replace_surrogates(space.corpus.ids[pick["nearest"]])
+                rows.append(Row(
+                    **shown_fields(space.corpus, row), rank=rank,
+                    change=base_ranks[row] - rank if row in base_ranks else None,
+                    relevant=None if not relevant else space.corpus.ids[row] in relevant,
+                    relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
+                    gain=pick["score"], similarity=pick["similarity"], nearest=nearest,
+                ))  # fmt: skip
+        return rows
 
-    return rows_of(shown, ranking.gain[0].tolist(), set()), rows_of(base, baseline.gain[0].tolist(), set(shown))
+    dropped = rows_of(base_rows, baseline.gain[0].tolist(), set(set_rows))
+    return rows_of(set_rows, ranking.gain[0].tolist(), set()), dropped
+
+
+def _rank_rows(rows: Iterable[int]) -> dict[int, int]:
+    """Map each row to its rank, from 1."""
+    return {row: rank for rank, row in enumerate(rows, 1)}
 
 
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
     """Compute the metrics of one query's set; k: for Recall@k and ILAD@k."""
-    is_judged = qrels is not None and bool(qrels.relevant(query_id))
-    names = ("ilad", *(m for m in available_metrics(qrels) if METRICS[m].needs)) if is_judged else ("ilad",)
-    values, base_values = (
-        measure(one, space, (query_id,), qrels if is_judged else None, k, names).per_query
-        for one in (ranking, baseline)
-    )
+    # Metrics of relevance have no value for a query that nobody judged.
+    judgements = qrels if qrels is not None and qrels.relevant(query_id) else None
+    names = ("ilad", *(name for name in available_metrics(judgements) if METRICS[name].needs))
+    values = measure(ranking, space, (query_id,), judgements, k, names).per_query
+    base_values = measure(baseline, space, (query_id,), judgements, k, names).per_query
 
     def delta(metric: str) -> float | None:
-        this, baseline_value = (source.get(metric, {}).get(query_id) for source in (values, base_values))
-        return None if this is None or baseline_value is None else this - baseline_value
+        value, base_value = values.get(metric, {}).get(query_id), base_values.get(metric, {}).get(query_id)
+        return None if value is None or base_value is None else value - base_value
 
     documents, base_rows = ranking.rows(), set(baseline.rows())
     return Card(
@@ -138,18 +145,19 @@ def find_missed(
     """Find the relevant documents that a set lacks, with their rank by relevance in the corpus, nearest first.
 
     ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
-    have; relevance: what the selector saw where that was not the inner product.
+    have; relevance: of the selector if it is not the inner product.
     """
     if qrels is None:
         return []
     rankings = (ranking,) if isinstance(ranking, Ranking) else ranking
-    returned = {space.corpus.ids[row] for one in rankings for row in one.rows()}
+    returned = {space.corpus.ids[row] for decoder_ranking in rankings for row in decoder_ranking.rows()}
     missing = sorted(qrels.relevant(query_id) - returned)
     rows = {doc_id: space.corpus.position[doc_id] for doc_id in missing if doc_id in space.corpus.position}
     missing_rows = list(rows.values())
-    row_ranks = find_ranks(space, query, missing_rows) if relevance is None else relevance.place[missing_rows].tolist()
+    row_ranks = find_ranks(space, query, missing_rows) if relevance is None else relevance.ranks[missing_rows].tolist()
     ranks = dict(zip(rows, row_ranks, strict=True))
     entries = [(replace_surrogates(doc_id), ranks.get(doc_id)) for doc_id in missing]
+    # Documents without a rank go last: None cannot be compared with a number.
     return sorted(entries, key=lambda entry: (entry[1] is None, entry[1]))
 
 
@@ -187,30 +195,33 @@ def merge_rankings(
     query: (d,) its vector; rankings: by decoder, of this query alone; baseline: the one that changes are marked
     against.
     """
-    ranks = {name: {row: rank for rank, row in enumerate(one.rows(), 1)} for name, one in rankings.items()}
+    ranks = {decoder_name: _rank_rows(ranking.rows()) for decoder_name, ranking in rankings.items()}
     base_ranks = ranks[baseline]
-    rows = list({row: None for of_decoder in ranks.values() for row in of_decoder})
+    set_counts = Counter(chain.from_iterable(ranks.values()))
+    rows = list(set_counts)
     relevance = dict(zip(rows, relevances(space, query, rows), strict=True))
-    best_rank = {row: min(inside[row] for inside in ranks.values() if row in inside) for row in rows}
+    best_rank: dict[int, int] = {}
+    for decoder_ranks in ranks.values():
+        for row, rank in decoder_ranks.items():
+            best_rank[row] = min(rank, best_rank.get(row, rank))
     relevant = qrels.relevant(query_id) if qrels is not None else None
-    return [
-        Merged(
-            **shown_fields(space.corpus, row),
-            relevance=relevance[row],
-            relevant=None if not relevant else space.corpus.ids[row] in relevant,
-            places={
-                name: _make_place(inside.get(row), base_ranks.get(row), name == baseline)
-                for name, inside in ranks.items()
-            },
-            sets=sum(row in inside for inside in ranks.values()),
-        )
-        for row in sorted(
-            rows, key=lambda row: (best_rank[row], base_ranks.get(row, len(rows) + 1), -relevance[row], row)
-        )
-    ]
+    merged = []
+    # Documents that the baseline lacks go behind its last rank; relevance and row decide the other ties.
+    for row in sorted(rows, key=lambda row: (best_rank[row], base_ranks.get(row, len(rows) + 1), -relevance[row], row)):
+        base_rank = base_ranks.get(row)
+        places: dict[str, Place] = {}
+        for decoder_name, decoder_ranks in ranks.items():
+            places[decoder_name] = _make_place(decoder_ranks.get(row), base_rank, decoder_name == baseline)
+        is_relevant = None if not relevant else space.corpus.ids[row] in relevant
+        merged.append(Merged(
+            **shown_fields(space.corpus, row), relevance=relevance[row], relevant=is_relevant, places=places,
+            sets=set_counts[row],
+        ))  # fmt: skip
+    return merged
 
 
 def _make_place(rank: int | None, base_rank: int | None, is_baseline: bool) -> Place:
+    """Mark a decoder's rank against the baseline's."""
     if rank is None:
         return Place(None, DROPPED_MARK if base_rank is not None else NOWHERE_MARK)
     return Place(rank, "" if is_baseline else mark(None if base_rank is None else base_rank - rank))
@@ -230,34 +241,33 @@ def weight_lines(
     space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, max_lines: int = 40
 ) -> list[WeightLine]:
     """Return the documents with the largest weights along a path, those with a weight at l1 first, by rank."""
+    # Between two kinks of the path every weight is p − λ₁q: the corners of its line are at the kinks.
     corners: dict[int, list[tuple[float, float]]] = {}
     for segment_index in range(len(path)):
         segment = path.segment(segment_index)
         upper, lower = float(path.levels[segment_index]), float(path.levels[segment_index + 1])
         columns = (path.members[segment], path.p[segment], path.q[segment])
-        for row, p, q in zip(*(column.tolist() for column in columns), strict=True):
-            line = corners.setdefault(row, [])
-            if not line or line[-1][0] > upper:
+        for row, p, q in zip(*map(np.ndarray.tolist, columns), strict=True):
+            row_corners = corners.setdefault(row, [])
+            if not row_corners or row_corners[-1][0] > upper:
                 # It had no weight just above this kink.
-                line += [(level, 0.0) for level, _ in line[-1:]] + [(upper, 0.0)]
-            line.append((upper, max(p - upper * q, 0.0)))
-            line.append((lower, max(p - lower * q, 0.0)))
-    for line in corners.values():
-        if line[-1][0] > path.levels[-1]:
-            line += [(line[-1][0], 0.0), (float(path.levels[-1]), 0.0)]
-    ranks = {row: rank for rank, row in enumerate(path.at(l1)[0].tolist(), 1)}
+                row_corners += ([(row_corners[-1][0], 0.0)] if row_corners else []) + [(upper, 0.0)]
+            row_corners += [(upper, max(p - upper * q, 0.0)), (lower, max(p - lower * q, 0.0))]
+    for row_corners in corners.values():
+        if row_corners[-1][0] > path.levels[-1]:
+            row_corners += [(row_corners[-1][0], 0.0), (float(path.levels[-1]), 0.0)]
+    ranks = _rank_rows(path.at(l1)[0].tolist())
     relevant = qrels.relevant(query_id) if qrels is not None else None
-    order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -max(w for _, w in corners[row]), row))
-    return [
-        WeightLine(
-            **shown_fields(space.corpus, row),
-            relevant=None if not relevant else space.corpus.ids[row] in relevant,
-            chosen=ranks.get(row),
-            l1=[level for level, _ in corners[row]],
-            weight=[weight for _, weight in corners[row]],
-        )
-        for row in order[:max_lines]
-    ]
+    largest = {row: max(weight for _level, weight in row_corners) for row, row_corners in corners.items()}
+    row_order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -largest[row], row))
+    weight_columns = []
+    for row in row_order[:max_lines]:
+        levels, weights = map(list, zip(*corners[row], strict=True))
+        is_relevant = None if not relevant else space.corpus.ids[row] in relevant
+        weight_columns.append(WeightLine(
+            **shown_fields(space.corpus, row), relevant=is_relevant, chosen=ranks.get(row), l1=levels, weight=weights
+        ))  # fmt: skip
+    return weight_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,25 +289,20 @@ def before_after(
 ) -> tuple[BeforeAfter, ...]:
     """Find the documents of any set whose score or rank differs between two spaces of one corpus.
 
-    query: (d,) its vector; rankings: by decoder, what it answered this query alone then, and now. Those whose scores
+    query: (d,) its vector; rankings: by decoder, its answers to this query alone then, and now. Those whose scores
     changed most come first, then by the first decoder's ranks.
     """
-    ranks_by_decoder = {
-        name: tuple({row: rank for rank, row in enumerate(ranking.rows(), 1)} for ranking in pair)
-        for name, pair in rankings.items()
-    }
+    ranks_by_decoder = {}
+    for name, (old_ranking, new_ranking) in rankings.items():
+        ranks_by_decoder[name] = _rank_rows(old_ranking.rows()), _rank_rows(new_ranking.rows())
+    # The answers of now lead, decoder by decoder, so that a stable sort keeps their order among equal changes.
     rows = list(dict.fromkeys(row for pair in ranks_by_decoder.values() for ranks in reversed(pair) for row in ranks))
     if not rows:
         return ()
-    before, after = relevances(then, query, rows), relevances(now, query, rows)
-    changes = [
-        BeforeAfter(
-            **shown_fields(then.corpus, row),
-            before=old,
-            after=new,
-            ranks={name: (pair[0].get(row), pair[1].get(row)) for name, pair in ranks_by_decoder.items()},
-        )
-        for row, old, new in zip(rows, before, after, strict=True)
-    ]
-    moved = [changed for changed in changes if changed.has_moved]
-    return tuple(sorted(moved, key=lambda changed: -abs(changed.after - changed.before)))
+    changes = []
+    for row, old, new in zip(rows, relevances(then, query, rows), relevances(now, query, rows), strict=True):
+        ranks = {name: (pair[0].get(row), pair[1].get(row)) for name, pair in ranks_by_decoder.items()}
+        change = BeforeAfter(**shown_fields(then.corpus, row), before=old, after=new, ranks=ranks)
+        if change.has_moved:
+            changes.append(change)
+    return tuple(sorted(changes, key=lambda changed: -abs(changed.after - changed.before)))

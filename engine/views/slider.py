@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -15,7 +16,7 @@ from engine.params import Param, Real, Whole, values_of
 from engine.reach import Reach
 from engine.space import Space
 from engine.stages import Selector
-from engine.values import Embeddings, Ranking
+from engine.values import Corpus, Embeddings, Ranking
 from engine.views.decision import describe_trust, relevances, similarities
 from engine.wording import visible
 
@@ -27,9 +28,9 @@ PRECISION = 100_000
 """Cosines are sent as whole numbers of 1/PRECISION, rounded down: at .9 one is a near-duplicate here as there."""
 LONGEST_NAME = 90
 TWO_PART_SIZE, FIRST_PART_START = 2048, 0.5
-"""Documents from which on a slider's answers come in two parts, and where the first part of a path begins."""
+"""Documents from which on a slider's answers come in two parts, and the start of the first part of a path."""
 MAX_FULL_SIZE, POOL_SIZE = 200_000, 500
-"""Documents up to which a slider is drawn from all of them, and from how many of the most relevant it is beyond."""
+"""Documents up to which a slider is drawn from all of them, and size of the pool that it is drawn from beyond."""
 
 
 def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
@@ -46,7 +47,7 @@ def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
         values = [value for value in param.grid(RATIO_STEPS) if value is not None]
         return sorted({*values, *([] if min(values) <= current <= maximum else [current])})
     minimum, maximum, n_steps = min(minimum, current), max(maximum, current), FINE_STEPS if exact else COARSE_STEPS
-    return [float(f"{minimum + (maximum - minimum) * i / n_steps:.6g}") for i in range(n_steps + 1)]
+    return [float(f"{minimum + (maximum - minimum) * position / n_steps:.6g}") for position in range(n_steps + 1)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,11 +58,11 @@ class SliderRequest:
     decoder: Decoder
     param: Real | Whole  # the parameter, as its slider shows it
     stops: Sequence[float]  # the values of its positions
-    start: float  # where a path begins at the earliest
+    start: float  # the smallest value at which a path begins
     query: Embeddings  # of one query
     k: int
     candidates: weakref.ref[ScoredCandidates] | None  # scored already, where that takes long
-    within: bool  # whether the most relevant stand for a corpus too large for a drag
+    within: bool  # True if the most relevant stand for a corpus too large for a drag
     details: Mapping[str, Any]  # `relevant` and `scores` of `pack_sets`
 
     def answer(self) -> dict[str, Any]:
@@ -69,6 +70,7 @@ class SliderRequest:
         if isinstance(self.source, weakref.ref):
             space, rows = self.source(), None
             scored = None if space is None else self.candidates() if self.candidates else self._score(space)
+        # An engine's corpus is not in memory: its first documents stand for it, and their rows are translated below.
         else:
             pool_space, rows = self.source.pool(self.query)
             space, scored = self.source.space, self._score(pool_space)
@@ -104,26 +106,22 @@ def requests(
     values = stops(param, getattr(stage, param.name), is_exact)
     value_parts = [(values, 0.0)]
     if in_memory and TWO_PART_SIZE < size <= MAX_FULL_SIZE:
+        # A coarse part comes first, so that something can be dragged soon: the end of a path, or every fifth position.
         sparse = values[::5] if isinstance(param, Real) and param.scale != "log" else values
         value_parts.insert(0, (values, FIRST_PART_START) if is_exact else (sparse, 0.0))
     within = in_memory and size > MAX_FULL_SIZE and decoder.depth is None
     if within:
         decoder = Decoder(stage, decoder.retrieve, decoder.rerank, max(POOL_SIZE, 2 * k))
+    # Weak references: a request that waits in a queue must not keep a corpus in memory.
+    reference = weakref.ref(source) if isinstance(source, Space) else source
+    candidates_reference = None if candidates is None else weakref.ref(candidates)
     return [
         SliderRequest(
-            source=weakref.ref(source) if isinstance(source, Space) else source,
-            decoder=decoder,
-            param=param,
-            stops=values_part,
-            start=start,
-            query=query,
-            k=k,
-            candidates=None if candidates is None else weakref.ref(candidates),
-            within=within,
-            details=details,
+            source=reference, decoder=decoder, param=param, stops=values_part, start=start, query=query, k=k,
+            candidates=candidates_reference, within=within, details=details,
         )
         for values_part, start in value_parts
-    ]
+    ]  # fmt: skip
 
 
 @without_autocast
@@ -132,10 +130,10 @@ def slider_answers(
 ) -> dict[str, Any]:
     """Compute a selector's rankings of one query along one of its parameters, the others fixed.
 
-    values: of the positions; start: where a path begins at the earliest. JSON values but for `rankings`, (m, k) rows
-    of the corpus, −1 pads. With a path, `start` says where it begins, `ends` where in the parameter each ranking but
-    the last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that rounding
-    decides; without, `ends` is None, each position has its ranking, and `why` says why.
+    values: of the positions; start: the smallest value at which a path begins. JSON values but for `rankings`, (m, k)
+    rows of the corpus, −1 pads. With a path, `start` is its beginning, `ends` the values of the parameter at which each
+    ranking but the last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that
+    rounding decides; without, `ends` is None, each position has its ranking, and `why` is the reason.
     """
     name = "" if param.name != stage.path_parameter or not isinstance(param, Real) else stage.no_path
     if name is not None:
@@ -147,6 +145,7 @@ def slider_answers(
     ratios = isinstance(param, Real) and param.scale == "log"
     path_values = [value for value in values if value >= start and (value > 0 or not ratios)]
     lines = stage.lambda_path(candidates, min(k, candidates.count), (path_values[0], path_values[-1]), path_values)[0]
+    # Candidates are numbered within the pool; answers are rows of the corpus.
     picks = lines.picks[lines.last]
     if candidates.pool is not None:
         picks = np.where(picks < 0, -1, candidates.pool[0].cpu().numpy()[picks])
@@ -156,12 +155,12 @@ def slider_answers(
     low_certain, high_certain = lines.certain[positions].T
     # Positions at which rounding may decide the ranking are solved one by one.
     is_certain = (low_certain <= values) & (values <= high_certain)
-    uncertain = [value for value, certain in zip(values, is_certain, strict=True) if not certain]
     n_lines = len(rankings[0])
-    for value in uncertain:
+    numbered: list[list[float]] = []
+    for value in compress(values, ~is_certain):
         setting = type(stage)(**values_of(stage) | {param.name: value})
         rankings.append(select_from(setting, scored, k).index.cpu().numpy())
-    numbered = [[value, n_lines + i] for i, value in enumerate(uncertain)]
+        numbered.append([value, n_lines + len(numbered)])
     ends = lines.ends[lines.last[:-1]].tolist()
     return {"rankings": np.vstack(rankings), "start": lines.start, "ends": ends, "apart": numbered, "why": ""}
 
@@ -171,14 +170,15 @@ def pack_sets(
 ) -> dict[str, Any]:
     """Return sets of documents with everything that is drawn of them, as JSON values.
 
-    query: (d,) its vector; rankings: (m, k) rows, −1 pads; relevant: ids judged so; scores: (n,) what the selector saw
-    where that was not the inner product with the query. `sets` are the distinct rankings as positions in `rows`,
+    query: (d,) its vector; rankings: (m, k) rows, −1 pads; relevant: ids judged so; scores: (n,) the selector's
+    relevance if it is not the inner product with the query. `sets` are the distinct rankings as positions in `rows`,
     `which` names the set of each ranking; `near` are the cosines of all pairs that meet in a set, in the order in which
     they first do (in a set: second with first, third with first, third with second, …), in 1/PRECISION.
     """
     sets, which = np.unique(rankings, axis=0, return_inverse=True)
     rows = np.unique(sets[sets >= 0])
     local_sets = np.where(sets < 0, -1, np.searchsorted(rows, sets))
+    # The browser needs a cosine only of documents that some set has together: each such pair is sent once.
     second_rank, first_rank = np.tril_indices(sets.shape[1], -1)
     pairs = np.sort(np.stack([local_sets[:, first_rank].ravel(), local_sets[:, second_rank].ravel()]), axis=0)
     pairs = pairs[:, pairs[0] >= 0]
@@ -186,20 +186,29 @@ def pack_sets(
     first_row, second_row = pairs[:, np.sort(first_seen)]
     documents, corpus = rows.tolist(), space.corpus
     cosines = similarities(space, documents)[first_row, second_row]
-    values = (
-        None if scores is None else [None if score != score else round(score, 6) for score in scores[rows].tolist()]
-    )
-    labels = [corpus.titles[row] or corpus.texts[row] or corpus.ids[row] for row in documents]
+    values = None if scores is None else list(map(_round_score, scores[rows].tolist()))
     return {
         "rows": documents,
-        "names": [visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME] for name in labels],
-        "relevance": [round(value, 6) for value in relevances(space, query, documents)],
+        "names": [_name_document(corpus, row) for row in documents],
+        "relevance": list(map(_round_score, relevances(space, query, documents))),
         "scores": values,
-        "right": [i for i, row in enumerate(documents) if corpus.ids[row] in relevant],
+        "right": [position for position, row in enumerate(documents) if corpus.ids[row] in relevant],
         "near": np.floor(cosines * PRECISION).astype(int).tolist(),
-        "sets": [[i for i in ids if i >= 0] for ids in local_sets.tolist()],
+        "sets": [members[members >= 0].tolist() for members in local_sets],
         "which": which.ravel().tolist(),
     }
+
+
+def _name_document(corpus: Corpus, row: int) -> str:
+    """Name a document by its title, its text or its id, short enough for a tooltip."""
+    name = corpus.titles[row] or corpus.texts[row] or corpus.ids[row]
+    # A text may be a book: only its beginning is searched for white space and control characters.
+    return visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]
+
+
+def _round_score(score: float) -> float | None:
+    """Round a score for display; JSON has no NaN, which a document without a score has."""
+    return None if score != score else round(score, 6)
 
 
 def pack_ranking(space: Space, query: torch.Tensor, ranking: Ranking, **more: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ NEEDED_SHARES = (0.5, 0.75, 0.95)
 
 def find_weighing_selector() -> str:
     """Return the name of the first selector whose answers have weights."""
-    return next(name for name, spec in methods("selector").items() if spec.cls.has_weights())
+    return next(name for name, method_spec in methods("selector").items() if method_spec.cls.has_weights())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Weighed(ShownDocument):
     place: int  # by score
     score: float
     weight: float  # 0 outside the support
-    inside: bool  # whether it is in the set
+    inside: bool  # True if it is in the set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +51,10 @@ class Proof:
     method: str
     witness: Witness
     rows: tuple[Weighed, ...]  # the set's documents and the next ones, by score
-    support: int  # how many documents have a weight at the witness
-    same: bool  # whether they are the set
+    support: int  # number of documents with a weight at the witness
+    same: bool  # True if they are the set
     residual: float  # of the optimality conditions
-    certified: bool  # whether these hold
+    certified: bool  # True if these hold
 
 
 @without_autocast
@@ -72,24 +72,16 @@ def proof(space: Space, query: Tensor, k: int) -> Proof:
     set_rows = set(located.rows)
     rows = tuple(
         Weighed(
-            **shown_fields(space.corpus, row),
-            place=place,
-            score=float(scores[row]),
-            weight=weights.get(row, 0.0),
+            **shown_fields(space.corpus, row), place=rank, score=float(scores[row]), weight=weights.get(row, 0.0),
             inside=row in set_rows,
         )
-        for place, row in enumerate(row_order, start=1)
-    )
+        for rank, row in enumerate(row_order, start=1)
+    )  # fmt: skip
     info = answer.info[0]
     return Proof(
-        method=find_weighing_selector(),
-        witness=located,
-        rows=rows,
-        support=info["support"],
-        same=set(weights) == set_rows,
-        residual=info["residual"],
-        certified=bool(info["certified"]),
-    )
+        method=find_weighing_selector(), witness=located, rows=rows, support=info["support"],
+        same=set(weights) == set_rows, residual=info["residual"], certified=bool(info["certified"]),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +91,7 @@ class Turned:
     angle: int
     l1: float
     points: tuple[tuple[float, float], ...]  # the documents there, document 1 as its shadow, whose score is its own
-    query: tuple[float, float]  # where v is
+    query: tuple[float, float]  # coordinates of v
     scores: tuple[float, ...]  # of the documents
     weights: tuple[float, ...]  # of the documents
     support: tuple[int, ...]  # the documents with a weight, rising
@@ -119,6 +111,7 @@ def turn_query(angle: int = QUERY_ANGLE.default, l1: float = 0.1) -> Turned:
     angle = QUERY_ANGLE.check(angle)
     example = counterexample(l1)
     vectors, radians = example.vectors, math.radians(angle)
+    # Documents 2 and 3 are orthogonal, so they are the axes; document 1 is drawn as its projection onto them.
     axes = vectors[1:]
     query = math.cos(radians) * axes[0] + math.sin(radians) * axes[1]
     scores = tuple((vectors @ query).tolist())
@@ -126,15 +119,11 @@ def turn_query(angle: int = QUERY_ANGLE.default, l1: float = 0.1) -> Turned:
     weights = weights_of(answer)
     row_order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
     return Turned(
-        angle=angle,
-        l1=l1,
-        points=tuple(tuple(point) for point in (vectors @ axes.T).tolist()),
-        query=(math.cos(radians), math.sin(radians)),
-        scores=scores,
-        weights=tuple(weights.get(row, 0.0) for row in range(len(vectors))),
-        support=tuple(sorted(weights)),
+        angle=angle, l1=l1, points=tuple(map(tuple, (vectors @ axes.T).tolist())),
+        query=(math.cos(radians), math.sin(radians)), scores=scores,
+        weights=tuple(weights.get(row, 0.0) for row in range(len(vectors))), support=tuple(sorted(weights)),
         best=tuple(sorted(row_order[: len(weights)])),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +135,7 @@ class Bounded:
     pairs: int  # their number
     measured: int | None  # the k that was enough, None where no k that was tried is
     guaranteed: int  # the bound's k
-    at_once: bool  # whether the first k that was tried was enough
+    at_once: bool  # True if the first k that was tried was enough
     simple: int  # the k of Corollary 1
 
     @property
@@ -160,15 +149,15 @@ def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
     first = min(cell.k for cell in errors.cells)
     return tuple(
         Bounded(
-            least=pairs.least,
-            most=pairs.most,
-            pairs=pairs.pairs,
-            measured=k,
-            guaranteed=sufficient_dimension(pairs.least, error),
-            at_once=k == first,
-            simple=simple_dimension(pairs.least, error),
+            least=margin_bin.least,
+            most=margin_bin.most,
+            pairs=margin_bin.pairs,
+            measured=dimension,
+            guaranteed=sufficient_dimension(margin_bin.least, error),
+            at_once=dimension == first,
+            simple=simple_dimension(margin_bin.least, error),
         )
-        for pairs, k in zip(errors.bins, find_kept_dimensions(errors, error), strict=True)
+        for margin_bin, dimension in zip(errors.bins, find_kept_dimensions(errors, error), strict=True)
     )
 
 
@@ -177,9 +166,9 @@ class Needed:
     """Dimension that keeps the best document first for a share of the queries."""
 
     share: float  # of the queries
-    margin: float  # the least that their best documents have over the nearest rival
-    dimension: int  # what the bound asks
-    simple: int  # what Corollary 1 asks
+    margin: float  # the smallest margin that their best documents have over the nearest rival
+    dimension: int  # the k that the bound asks
+    simple: int  # the k that Corollary 1 asks
 
 
 def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
@@ -195,11 +184,12 @@ def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
     values = rows[0].values
     if not len(values):
         return ()
-    margins = [float(np.quantile(values, 1 - share, method="lower")) for share in NEEDED_SHARES]
-    return tuple(
-        Needed(s, margin, sufficient_dimension(margin, error), simple_dimension(margin, error))
-        for s, margin in zip(NEEDED_SHARES, margins, strict=True)
-    )
+    needed = []
+    for share in NEEDED_SHARES:
+        # The lower of two neighbours is a margin that some query has, so that the share is reached.
+        margin = float(np.quantile(values, 1 - share, method="lower"))
+        needed.append(Needed(share, margin, sufficient_dimension(margin, error), simple_dimension(margin, error)))
+    return tuple(needed)
 
 
 def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
@@ -217,10 +207,10 @@ def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str
     ]
     passages = segments.passages[~np.isnan(segments.passages)]
     if len(passages):
-        medians = (decimal(float(np.median(values))) for values in (passages, segments.documents))
+        median, document_median = decimal(float(np.median(passages))), decimal(float(np.median(segments.documents)))
         sentences.append(
             f"Real passages, for which nothing is proved: {percent(segments.passages_gain)} of the pairs keep at least "
-            "the documents' margin (median {}, documents {}).".format(*medians)
+            f"the documents' margin (median {median}, documents {document_median})."
         )
     sentences.append(
         "The theorem assumes segments without common words. "

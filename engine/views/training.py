@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.evaluation.metrics import METRICS
 from engine.training.comparison import CONTROL, START
 from engine.training.metrics import Dev, Epoch
@@ -34,10 +36,10 @@ class Curves:
 
     epochs: tuple[int, ...]  # their numbers, −1 before the first step
     best: int  # number of the best one
-    bands: tuple[Band, ...]  # the metrics of WATCHED
+    bands: tuple[Band, ...]  # the metrics of WATCHED_METRICS
     loss: tuple[float | None, ...]  # mean loss
     support: tuple[float | None, ...]  # mean count of documents with a weight
-    shares: Mapping[str, tuple[float | None, ...]]  # the columns of SHARES, by title
+    shares: Mapping[str, tuple[float | None, ...]]  # the columns of SHARE_TITLES, by title
 
 
 def find_best_epoch(history: Sequence[Epoch]) -> Epoch:
@@ -55,8 +57,11 @@ def select_compared_systems(
     stage_order = list(histories)
     # Later stages are no measure of a stage.
     earlier = stage_order[: stage_order.index(stage)] if stage in stage_order else stage_order
-    available = [name for name in (START, CONTROL) if name in earlier and histories[name]]
-    trained = {name: find_best_epoch(histories[name]).dev for name in available}
+    trained = {}
+    for name in (START, CONTROL):
+        if name in earlier and histories[name]:
+            trained[name] = find_best_epoch(histories[name]).dev
+    # Start and control are baselines themselves: untrained systems are not drawn beside them.
     return trained | (dict(untrained) if stage not in (START, CONTROL) else {})
 
 
@@ -65,28 +70,22 @@ def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
     best_epoch = find_best_epoch(history)
     bands = []
     for metric, k in WATCHED_METRICS:
-        name = f"{metric}{k}"
-        means = [(getattr(epoch.dev, name), getattr(epoch.dev, f"{name}_se")) for epoch in history]
-        bands.append(
-            Band(
-                f"{METRICS[metric].title}@{k}",
-                tuple(value for value, _error in means),
-                tuple(value - error for value, error in means),
-                tuple(value + error for value, error in means),
-                getattr(best_epoch.dev, name),
-                {system: getattr(dev, name) for system, dev in lines.items()},
-            )
-        )
-    columns = {name: tuple(getattr(epoch, name) for epoch in history) for name in ("loss", "support", *SHARE_TITLES)}
-    present = {name: column for name, column in columns.items() if any(value is not None for value in column)}
+        metric_name = f"{metric}{k}"
+        pairs = [(getattr(epoch.dev, metric_name), getattr(epoch.dev, f"{metric_name}_se")) for epoch in history]
+        means, errors = np.array(pairs, dtype=np.float64).T
+        middle, low, high = map(tuple, np.stack([means, means - errors, means + errors]).tolist())
+        system_means = {system: getattr(dev_metrics, metric_name) for system, dev_metrics in lines.items()}
+        best_mean = getattr(best_epoch.dev, metric_name)
+        bands.append(Band(f"{METRICS[metric].title}@{k}", middle, low, high, best_mean, system_means))
+    present = {}
+    for metric_name in ("loss", "support", *SHARE_TITLES):
+        column = tuple(getattr(epoch, metric_name) for epoch in history)
+        if set(column) != {None}:
+            present[metric_name] = column
     # A loss that is never 0, as of a method without weights, has no share of satisfied queries.
     if "support" not in present and not any(present.get("satisfied", ())):
         present.pop("satisfied", None)
-    return Curves(
-        tuple(epoch.epoch for epoch in history),
-        best_epoch.epoch,
-        tuple(bands),
-        present.get("loss", ()),
-        present.get("support", ()),
-        {title: present[name] for name, title in SHARE_TITLES.items() if name in present},
-    )
+    epochs = tuple(epoch.epoch for epoch in history)
+    loss, support = present.get("loss", ()), present.get("support", ())
+    shares = {title: present[metric_name] for metric_name, title in SHARE_TITLES.items() if metric_name in present}
+    return Curves(epochs, best_epoch.epoch, tuple(bands), loss, support, shares)

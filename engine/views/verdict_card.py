@@ -23,7 +23,7 @@ class VerdictCard:
     chosen: tuple[float, float] | None = None  # the point that the sentence is about
     chosen_label: str = ""
     queries: int  # the number of queries measured
-    interval: str = ""  # of what the sentence says, "95% CI +0.138 to +0.160"
+    interval: str = ""  # of the sentence's figure, such as "95% CI +0.138 to +0.160"
     corpus: str
     fingerprint: str  # of its embeddings
     code: tuple[str, ...] = ()  # lines of Python

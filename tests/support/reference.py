@@ -110,7 +110,6 @@ def _describe_commands(group: click.Group, context: click.Context) -> list[str]:
     parts = []
     for command_name in group.list_commands(context):
         command = group.get_command(context, command_name)
-        # A context with its parent: what one command's help option is called is remembered by the command.
         own = click.Context(command, parent=context, info_name=command_name, max_content_width=110, terminal_width=110)
         if isinstance(command, click.Group):
             parts += _describe_commands(command, own)

@@ -19,7 +19,7 @@ from engine.values import digest_of
 BUNDLED = "bundled"
 FINGERPRINT_SECTION = "fingerprints"
 HUB_TIMEOUT_SECONDS = 3
-"""Seconds that the hub has for its answer."""
+"""Time limit for an answer of the hub."""
 
 
 def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path:
@@ -80,10 +80,8 @@ def list_local_encoders() -> tuple[str, ...]:
     except (CacheNotFound, OSError, ValueError):
         return (BUNDLED,)
     model_repos = (cached_repo for cached_repo in cached_repos if cached_repo.repo_type == "model")
-    return (
-        BUNDLED,
-        *sorted(r.repo_id for r in model_repos if any(model_folder.is_complete(v.snapshot_path) for v in r.revisions)),
-    )
+    names = [r.repo_id for r in model_repos if any(model_folder.is_complete(v.snapshot_path) for v in r.revisions)]
+    return (BUNDLED, *sorted(names))
 
 
 def _find_folder(name: str) -> Path | None:

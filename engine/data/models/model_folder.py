@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 MAX_DEPTH = 3
-"""Models keep their files so many folders deep at most."""
+"""Largest depth of the folders of a model."""
 CONFIG_BYTES, FILE_BYTES = 2 << 20, 256 << 20
-"""What a settings file, and any other file but weights, may have at most: the libraries read them whole."""
+"""Largest sizes of a settings file and of any other file but weights, because libraries read all of them."""
 
 # What the torch backend never reads: other backends' weights, and prose.
 _OTHER_FOLDERS = {"onnx", "openvino", "coreml"}

@@ -48,10 +48,7 @@ class CrossEncoderModel(encoder_model.OnDevice):
 
     def _scores(self, query: str, texts: Sequence[str]) -> Tensor:
         scores: Tensor = self.model.predict(
-            [(query, text) for text in texts],
-            batch_size=len(texts),
-            show_progress_bar=False,
-            convert_to_tensor=True,
+            [(query, text) for text in texts], batch_size=len(texts), show_progress_bar=False, convert_to_tensor=True
         )
         return scores
 

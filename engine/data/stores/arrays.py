@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, is_unit, where_text
+from engine.data.stores.store import Hits, RawResult, StoreRef, VectorStore, Where, is_unit, where_text
 from engine.errors import DataError
 from engine.values import digest_of
 
 BLOCK_NUMBERS = 1 << 22
-"""Numbers of the matrix that are looked at together."""
+"""Largest block of the matrix, in numbers."""
 
 
 class ArrayStore(VectorStore):
@@ -91,9 +91,7 @@ class ArrayStore(VectorStore):
         matching = self._find_matching(where)
         return len(self.vectors) if matching is None else int(matching.sum())
 
-    def _search(
-        self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
-    ) -> tuple[list[Hits], str, bool]:
+    def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
         scores = np.concatenate([points @ block.T for block in self._iterate_blocks()], axis=1)
         matching = self._find_matching(where)
         if matching is not None:

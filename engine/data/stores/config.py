@@ -32,13 +32,13 @@ password_env = "PG_PASSWORD"
 [pg.papers]
 table = "public.papers"
 """
-"""What errors show to be pasted."""
+"""Example of the file, which errors quote to be pasted."""
 SECRET_KEYS = ("password", "dsn", "token", "passwd", "secret")
 STORE_KINDS = ("pgvector", "milvus", "vectors")
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-"""What libpq knows."""
+"""Values of sslmode that libpq accepts."""
 SETTING_RANGES = {"port": (1, 65_535), "timeout": (0.001, 1_000_000)}
-"""Seconds as PostgreSQL takes them: it counts milliseconds in 31 bits, and 0 would be no limit."""
+"""Allowed ranges of numbers; PostgreSQL counts milliseconds in 31 bits, and takes 0 as no limit."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ LOAD_BATCH_SIZE = 1_000
 LOADING_LABEL, INDEXING_LABEL = "writing documents", "building the index"
 STOPPED_MESSAGE = "stopped; {done} of {total} documents are in the store, and the same command goes on from there"
 MAX_TEXT_BYTES, MAX_ID_BYTES = 65_535, 512
-"""Bytes of a text and of an id that Milvus takes."""
+"""Largest sizes of a text and of an id in Milvus."""
 MAX_INDEXED_DIMENSION = 2_000
-"""Dimensions of a vector that pgvector indexes."""
+"""Largest dimension that pgvector can index."""
 WRITING_SECONDS, WAITING_SECONDS = 30.0, 300.0
-"""What Milvus may take for a batch, and until all of a collection is on disk, indexed or in memory."""
+"""Time limits in Milvus: of a batch, and until all of a collection is on disk, indexed or in memory."""
 
 
 @dataclass(frozen=True)
@@ -227,11 +227,8 @@ class _PgWriter:
                 c.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
                 c.write(packed_rows)
                 c.write(b"\xff\xff")
-            connection.execute(
-                self._sql(
-                    "INSERT INTO {table} ({columns}) SELECT {columns} FROM frontier_batch ON CONFLICT ({id}) DO NOTHING"
-                )
-            )
+            select_batch = "SELECT {columns} FROM frontier_batch ON CONFLICT ({id}) DO NOTHING"
+            connection.execute(self._sql("INSERT INTO {table} ({columns}) " + select_batch))
 
         self.connections.write(work)
 
@@ -252,9 +249,8 @@ class _PgWriter:
             index_measures = indexes_of(connection, self.table, self.table.vector, ["hnsw"])
             if self.index is not None and "ip" not in index_measures.values():
                 index_options = f"m = {int(self.index.m)}, ef_construction = {int(self.index.ef_construction)}"
-                connection.execute(
-                    self._sql("CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops) WITH (" + index_options + ")")
-                )
+                create_index = "CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops) WITH (" + index_options + ")"
+                connection.execute(self._sql(create_index))
             self._write_note(connection, self.rows.complete)
 
         self.connections.write(work)
@@ -315,9 +311,8 @@ class _MilvusWriter:
         schema.add_field(self.table.place, DataType.INT64)
         for column in self.rows.corpus.metadata:
             schema.add_field(column, DataType.VARCHAR, max_length=MAX_TEXT_BYTES)
-        self.caller.call(
-            "create_collection", WRITING_SECONDS, schema=schema, properties={NOTE_NAME: self.rows.comment}, **STRONG
-        )
+        note = {NOTE_NAME: self.rows.comment}
+        self.caller.call("create_collection", WRITING_SECONDS, schema=schema, properties=note, **STRONG)
 
     def _index_params(self) -> Any:
         from pymilvus import MilvusClient

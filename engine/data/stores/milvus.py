@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.data.stores.milvus_collection import FLAT, MAX_ROWS, STRONG, MilvusAccess, MilvusCollection, MilvusTable
-from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
+from engine.data.stores.store import Hits, RawResult, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
@@ -24,11 +24,7 @@ class MilvusStore(VectorStore):
     kind: ClassVar[str] = "milvus"
 
     def __init__(
-        self,
-        access: MilvusAccess,
-        table: MilvusTable,
-        where: Where | None = None,
-        encoder: EncoderRef | None = None,
+        self, access: MilvusAccess, table: MilvusTable, where: Where | None = None, encoder: EncoderRef | None = None
     ) -> None:
         self.access, self.table, self.where = access, table, where
         self.name = f"{access.name}/{table.name or table.collection}"
@@ -63,9 +59,7 @@ class MilvusStore(VectorStore):
     def count(self, where: Where | None = None) -> int:
         return self.rows.count(where)
 
-    def _search(
-        self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
-    ) -> tuple[list[Hits], str, bool]:
+    def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
         n = max(sizes)
         is_flat = self.rows.index in FLAT
         if exact and not is_flat:

@@ -19,22 +19,24 @@ from engine.data.stores.store import CHANGED, Where, note_in
 from engine.errors import DataError
 
 TIMEOUT_SECONDS = 4.0
-"""A server that does not answer by then is gone."""
+"""Default time limit of a call."""
 MAX_ROWS = 16_384
-"""Rows that Milvus returns for one question at most."""
+"""Largest number of rows that Milvus returns for one question."""
 IDS_PER_CALL = 1_000
-"""Ids that are asked for together."""
+"""Largest number of ids in one request."""
 FLAT = ("FLAT", "GPU_BRUTE_FORCE", "")
 """Index types that compare every vector; "": no index."""
 CHANNEL_OPTIONS = {"grpc.use_local_subchannel_pool": 1, "grpc.keepalive_time_ms": 300_000}
-"""A new client looks for its server anew, where shared channels wait ever longer after a failure; and it pings seldom:
-servers hang up on those who ping more often than they like."""
+"""Options that give a client a channel of its own, with few pings.
+
+A shared channel waits ever longer after a failure, and servers disconnect clients that ping more often than allowed.
+"""
 STRONG: dict[str, Any] = {"consistency_level": "Strong"}
-"""Every question sees all that was written before it."""
+"""Consistency level at which a question sees everything written before it."""
 BY_ID: dict[str, Any] = {"iterator": "True", "reduce_stop_for_best": "True"}
-"""What the client's iterator sends along: rows come by rising id."""
+"""Options that return rows by rising id; the client's own iterator sends them too."""
 NOTE_NAME = "frontier.note"
-"""The property of a collection that holds what was noted when it was loaded."""
+"""Property of a collection that holds the note of `frontier store load`."""
 
 
 @dataclass(frozen=True, kw_only=True)

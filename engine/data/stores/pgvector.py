@@ -11,17 +11,17 @@ import numpy as np
 
 from engine.data.stores.pgvector_rows import PgRows, PgTable, RowFacts, values_of
 from engine.data.stores.postgres import Connections, PgAccess
-from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
+from engine.data.stores.store import RawResult, StoreRef, VectorStore, Where, check_loaded, encoder_of, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
 MAX_EF = 1000
 MIN_LIMIT = 32
-"""No fewer rows are asked for."""
+"""Smallest number of rows that a statement requests."""
 LAST_PLACE = 2**62
-"""The place of a row that has none: after those that do."""
+"""Place of a row without one, which sorts it after all others."""
 DISTANCE_OPERATORS = {"ip": "<#>", "cosine": "<=>", "l2": "<->"}
-"""What orders rows so that an index of an operator class is used."""
+"""Measure of an index → the operator whose order lets the planner use it."""
 PLANNER_SETTINGS = (
     "SELECT pg_current_snapshot()::text, set_config('enable_indexscan', {index}, true), "
     "set_config('enable_indexonlyscan', {index}, true), set_config('enable_bitmapscan', {index}, true), "
@@ -98,9 +98,7 @@ class PgVectorStore(VectorStore):
         with self.connections.snapshot():
             yield self.ref.snapshot
 
-    def _search(
-        self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
-    ) -> tuple[list[Hits], str, bool]:
+    def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
         where = where or self.where
         measures = self.rows.indexes.values()
         # An exact search and an index of inner products need no correction; another measure does.

@@ -13,15 +13,15 @@ from engine.data.stores.store import Hits, Where, is_unit, note_in
 from engine.errors import DataError
 
 DEFAULT_EF = 40
-"""Candidates that an HNSW index keeps while it looks, where nobody says: pgvector's own default."""
+"""Default number of candidates during an HNSW search, as in pgvector itself."""
 FULL_SCAN_NODES = ("Seq Scan",)
-"""Leaves of a plan that look at every row."""
+"""Plan nodes that read every row."""
 UNIT_TOLERANCE = 1e-4
-"""Lengths this close to 1 let an index of cosines or distances stand for inner products."""
+"""Largest deviation of lengths from 1 at which an index of cosines or distances may replace inner products."""
 LENGTH_MARGIN = 1 + 1e-6
-"""The longest length is widened by this: more than rounding can have taken from it."""
+"""Factor that widens the largest length by more than rounding can have taken from it."""
 NUMBER_TYPES = {"vector": ">f4", "halfvec": ">f2"}
-"""Types of column, and their numbers on the wire."""
+"""Column type → type of its numbers on the wire."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,6 @@ class PgRows:
 
         The index ranked by a point rounded to float16, or by cosines or distances of rows that are only nearly unit.
         """
-        # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
         # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
         rounding_slack = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if is_half else 0.0
         slack = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21 if index_measure != "ip" else 0.0

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 ResultType = TypeVar("ResultType")
 MAX_IDLE_CONNECTIONS = 4
-"""Idle connections that stay open."""
+"""Largest number of idle connections that stay open."""
 CONNECT_SECONDS = 4
-"""A server that does not answer by then is gone; so is one that leaves sent bytes unacknowledged for as long."""
+"""Time limit for making a connection, and for the acknowledgement of sent bytes."""
 STATEMENT_SECONDS = 300
-"""A question that the server has not answered by then is given up."""
+"""Default time limit of a statement."""
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 

@@ -54,9 +54,9 @@ class StoreRef(ByDigest):
     dimension: int
     snapshot: str = ""
     where: str = ""  # the filter as JSON
-    content: str = ""  # what names ids and vectors whatever else the store holds; "" where nobody looked at them all
-    longest: float | None = None  # no vector is longer; None where nobody has looked at all of them
-    unit: bool | None = None  # whether every vector has length 1, None likewise
+    content: str = ""  # identity of ids and vectors, whatever else the store holds; "" if not all were read
+    longest: float | None = None  # no vector is longer; None if not all were read
+    unit: bool | None = None  # True if every vector has length 1, None as above
 
     @cached_property
     def digest(self) -> str:
@@ -84,6 +84,10 @@ class Hits:
             return self
         scores, places = (None if values is None else values[:n_best] for values in (self.scores, self.places))
         return Hits(self.ids[:n_best], self.vectors[:n_best], scores, places)
+
+
+RawResult = tuple[list[Hits], str, bool]
+"""Hits of each point, the engine's plan, and whether it was exact."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,7 +131,7 @@ class VectorStore(ABC):
     """Inside `snapshot()` all questions see the same documents."""
 
     encoder: EncoderRef | None = None
-    """What made the vectors, and embeds queries; None where that is not known."""
+    """Encoder of the vectors, which also embeds queries; None if unknown."""
 
     @property
     @abstractmethod
@@ -144,9 +148,7 @@ class VectorStore(ABC):
         return replace(full_ref, count=self.count(where), where=where_text(where), **inherited)
 
     @abstractmethod
-    def _search(
-        self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
-    ) -> tuple[list[Hits], str, bool]:
+    def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
         """Return documents for each unit point, (B, d) float32, in one round trip; the plan; whether it was exact.
 
         Scores are sums in float32 or better of the very vectors that come back: what rounds more raises them by it.
@@ -207,7 +209,6 @@ class VectorStore(ABC):
                 f"points must be finite and have the store's dimension, {self.dimension}; got shape {point_rows.shape}"
             )
         point_lengths = np.linalg.norm(point_rows, axis=1)
-        # The engine sees unit points in float32; scores below are computed in float64 with the points as asked.
         # The engine sees unit points in float32; scores below are computed in float64 with the points as asked.
         unit_points = (point_rows / np.where(point_lengths > 0, point_lengths, 1)[:, None]).astype(np.float32)
         sizes = [n] * len(point_rows) if isinstance(n, int) else list(n)

@@ -14,15 +14,8 @@ from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.metrics import available_metrics, check_metrics, measure
 from engine.evaluation.statistics import SEED
-from engine.evaluation.studies.ann_indexes import (
-    INDEXES,
-    SEARCH_STOPPED,
-    Exact,
-    Index,
-    import_faiss,
-    limit_to_one_thread,
-    usual_indexes,
-)  # fmt: skip
+from engine.evaluation.studies import ann_indexes
+from engine.evaluation.studies.ann_indexes import INDEXES, Exact, Index, import_faiss, limit_to_one_thread
 from engine.evaluation.sweep.cell import compute_means, read_versions
 from engine.evaluation.sweep.compute import collect_digests, embed_for_space
 from engine.multi_vector import Parts
@@ -42,14 +35,9 @@ MIN_SPEEDUP = 1.05
 Indexes = Sequence[Index] | Callable[[int], Sequence[Index]]
 """Settings, or a function that makes them for a number of vectors."""
 EXACT_SHARE = Real(
-    default=0.99,
-    low=0.0,
-    high=1.0,
-    comfortable=(0.5, 1.0),
-    symbol="least_exact_share",
-    name="least_exact_share",
+    0.99, "least_exact_share", 0.0, 1.0, comfortable=(0.5, 1.0), name="least_exact_share",
     help="How much of the exact answer an approximate one must have.",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,10 +48,10 @@ class AnnResult:
     title: str  # the same for people
     index: Mapping[str, Any]  # kind and parameters as plain values
     label: str  # the same as text
-    exact: bool  # whether every vector was compared
+    exact: bool  # True if every vector was compared
     k: int
     queries: tuple[str, ...]
-    agreement: np.ndarray = field(repr=False)  # (B,) share of the exact k best found; what scores as the last counts
+    agreement: np.ndarray = field(repr=False)  # (B,) share of the k that score at least as the exact answer's last one
     values: Mapping[str, np.ndarray] = field(repr=False)  # metric → (B,) float64, NaN where it does not exist
     mean: Mapping[str, float]  # of the others
     returned: float  # mean number of documents
@@ -90,11 +78,10 @@ class AnnResult:
     def as_json(self) -> dict[str, Any]:
         """Return plain values, without those of every query."""
         names = ("scorer", "label", "exact", "k", "returned", "milliseconds", "build", "megabytes", "entries")
-        mean_values = {name: value if value == value else None for name, value in self.mean.items()}
-        results = {"index": dict(self.index), "recall_of_exact": self.share, "mean": mean_values}
-        results["queries"] = len(self.queries)
+        means = {name: value if value == value else None for name, value in self.mean.items()}
+        result = {"index": dict(self.index), "recall_of_exact": self.share, "mean": means, "queries": len(self.queries)}
         context = {"per_document": self.per_document, "seed": self.seed, "provenance": dict(self.provenance)}
-        return {name: getattr(self, name) for name in names} | results | context
+        return {name: getattr(self, name) for name in names} | result | context
 
 
 def approximate(
@@ -103,7 +90,7 @@ def approximate(
     queries: Queries | Embeddings,
     qrels: Qrels | None = None,
     *,
-    indexes: Indexes = usual_indexes,
+    indexes: Indexes = ann_indexes.usual_indexes,
     k: int = 10,
     metrics: Sequence[str] | None = None,
     seed: int = 0,
@@ -181,26 +168,16 @@ def approximate(
     if missing := [metric for metric in metric_names if metric not in available_metrics(qrels, None, query_vectors)]:
         raise DataError(f"{', '.join(missing)}: there are no judgements or aspects to measure this with")
     task = _Task(
-        space=space,
-        vectors=query_vectors,
-        qrels=qrels,
-        metrics=metric_names,
-        k=k,
-        seed=seed,
-        repeats=TIMING_REPEATS.check(repeats),
-        report=progress or (lambda *_: None),
-        stop=stop,
-    )
+        space=space, vectors=query_vectors, qrels=qrels, metrics=metric_names, k=k, seed=seed,
+        repeats=TIMING_REPEATS.check(repeats), report=progress or (lambda *_: None), stop=stop,
+    )  # fmt: skip
     return _iterate_results(task, scorer_list, indexes)
 
 
 def list_searchable() -> dict[str, Any]:
     """Return the registered scorers whose scores are inner products with nearest vectors, by name."""
-    return {
-        name: spec
-        for name, spec in methods("scorer").items()
-        if spec.cls.document_vectors is not Scorer.document_vectors
-    }
+    specs = methods("scorer").items()
+    return {name: spec for name, spec in specs if spec.cls.document_vectors is not Scorer.document_vectors}
 
 
 def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.default) -> dict[str, AnnResult]:
@@ -209,11 +186,10 @@ def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.defau
     Scorers without one are left out. Raises ParamError.
     """
     share = EXACT_SHARE.check(share)
-    sufficient = [result for result in results if not result.exact and result.share >= share]
-
     quickest: dict[str, AnnResult] = {}
-    for result in sufficient:
-        if result.milliseconds < quickest.setdefault(result.scorer, result).milliseconds:
+    for result in results:
+        is_sufficient = not result.exact and result.share >= share
+        if is_sufficient and result.milliseconds < quickest.setdefault(result.scorer, result).milliseconds:
             quickest[result.scorer] = result
     return quickest
 
@@ -238,6 +214,8 @@ def write_conclusions(results: Sequence[AnnResult], share: float = EXACT_SHARE.d
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Task:
+    """Checked arguments of `approximate`."""
+
     space: Space
     vectors: Embeddings
     qrels: Qrels | None
@@ -257,7 +235,7 @@ class _Task:
     def check_stop(self) -> None:
         """Raise Cancelled when stopped."""
         if self.stop is not None and self.stop.is_set():
-            raise Cancelled(SEARCH_STOPPED)
+            raise Cancelled(ann_indexes.SEARCH_STOPPED)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -279,11 +257,13 @@ class _ExactAnswers:
 
     def count_sufficient_hits(self, k: int) -> int:
         """Return a number of hits that is certain to contain k documents."""
+        # At worst the k − 1 documents with the most vectors come first, with all of them.
         vector_counts = self.parts.counts.sort(descending=True).values
         return int(vector_counts[: k - 1].sum()) + 1
 
 
 def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[AnnResult]:
+    """Build, time and measure every index of every scorer."""
     for scorer in scorers:
         task.check_stop()
         with report_to(task.report, task.stop):
@@ -294,17 +274,18 @@ def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -
             index.check(len(parts))
         exact = _answer_exactly(task, scorer, parts)
         vectors = np.ascontiguousarray(parts.vectors.cpu().numpy(), dtype=np.float32)
+        # Settings that differ only in the effort of a search share an index, which is built once.
         index_groups: dict[tuple[Any, ...], list[Index]] = {}
         for index in (Exact(), *chosen_indexes):
             index_groups.setdefault(tuple(index.build_parameters.items()), []).append(index)
         n_done, n_total = 0, (1 + len(chosen_indexes)) * len(task.vectors)
         for group in index_groups.values():
             task.report(n_done, n_total, f"{exact.title}: building {group[0].title}")
-            start_time = time.perf_counter()
             with limit_to_one_thread() as faiss:
+                start_time = time.perf_counter()
                 built = group[0].build(faiss, vectors, task.seed, task.stop)
-            build_seconds = time.perf_counter() - start_time
-            with limit_to_one_thread() as faiss:
+                build_seconds = time.perf_counter() - start_time
+                # faiss does not say how much memory an index takes: its serialised size stands for it.
                 megabytes = faiss.serialize_index(built).nbytes / 1e6
             for index in group:
                 index.apply_effort(built)
@@ -330,6 +311,7 @@ def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
     def score_rows(other_rows: np.ndarray) -> np.ndarray:
         return parts.best(points, torch.from_numpy(other_rows).to(parts.documents)).double().cpu().numpy()
 
+    # Of documents that tie with the exact answer's last one any is as good, and faiss may return another.
     lengths = torch.linalg.vector_norm(points, dim=1) * torch.linalg.vector_norm(parts.vectors, dim=1).max()
     min_scores = score_rows(rows)[:, -1] - SCORE_TOLERANCE * lengths.double().cpu().numpy()
     title = scorer.spec.title if len(parts) == len(task.space) else f"{scorer.spec.title}, {len(parts):,} vectors"
@@ -345,11 +327,14 @@ def _time_search(
     points = np.ascontiguousarray(task.vectors.vectors.numpy(), dtype=np.float32)
     documents = exact.parts.documents.cpu().numpy()
     max_hits = exact.count_sufficient_hits(task.k)
+    # As many vectors as k documents have on average are often enough; `_fetch_documents` doubles them where not.
     n_first = min(max_hits, math.ceil(task.k * exact.parts.per_document))
     rows = np.full((len(points), task.k), -1, dtype=np.int64)
     query_times = np.full(len(points), np.inf)
     with limit_to_one_thread():
-        built.search(points[:1], n_first)  # a process's first search waits for memory
+        # A process's first search waits for memory.
+        built.search(points[:1], n_first)
+        # One query at a time, as a single user asks; the quickest of its repeats is disturbed least by other processes.
         for query_index in range(len(points)):
             task.check_stop()
             for _repeat in range(task.repeats):
@@ -382,6 +367,7 @@ def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: n
 
     hit_rows: (f,) rows of vectors, −1 pads; hit_scores: (f,); vector_documents: (r,) the document of each vector.
     """
+    # The last key of lexsort counts first: score, then row. The first of a document's vectors is then its best.
     is_present = hit_rows >= 0
     owners: np.ndarray = vector_documents[hit_rows[is_present]]
     owners = owners[np.lexsort((owners, -hit_scores[is_present]))]
@@ -397,20 +383,9 @@ def _make_result(task: _Task, exact: _ExactAnswers, index: Index, found_rows: np
     metric_values = task.measure_rows(found_rows) if task.metrics else {}
     data_digests = collect_digests(task.space, task.vectors, task.qrels)
     return AnnResult(
-        scorer=exact.scorer.label,
-        title=exact.title,
-        index=index.as_json(),
-        label=index.label,
-        exact=is_exact,
-        k=task.k,
-        queries=task.vectors.ids,
-        agreement=exact.measure_agreement(found_rows),
-        values=metric_values,
-        mean=compute_means(metric_values),
-        returned=float((found_rows >= 0).sum(1).mean()),
-        entries=len(exact.parts),
-        per_document=exact.parts.per_document,
-        seed=task.seed,
-        provenance={**data_digests, **read_versions(), "faiss": import_faiss().__version__},
-        **costs,
-    )
+        scorer=exact.scorer.label, title=exact.title, index=index.as_json(), label=index.label, exact=is_exact,
+        k=task.k, queries=task.vectors.ids, agreement=exact.measure_agreement(found_rows), values=metric_values,
+        mean=compute_means(metric_values), returned=float((found_rows >= 0).sum(1).mean()), entries=len(exact.parts),
+        per_document=exact.parts.per_document, seed=task.seed,
+        provenance={**data_digests, **read_versions(), "faiss": import_faiss().__version__}, **costs,
+    )  # fmt: skip

@@ -83,10 +83,12 @@ class Index(Declared, ABC):
 
 
 def _default_cells(n_vectors: int) -> int:
+    """Return √n: comparing with all centres then costs about as much as comparing within one cell."""
     return max(1, round(math.sqrt(n_vectors)))
 
 
 def _add_vectors(built_index: Any, vectors: np.ndarray, stop: Stop | None) -> Any:
+    """Add vectors block by block, so that a long build can be stopped."""
     for block_start in range(0, len(vectors), ADD_BLOCK_SIZE):
         if stop is not None and stop.is_set():
             raise Cancelled(SEARCH_STOPPED)
@@ -126,6 +128,7 @@ class Hnsw(Index):
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
         built_index = faiss.IndexHNSWFlat(vectors.shape[1], self.links, faiss.METRIC_INNER_PRODUCT)
         built_index.hnsw.efConstruction = self.construction
+        # The layer of each vector is drawn at random: seeded, and on one thread, a graph is reproducible.
         built_index.hnsw.rng = faiss.RandomGenerator(seed)
         return _add_vectors(built_index, vectors, stop)
 
@@ -157,6 +160,7 @@ class Ivf(Index):
     )
 
     def check(self, n_vectors: int) -> None:
+        # The declared ranges do not know the corpus: here they end at its vectors, and at the cells of the index.
         n_cells = self.cells or _default_cells(n_vectors)
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):
             if (getattr(self, name) or 0) > maximum:
@@ -178,6 +182,7 @@ class Ivf(Index):
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        # The effort doubles from setting to setting; the last one searches all cells, which is exact.
         n_cells = min(fixed.get("cells") or _default_cells(n_vectors), n_vectors)
         powers_of_two = (2**exponent for exponent in range(n_cells.bit_length()))
         return tuple(cls(cells=n_cells, probes=n_probes) for n_probes in dict.fromkeys([*powers_of_two, n_cells]))

@@ -21,25 +21,20 @@ from engine.values import real_tensor
 
 OBJECTIVE_WEIGHT = replace(RELEVANCE_WEIGHT, symbol="θ")
 MAX_SETS = 5_000_000
-"""Number of sets that are enumerated at most, which takes minutes."""
+"""Largest number of sets that are enumerated, which takes minutes."""
 ENUMERATED_POOL_SIZE = 18
 """Documents of a pool whose sets are enumerated: 8,568 sets of five."""
 ROUNDING_TOLERANCE = 1e-9
 """Objectives closer than this share of the larger one are equal."""
 SET_OBJECTIVE = Choice(
-    default="frank_wolfe",
-    options=("vrsd", "frank_wolfe", "max_sum", "dpp"),
-    symbol="objective",
-    name="objective",
+    default="frank_wolfe", options=("vrsd", "frank_wolfe", "max_sum", "dpp"), symbol="objective", name="objective",
     help="What the set maximises.",
-)
+)  # fmt: skip
 ENUMERATED_SET_SIZE = Whole(5, "k", 1, 1_000_000, name="k", help="How many documents the set has.")
 FIX_FIRST = Flag(
-    default=False,
-    symbol="d₀",
-    name="fix_first",
+    default=False, symbol="d₀", name="fix_first",
     help="Only sets that hold the most relevant document count, as the paper's Definition 2 has it.",
-)
+)  # fmt: skip
 
 SetValue = Callable[[Tensor, Tensor], Tensor]
 """((m, k) relevances, (m, k, k) inner products) of m sets to their (m,) values."""
@@ -52,7 +47,7 @@ class Optimum:
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
     worst: float  # the lowest objective of any set
-    sets: int  # how many there are
+    sets: int  # number of sets
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     Raises
     ------
     ParamError
-        If there are more than MOST_SETS sets, or an argument is invalid.
+        If there are more than MAX_SETS sets, or an argument is invalid.
     DataError
         If the vectors are invalid.
 
@@ -181,6 +176,7 @@ def _enumerate_sets(
     n_free = k - len(fixed_rows)
     free_sets, n_sets = combinations(free_rows, n_free), math.comb(len(free_rows), n_free)
     best_rows, best_value, worst_value = (), -math.inf, math.inf
+    # A set of a block takes k² inner products, and the objectives some copies of them.
     block_size = max(1, CHUNK_NUMBERS // (4 * k * k))
     fixed_part = torch.tensor(fixed_rows, dtype=torch.int64)
     for n_done in range(0, n_sets, block_size):
@@ -189,6 +185,7 @@ def _enumerate_sets(
         free_part = torch.from_numpy(flat_rows).view(count, n_free)
         block = torch.cat([fixed_part.expand(count, -1), free_part], 1).to(relevance.device)
         block_values = evaluate(relevance[block], gram[block.unsqueeze(2), block.unsqueeze(1)])
+        # Only a larger value replaces the best one: of equally good sets the first in row order stays.
         top_row = int(block_values.argmax())
         if not best_rows or float(block_values[top_row]) > best_value:
             best_rows, best_value = tuple(sorted(block[top_row].tolist())), float(block_values[top_row])
@@ -197,19 +194,23 @@ def _enumerate_sets(
 
 
 def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> SetValue:
+    """Return the function that values sets by an objective; weight: θ."""
     query_norm = float(query.norm())
 
     def compute_cosine(relevance: Tensor, gram: Tensor) -> Tensor:
+        # |Σ u|² is the sum of all inner products, which rounding may make negative.
         lengths = gram.sum((1, 2)).clamp_min(0).sqrt() * query_norm
         return torch.where(lengths > 0, relevance.sum(1) / lengths, 0.0)
 
     def compute_mean(relevance: Tensor, gram: Tensor) -> Tensor:
+        # One document has no pairs: the second term would divide by 0.
         if k == 1:
             return relevance[:, 0]
         pair_sums = gram.sum((1, 2)) - gram.diagonal(dim1=1, dim2=2).sum(1)
         return weight / k * relevance.sum(1) - (1 - weight) / (k * (k - 1)) * pair_sums
 
     def compute_volume(relevance: Tensor, gram: Tensor) -> Tensor:
+        # At θ = 1 a singular Gram matrix would make the second term 0 · (−∞).
         if weight == 1:
             return relevance.sum(1)
         det_sign, log_det = torch.linalg.slogdet(gram)

@@ -8,15 +8,10 @@ import torch
 
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
+from engine.evaluation import metrics
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.frontier import BAND_RESAMPLES
-from engine.evaluation.metrics import (
-    READING_BUDGET_WORDS,
-    RetrievedSets,
-    compute_answer_coverage,
-    compute_budget_recall,
-    find_documents_read,
-)
+from engine.evaluation.metrics import READING_BUDGET_WORDS
 from engine.evaluation.statistics import bootstrap_intervals
 from engine.evaluation.sweep.compute import embed_for_space
 from engine.evaluation.sweep.sweep import check_list
@@ -62,25 +57,25 @@ def compute_budget_curve(
     Raises ParamError or DataError.
     """
     decoder_list = check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)
-    sizes = sorted({BUDGET_WORDS.check(budget) for budget in check_list(budgets, "budgets", "a list of whole numbers")})
+    sizes = sorted(set(map(BUDGET_WORDS.check, check_list(budgets, "budgets", "a list of whole numbers"))))
     k, vectors = min(SET_SIZE.check(k), len(space)), embed_for_space(space, queries)
-    measures = {
-        **({"budget_recall": compute_budget_recall} if qrels is not None else {}),
-        **({"answer_coverage": compute_answer_coverage} if answers is not None else {}),
-    }
+    measures = {"budget_recall": metrics.compute_budget_recall} if qrels is not None else {}
+    measures |= {"answer_coverage": metrics.compute_answer_coverage} if answers is not None else {}
     for decoder in decoder_list:
-        retrieved = RetrievedSets(
+        # One ranking serves all budgets, each of which cuts it elsewhere.
+        retrieved = metrics.RetrievedSets(
             rows=decode(decoder, space, vectors, k).index, space=space, ids=vectors.ids, qrels=qrels, aspects=None,
             query_vectors=torch.empty(0, 0), answers=answers,
         )  # fmt: skip
         for metric, measure in measures.items():
             for budget in sizes:
                 values = measure(retrieved, budget)
+                # Queries without relevant documents, or answers, have no value; they count in no mean.
                 is_defined = ~np.isnan(values)
                 if not is_defined.any():
                     continue
                 ((low_mean, high_mean),) = bootstrap_intervals(values[is_defined, None], BAND_RESAMPLES, 0)
-                n_read = find_documents_read(retrieved, budget).sum(1)[is_defined]
+                n_read = metrics.find_documents_read(retrieved, budget).sum(1)[is_defined]
                 yield BudgetResult(
                     label=decoder.label, metric=metric, budget=budget, k=k, queries=int(is_defined.sum()),
                     mean=float(values[is_defined].mean()), low=low_mean, high=high_mean, documents=float(n_read.mean()),

@@ -64,20 +64,17 @@ def check_up(
     similarity = np.concatenate(list(_iterate_cosines(space, rows)))
     is_duplicate = np.triu(similarity >= threshold, 1)
     return CheckUp(
-        queries=queries.ids,
-        rows=rows.cpu().numpy(),
-        similarity=similarity.astype(np.float32),
-        pairs=is_duplicate.sum((1, 2)),
-        groups=_count_groups(is_duplicate),
-        ilad=compute_ilad(space.vectors, rows).cpu().numpy(),
-        threshold=threshold,
-    )
+        queries=queries.ids, rows=rows.cpu().numpy(), similarity=similarity.astype(np.float32),
+        pairs=is_duplicate.sum((1, 2)), groups=_count_groups(is_duplicate),
+        ilad=compute_ilad(space.vectors, rows).cpu().numpy(), threshold=threshold,
+    )  # fmt: skip
 
 
 def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
     """Yield (b, k, k) cosines in float64 block by block, NaN beside pads."""
     k = rows.shape[1]
     for block in rows.to(space.device).split(max(1, CHUNK_NUMBERS // (k * max(k, space.vectors.shape[1])))):
+        # A pad, −1, reads row 0 until its cosines are masked.
         unit_vectors = normalize(space.vectors[block.clamp_min(0)].double(), dim=-1)
         is_padding = block < 0
         cosines = torch.bmm(unit_vectors, unit_vectors.transpose(1, 2))
@@ -86,11 +83,13 @@ def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
 
 def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
     """Count the connected components of two documents or more, (B,); the graphs' edges are is_duplicate, (B, k, k)."""
+    # All sets are one graph of B · k nodes without edges between queries, so one call finds the components of all.
     n_queries, k, _components = is_duplicate.shape
     query_index, first_rank, second_rank = is_duplicate.nonzero()
     edge_nodes = query_index * k + first_rank, query_index * k + second_rank
     edge_matrix = coo_array((np.ones(len(query_index), dtype=bool), edge_nodes), shape=(n_queries * k, n_queries * k))
     components = connected_components(edge_matrix, directed=False)[1]
+    # A component's first node tells the query that it belongs to.
     _components, first_nodes, component_sizes = np.unique(components, return_index=True, return_counts=True)
     return np.bincount(first_nodes[component_sizes > 1] // k, minlength=n_queries)
 
@@ -99,7 +98,7 @@ def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
 class QueryOrder:
     """Order of the queries, with the values that define it."""
 
-    metric: str  # what the values are differences of
+    metric: str  # the metric whose differences the values are
     positions: tuple[int, ...]  # of all queries, the largest value first, then those without one
     values: np.ndarray  # (B,) by position, NaN where there is none
 
@@ -112,13 +111,14 @@ def rank_by_gain(
     queries: Embeddings, their ids name the judgements; qrels: without any for these queries it is ILAD alone. Raises
     ParamError or DataError.
     """
-    is_judged = qrels is not None and any(qrels.relevant(query_id) for query_id in queries.ids)
-    metrics = ("recall", "ilad") if is_judged else ("ilad",)
-    decoder_values, baseline_values = (
-        measure(decode(compared, space, queries, k), space, queries, qrels if is_judged else None, k, metrics).values
-        for compared in (decoder, baseline)
-    )
+    judgements = qrels if qrels is not None and any(map(qrels.relevant, queries.ids)) else None
+    metrics = ("ilad",) if judgements is None else ("recall", "ilad")
+
+    def measure_decoder(decoder: Decoder) -> dict[str, np.ndarray]:
+        return dict(measure(decode(decoder, space, queries, k), space, queries, judgements, k, metrics).values)
+
+    decoder_values, baseline_values = measure_decoder(decoder), measure_decoder(baseline)
     gains = [decoder_values[metric] - baseline_values[metric] for metric in metrics]
     # NaN sorts last, and so stays last when negated; the last key of lexsort counts first.
-    positions = np.lexsort([-gain for gain in reversed(gains)])
+    positions = np.lexsort(-np.array(gains[::-1]))
     return QueryOrder(METRICS[metrics[0]].title, tuple(positions.tolist()), gains[0])

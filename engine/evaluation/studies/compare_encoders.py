@@ -148,15 +148,10 @@ def compare_encoders(
             values[label, encoder] = measure(ranking, baseline.space, baseline.queries, qrels, k, metrics).values
     report(n_done, n_total, "statistics")
     return EncoderComparison(
-        encoders=encoders,
-        decoders=labels,
-        k=k,
-        queries=baseline.queries.ids,
-        metrics=metrics,
+        encoders=encoders, decoders=labels, k=k, queries=baseline.queries.ids, metrics=metrics, values=values,
         rows={metric: _compare_metric(metric, values, labels, encoders, k, resamples, seed) for metric in metrics},
-        values=values,
         overlap={key: compute_overlap(rankings[key[0], encoders[0]], rows) for key, rows in rankings.items()},
-    )
+    )  # fmt: skip
 
 
 def build_document_variants(spaces: Sequence[Space], max_queries: int = 200, seed: int = 0) -> list[Variant]:
@@ -173,6 +168,7 @@ def compute_overlap(first_rows: np.ndarray, second_rows: np.ndarray) -> np.ndarr
 
     first_rows, second_rows: (n, k) rows of the corpus, distinct within a query, −1 pads.
     """
+    # Pads of one set equal those of the other: only rows of the corpus are common documents.
     n_common = ((first_rows[:, :, None] == second_rows[:, None, :]) & (first_rows >= 0)[:, :, None]).sum((1, 2))
     larger_size = np.maximum((first_rows >= 0).sum(1), (second_rows >= 0).sum(1))
     return np.where(larger_size > 0, n_common / np.maximum(larger_size, 1), np.nan)
@@ -188,23 +184,20 @@ def find_disagreements(
     shares = comparison.overlap[decoder, encoder]
     first_values = comparison.values[decoder, comparison.encoders[0]][metric]
     other_values = comparison.values[decoder, encoder][metric]
+    # The last key of lexsort counts first; queries without the metric come last among equals.
     order = np.lexsort((-np.nan_to_num(np.abs(first_values - other_values)), shares))
+    # Sets that are alike share all documents; two empty ones have no share at all.
     return [
         Disagreement(query, float(shares[query]), _none_if_nan(first_values[query]), _none_if_nan(other_values[query]))
         for query in order[:max_queries].tolist()
-        if shares[query] < 1  # alike, or empty, from here on
+        if shares[query] < 1
     ]
 
 
 def _compare_metric(
-    metric: str,
-    values: Mapping[tuple[str, str], Mapping[str, np.ndarray]],
-    decoders: Sequence[str],
-    encoders: Sequence[str],
-    k: int,
-    resamples: int,
-    seed: int,
-) -> dict[str, tuple[Comparison, ...]]:
+    metric: str, values: Mapping[tuple[str, str], Mapping[str, np.ndarray]], decoders: Sequence[str],
+    encoders: Sequence[str], k: int, resamples: int, seed: int,
+) -> dict[str, tuple[Comparison, ...]]:  # fmt: skip
     """Compare every other encoder with the first, by decoder; nothing if no query has the metric everywhere."""
     metric_table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
     # A decoder that never has the metric must not take it from the others.
@@ -212,6 +205,7 @@ def _compare_metric(
     is_common = np.all([np.isfinite(metric_table[d, e]) for d in measured_decoders for e in encoders], axis=0)
     if not measured_decoders or not is_common.any():
         return {}
+    # One call for all rows of a metric: Holm's correction is over them.
     named_pairs = [(d, e) for d in measured_decoders for e in encoders[1:]]
     first_values = np.stack([metric_table[d, encoders[0]][is_common] for d, _encoder in named_pairs], axis=1)
     other_values = np.stack([metric_table[pair][is_common] for pair in named_pairs], axis=1)
@@ -224,6 +218,7 @@ def _compare_metric(
 
 
 def _check_variants(variants: Mapping[str, Variant], decoders: Sequence[Decoder]) -> None:
+    """Raise DataError or ParamError if the variants are not of one corpus with the same queries."""
     if len(variants) < 2:
         raise DataError(f"comparing encoders takes at least two; got {', '.join(variants) or 'none'}")
     if not decoders or not all(isinstance(decoder, Decoder) for decoder in decoders):

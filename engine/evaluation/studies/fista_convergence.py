@@ -99,15 +99,11 @@ def convergence(
 
 
 def _iterate_rows(
-    space: Space,
-    c: Candidates,
-    l1: float,
-    l2: float,
-    k: int,
-    steps: list[int],
-    ids: Sequence[str] | None,
-    qrels: Qrels | None,
-) -> Iterator[ConvergenceRow]:
+    space: Space, c: Candidates, l1: float, l2: float, k: int, steps: list[int],
+    ids: Sequence[str] | None, qrels: Qrels | None,
+) -> Iterator[ConvergenceRow]:  # fmt: skip
+    """Yield the minimiser's row, then FISTA's after each number of steps."""
+    # Residuals are given in units of the best score, the λ₁ from which on no document has a weight.
     best_scores = np.maximum(c.relevance.amax(1).double().cpu().numpy(), 1e-12)
 
     def make_row(n_steps: int | None, ranking: Ranking, residual: np.ndarray, supports: np.ndarray) -> ConvergenceRow:
@@ -125,17 +121,17 @@ def _iterate_rows(
     residuals, supports = (np.array([facts[name] for facts in info]) for name in ("residual", "support"))
     yield make_row(None, exact, residuals, supports)
     l1_values = torch.full((c.batch,), l1, dtype=torch.float64, device=c.queries.device)
+    # One run of FISTA serves all rows: the iterator goes on from the last row's step.
     weights, n_done = iterate_fista(c, l1_values, l2), 0
     for n_steps in steps:
-        solutions = _certify_after(c, weights, n_steps - n_done, l1_values, l2)
+        solutions = _take_steps(c, weights, n_steps - n_done, l1_values, l2)
         n_done = n_steps
         ranking = Ranking(*take_largest_weights(solutions, k, c), info)
         yield make_row(n_steps, ranking, solutions.residual, solutions.counts)
 
 
 @without_autocast
-def _certify_after(
-    c: Candidates, weights: Iterator[torch.Tensor], n_steps: int, l1: torch.Tensor, l2: float
-) -> Solutions:
+def _take_steps(c: Candidates, weights: Iterator[torch.Tensor], n_steps: int, l1: torch.Tensor, l2: float) -> Solutions:
+    """Take further steps and certify the weights that they end at."""
     last_weights = next(islice(weights, n_steps - 1, None))
     return certify_iterate(c, last_weights, l1.cpu().numpy(), l2, 0)

@@ -29,6 +29,9 @@ WEIGHT_NAME = RELEVANCE_WEIGHT.name
 MIN_SLOPE_SIZES = 4
 """Number of k below which a slope is not fitted."""
 
+Contender = tuple[Selector, float | None, bool]
+"""A selector, its weight of relevance, and True for the algorithm as its paper prints it."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Latency:
@@ -49,11 +52,11 @@ class Latency:
 
     @property
     def name(self) -> str:
-        """Its label, and whether it is the plain one."""
+        """Its label, marked if it is the algorithm as its paper prints it."""
         return f"{self.label}, plain" if self.plain else self.label
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         names = ("label", "method", "plain", "weight", "k", "documents", "milliseconds")
         return {name: getattr(self, name) for name in names} | {"seconds": self.seconds.tolist()}
 
@@ -90,11 +93,11 @@ def measure_latencies(
     selector_list = check_list(selectors, "selectors", 'a list of engine.make("…")', Selector)
     size_list = check_list(sizes, "sizes", "a list of whole numbers")
     set_sizes = sorted({min(SET_SIZE.check(k), len(space)) for k in size_list})
-    weight_values = [RELEVANCE_WEIGHT.check(weight) for weight in check_list(weights, "weights", "a list of numbers")]
+    weight_values = list(map(RELEVANCE_WEIGHT.check, check_list(weights, "weights", "a list of numbers")))
     vectors, report = embed_for_space(space, queries), with_cancellation(progress, stop, "stopped while timing")
     rows = np.linspace(0, len(vectors) - 1, min(LATENCY_CALLS.check(calls), len(vectors)), dtype=int).tolist()
-    contestants = list(dict.fromkeys(_list_contestants(selector_list, weight_values, plain)))
-    return _time_contestants(contestants, space, [vectors.take([row]) for row in rows], set_sizes, report)
+    contenders = list(dict.fromkeys(_list_contenders(selector_list, weight_values, plain)))
+    return _time_contenders(contenders, space, [vectors.take([row]) for row in rows], set_sizes, report)
 
 
 def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) -> Slope:
@@ -107,12 +110,14 @@ def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) ->
         raise ParamError(f"rows must be of one selector at {MIN_SLOPE_SIZES} k or more, over the same queries")
     seconds = np.array([row.seconds for row in rows])
     log_sizes = np.log([row.k for row in rows])
+    # Centred, so that the least-squares slope needs no intercept.
     log_sizes -= log_sizes.mean()
 
     def fit_slopes(medians: np.ndarray) -> np.ndarray:
         slopes: np.ndarray = np.log(medians) @ log_sizes / (log_sizes @ log_sizes)
         return slopes
 
+    # Every k answered the same queries, so a resample takes the same ones at each.
     n_queries = seconds.shape[1]
     resampled = np.random.default_rng(seed).integers(n_queries, size=(resamples, n_queries))
     drawn_slopes = fit_slopes(np.median(seconds[:, resampled], axis=2).T)
@@ -120,38 +125,30 @@ def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) ->
     return Slope(float(fit_slopes(np.median(seconds, axis=1))), low_slope, high_slope)
 
 
-def _list_contestants(
-    selectors: Sequence[Selector], weights: Sequence[float], plain: bool
-) -> Iterator[tuple[Selector, float | None, bool]]:
-    """Yield (selector, its weight, True if it is the plain one)."""
+def _list_contenders(selectors: Sequence[Selector], weights: Sequence[float], plain: bool) -> Iterator[Contender]:
+    """Yield the selectors at every weight, and the algorithms of papers where `plain` asks for them."""
     for selector in selectors:
-        if WEIGHT_NAME not in values_of(selector):
+        params = values_of(selector)
+        if WEIGHT_NAME not in params:
             yield selector, None, False
             continue
+        # The papers' algorithms have no window and make no swaps.
+        has_plain = selector.spec.name in PLAIN_SELECTORS and not params.get("window", params.get("polish"))
         for weight in weights:
-            weighted = make_selector(selector.spec.name, **{**values_of(selector), WEIGHT_NAME: weight})
+            weighted = make_selector(selector.spec.name, **{**params, WEIGHT_NAME: weight})
             yield weighted, weight, False
-            # The papers' algorithms have no window and make no swaps.
-            if (
-                plain
-                and selector.spec.name in PLAIN_SELECTORS
-                and not values_of(selector).get("window", values_of(selector).get("polish"))
-            ):
+            if plain and has_plain:
                 yield weighted, weight, True
 
 
-def _time_contestants(
-    contestants: Sequence[tuple[Selector, float | None, bool]],
-    space: Space,
-    queries: Sequence[Embeddings],
-    sizes: Sequence[int],
-    report: Progress,
+def _time_contenders(
+    contenders: Sequence[Contender], space: Space, queries: Sequence[Embeddings], sizes: Sequence[int], report: Progress
 ) -> Iterator[Latency]:
-    """Time contestant by contestant, each at every k."""
-    for n_done, (selector, weight, is_plain) in enumerate(contestants):
+    """Time contender by contender, each at every k."""
+    for n_done, (selector, weight, is_plain) in enumerate(contenders):
         prepare_decoder(Decoder(selector), space)
         for size_index, k in enumerate(sizes):
-            report(n_done * len(sizes) + size_index, len(contestants) * len(sizes), "timing")
+            report(n_done * len(sizes) + size_index, len(contenders) * len(sizes), "timing")
             yield Latency(
                 label=selector.label, method=selector.spec.name, plain=is_plain, weight=weight, k=k,
                 documents=len(space), seconds=_time_queries(_make_answerer(selector, space, k, is_plain), queries),
@@ -163,10 +160,7 @@ def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> 
     if not is_plain:
         return lambda query: decode(Decoder(selector), space, query, k).index
     select_greedily, weight = PLAIN_SELECTORS[selector.spec.name], values_of(selector)[WEIGHT_NAME]
-    rows = space.vectors
-    return without_autocast(
-        lambda query: select_greedily(rows, query.vectors[0].to(rows.device, rows.dtype), k, weight)
-    )
+    return without_autocast(lambda query: select_greedily(space.vectors, query.vectors[0].to(space.vectors), k, weight))
 
 
 def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequence[Embeddings]) -> np.ndarray:
@@ -177,7 +171,8 @@ def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequenc
         with threadpool_limits(1):
             for query in (queries[0], *queries):
                 start_time = time.perf_counter()
-                answer_query(query).cpu()  # waits for the device
+                # A GPU works on after the call returns; copying the rows waits for it.
+                answer_query(query).cpu()
                 call_seconds.append(time.perf_counter() - start_time)
     finally:
         torch.set_num_threads(n_threads)
@@ -189,6 +184,7 @@ def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
     relevance = rows @ query
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)
     picks[0] = relevance.argmax()
+    # Each document's largest similarity to a pick so far; picks themselves are ruled out by −∞.
     weighted = weight * relevance
     nearest = torch.full_like(relevance, -torch.inf)
     for step in range(1, k):
@@ -227,6 +223,7 @@ def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
 
 def greedy_max_sum(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
     """Select by max-sum dispersion (Gollapudi & Sharma 2009), objective of the CCBQP paper's eq. 2, without swaps."""
+    # k(k − 1) times eq. 2: a document adds θ(k − 1)r, less 2(1 − θ) times its product with each pick.
     linear = weight * max(k - 1, 1) * (rows @ query)
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)
     picks[0] = linear.argmax() if weight else (rows @ query).argmax()
@@ -239,8 +236,6 @@ def greedy_max_sum(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor
 
 
 PLAIN_SELECTORS: dict[str, Callable[[Tensor, Tensor, int, float], Tensor]] = {
-    "mmr": greedy_mmr,
-    "dpp": greedy_dpp,
-    "max_sum": greedy_max_sum,
-}
+    "mmr": greedy_mmr, "dpp": greedy_dpp, "max_sum": greedy_max_sum
+}  # fmt: skip
 """The algorithms as their papers print them, by selector."""

@@ -60,14 +60,14 @@ def pool_depth(
     >>> engine.pool_depth(engine.Decoder(engine.make("mmr")), space, queries, k=1).depth
     1
     """
-    min_share = STABLE_SHARE.check(share)
-    vectors = embed_for_space(space, queries)
+    min_share, vectors = STABLE_SHARE.check(share), embed_for_space(space, queries)
     full_rows = decode(decoder, space, vectors, k).index
 
     def measure_share(depth: int) -> float:
         rows = decode(replace(decoder, depth=depth), space, vectors, k).index
         return float((rows == full_rows).all(1).double().mean())
 
+    # The decoder's own depth is the reference itself, so it is never measured: its share is 1.
     max_depth = min(decoder.depth or len(space), len(space))
     low_depth, high_depth = 0, min(k, max_depth)
     while high_depth < max_depth and (depth_share := measure_share(high_depth)) < min_share:

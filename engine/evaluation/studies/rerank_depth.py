@@ -106,9 +106,9 @@ def rerank_mixed(
 ) -> Measures:
     """Measure a reranker on the best retrieved documents mixed with random ones (sparse-dense §5, Fig. 4).
 
-    decoder: with a rerank stage, its depth passed over; best: how many of the retrieved ones, k at least; random: how
-    many of the rest, drawn by seed and query id, all where there are no more; metrics: of `measure` that need
-    judgements or nothing. A relevant document that neither brings cannot be found. Raises ParamError or DataError.
+    decoder: with a rerank stage, its depth passed over; best: number of the retrieved ones, k at least; random: number
+    of the others, drawn by seed and query id, all where there are no more; metrics: of `measure` that need judgements
+    or nothing. A relevant document that neither brings cannot be found. Raises ParamError or DataError.
     """
     if decoder.rerank is None:
         raise ParamError(f"decoder must have a rerank stage, engine.Decoder(rerank=…); {decoder.label} has none")
@@ -168,20 +168,18 @@ def compare_depths(cells: Sequence[Cell], metric: str, k: int = 10) -> DepthComp
     for cell, column, (low_mean, high_mean) in columns:
         depth = cell.decoder["depth"] if cell.decoder["rerank"] else None
         depth_rows.append((DepthResult(depth, float(column.mean()), low_mean, high_mean, cell.latency), cell.label))
+    # The row without reranking, whose depth is None, goes first.
     depth_rows.sort(key=lambda depth_row: depth_row[0].depth or 0)
     reranked = [depth_row for depth_row in depth_rows if depth_row[0].depth is not None]
     if not reranked or len({depth_row.depth for depth_row, _ in depth_rows}) < len(depth_rows):
         raise ParamError("points must be of one decoder at different depths, and at most one without reranking")
     best, best_label = max(reranked, key=lambda depth_row: depth_row[0].mean)
     comparisons = compare(common_cells.cells, metric, best_label, k)
+    # A difference that is not significant has no sign: such a depth counts as no worse than the best.
     signs = dict.fromkeys((row.label for row in comparisons), 0) | {best_label: 0}
     signs |= {row.label: int(np.sign(row.difference)) for row in comparisons if row.significant}
     return DepthComparison(
-        metric=metric,
-        k=k,
-        rows=tuple(depth_row for depth_row, _ in depth_rows),
-        best=best,
-        shallowest=next(depth_row for depth_row, best_label in reranked if signs[best_label] >= 0),
-        gain=None if len(reranked) == len(depth_rows) else -signs[depth_rows[0][1]],
-        queries=len(common_cells.queries),
-    )
+        metric=metric, k=k, rows=tuple(depth_row for depth_row, _label in depth_rows), best=best,
+        shallowest=next(depth_row for depth_row, label in reranked if signs[label] >= 0),
+        gain=None if len(reranked) == len(depth_rows) else -signs[depth_rows[0][1]], queries=len(common_cells.queries),
+    )  # fmt: skip

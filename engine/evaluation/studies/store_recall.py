@@ -48,6 +48,7 @@ def measure_store_recall(
         raise ParamError("points must hold one query at least")
     progress_step = with_cancellation(progress, stop)
     with store.snapshot():
+        # Proofs ask the index for products with residuals, which point elsewhere than queries: it may fail them alone.
         best_ids, vectors = find_exact_best(store, queries, n)
         residuals = np.concatenate(list(map(_compute_residuals, queries, vectors)))
         true_ids = best_ids + find_exact_best(store, residuals, n)[0]
@@ -59,18 +60,12 @@ def measure_store_recall(
             pairs = zip(true_ids, result.ids, strict=True)
             recall_shares = [len(top & set(found_ids)) / len(top) for top, found_ids in pairs]
             recall = MeasuredRecall(
-                collection=store_ref.collection,
-                ef=ef,
-                n=n,
-                queries=float(np.mean(recall_shares[: len(queries)])),
-                residuals=float(np.mean(recall_shares[len(queries) :])),
-                asked=len(queries),
-                plan=result.plan,
-                sequential=result.exact,
-                date=datetime.date.today().isoformat(),
-                digest=store_ref.digest,
-            )
+                collection=store_ref.collection, ef=ef, n=n, queries=float(np.mean(recall_shares[: len(queries)])),
+                residuals=float(np.mean(recall_shares[len(queries) :])), asked=len(queries), plan=result.plan,
+                sequential=result.exact, date=datetime.date.today().isoformat(), digest=store_ref.digest,
+            )  # fmt: skip
             recalls.append(recall)
+            # Recall rises with ef, and so does time: the first effort that suffices is the one to use.
             if min(recall.queries, recall.residuals) >= min_recall:
                 break
     progress_step(len(tried_efforts), len(tried_efforts), MEASURING_LABEL)
@@ -81,7 +76,8 @@ def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[li
     """Return ids and vectors of the n best documents for each point, comparing all documents."""
     if isinstance(store, PgVectorStore):
         search_result = store.search(points, n, exact=True)
-        return [set(top_ids) for top_ids in search_result.ids], list(search_result.vectors)
+        return list(map(set, search_result.ids)), list(search_result.vectors)
+    # An engine without an exact search is read block by block; each query keeps its n best so far.
     top_ids: list[np.ndarray] = [np.empty(0, dtype=object)] * len(points)
     top_scores, top = [np.empty(0)] * len(points), [np.empty((0, store.dimension), np.float32)] * len(points)
     for block_ids, block_vectors in store.scan(4096):
@@ -92,7 +88,7 @@ def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[li
             top_scores[query_index] = all_scores[top_order]
             top_ids[query_index] = np.concatenate([top_ids[query_index], np.array(block_ids, dtype=object)])[top_order]
             top[query_index] = np.concatenate([top[query_index], block_vectors])[top_order]
-    return [set(block_scores) for block_scores in top_ids], top
+    return list(map(set, top_ids)), top
 
 
 def _compute_residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -113,6 +109,7 @@ def sample_queries(store: Any, n_queries: int, seed: int = 0) -> np.ndarray:
     """Sample (n_queries, d) points, each between two random documents, for a store without queries."""
     _ids, sampled = store.sample(2 * n_queries, seed)
     pair_sums = sampled[: len(sampled) // 2 * 2].astype(np.float64).reshape(-1, 2, sampled.shape[1]).sum(1)
+    # Opposite documents have no direction between them: their point stays 0.
     lengths = np.linalg.norm(pair_sums, axis=1, keepdims=True)
     between: np.ndarray = pair_sums / np.where(lengths > 0, lengths, 1)
     return between

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
-from engine.evaluation.metrics import mean_of_defined
+from engine.evaluation.metrics import map_values, mean_of_defined
 from engine.progress import counted
 from engine.stages import make
 from engine.values import digest_of
@@ -50,7 +50,7 @@ class Cell:
 
 def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
     """Return a decoder as plain JSON values; `decoder_from_json` reads them back."""
-    stages = {stage_name: getattr(decoder, stage_name) for stage_name in ("select", "retrieve", "rerank")}
+    stages = {"select": decoder.select, "retrieve": decoder.retrieve, "rerank": decoder.rerank}
     return {**{stage_name: stage and stage.as_json() for stage_name, stage in stages.items()}, "depth": decoder.depth}
 
 
@@ -86,28 +86,18 @@ def make_cell(
     digests: by name; n_calls: number of single calls whose median is the time; extra_facts: further provenance
     """
     timing = {TIMING_ENTRY: f"median of {counted(n_calls, 'single call')}"} if n_calls else {}
+    provenance = {**digests, **read_versions(), "device": device, **timing, **(extra_facts or {})}
     cell_key = compute_cell_key(decoder, k, split, list(values), digests)
     return Cell(
-        decoder=decoder_to_json(decoder),
-        label=decoder.label,
-        method=decoder.select.spec.name,
-        k=k,
-        split=split,
-        queries=queries,
-        values=values,
-        mean=compute_means(values),
-        left_out=left_out,
-        returned=returned,
-        milliseconds=milliseconds,
-        provenance={**digests, **read_versions(), "device": device, **timing, **(extra_facts or {})},
-        key=cell_key,
-        digest=compute_result_digest(cell_key, values),
-    )
+        decoder=decoder_to_json(decoder), label=decoder.label, method=decoder.select.spec.name, k=k, split=split,
+        queries=queries, values=values, mean=compute_means(values), left_out=left_out, returned=returned,
+        milliseconds=milliseconds, provenance=provenance, key=cell_key, digest=compute_result_digest(cell_key, values),
+    )  # fmt: skip
 
 
 def compute_means(metric_values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Compute each metric's mean over the queries that have it, NaN if none has."""
-    return {metric: mean_of_defined(metric_column) for metric, metric_column in metric_values.items()}
+    return map_values(mean_of_defined, metric_values)
 
 
 def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]) -> str:

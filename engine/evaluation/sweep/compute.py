@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -18,6 +18,7 @@ from engine.evaluation.metrics import measure
 from engine.evaluation.sweep.cell import Cell, decoder_from_json, decoder_to_json, make_cell
 from engine.progress import Stop, current_reporter, report_to
 from engine.space import Elsewhere, Space, probe_of
+from engine.stages import Selector
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 SWEEP_STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
@@ -122,14 +123,21 @@ class Unit:
     ks: tuple[int, ...]
 
 
+def group_nested_sizes(selector: type[Selector], set_sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Group the set sizes that one decoding answers."""
+    # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
+    nested_sizes = tuple(k for k in set_sizes if selector.nested and k > 1)
+    return [nested_sizes] * bool(nested_sizes) + [(k,) for k in set_sizes if k not in nested_sizes]
+
+
 def pack_unit(unit: Unit) -> dict[str, Any]:
     """Return a unit as plain values, for another process; `unpack_unit` reads it."""
-    return {"decoders": [decoder_to_json(decoder) for decoder in unit.decoders], "ks": list(unit.ks)}
+    return {"decoders": list(map(decoder_to_json, unit.decoders)), "ks": list(unit.ks)}
 
 
 def unpack_unit(unit_values: Mapping[str, Any]) -> Unit:
     """Rebuild the unit that `pack_unit` made plain values of."""
-    return Unit(tuple(decoder_from_json(stages) for stages in unit_values["decoders"]), tuple(unit_values["ks"]))
+    return Unit(tuple(map(decoder_from_json, unit_values["decoders"])), tuple(unit_values["ks"]))
 
 
 def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list[Cell]:
@@ -152,21 +160,12 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
                 metric_values, left_out = task.measure_ranking(ranking, k)
                 if is_timed:
                     milliseconds, n_calls = measure_latency(decoder, task.space, task.vectors, k, budget, is_stopped)
-                cell = make_cell(
-                    decoder,
-                    k,
-                    task.split,
-                    task.vectors.ids,
-                    metric_values,
-                    left_out=left_out,
-                    returned=float((ranking.index[:, :k] >= 0).sum(1).double().mean()),
-                    milliseconds=milliseconds,
-                    digests=digests,
-                    device=probe_of(task.space).device.type,
-                    n_calls=n_calls,
-                    extra_facts=describe_provenance(task.space),
-                )
-                cells.append(cell)
+                returned = float((ranking.index[:, :k] >= 0).sum(1).double().mean())
+                cells.append(make_cell(
+                    decoder, k, task.split, task.vectors.ids, metric_values, left_out=left_out, returned=returned,
+                    milliseconds=milliseconds, digests=digests, device=probe_of(task.space).device.type,
+                    n_calls=n_calls, extra_facts=describe_provenance(task.space),
+                ))  # fmt: skip
         return cells
 
 
@@ -223,8 +222,8 @@ def _decode_in_blocks(task: Task, unit: Unit, is_stopped: Callable[[], bool]) ->
         block_size = int(block_size * BLOCK_SECONDS / max(time.perf_counter() - block_time, 1e-6))
         block_size = min(MAX_BLOCK_QUERIES, max(1, block_size))
     decode_seconds = time.perf_counter() - start_time
-    rankings = [
-        Ranking.joined([Ranking(ranking.index.cpu(), ranking.gain.cpu(), ranking.info) for ranking in decoder_parts])
-        for decoder_parts in zip(*decoded_blocks, strict=True)
-    ]
+    rankings = []
+    for decoder_blocks in zip(*decoded_blocks, strict=True):
+        cpu_blocks = [Ranking(block.index.cpu(), block.gain.cpu(), block.info) for block in decoder_blocks]
+        rankings.append(Ranking.joined(cpu_blocks))
     return rankings, decode_seconds

@@ -5,7 +5,7 @@ import sqlite3
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ class Store:
         metrics = sorted(cell.values)
         value_table = np.stack([np.asarray(cell.values[metric], dtype="<f8") for metric in metrics])
         with self._open() as db, db:
+            # The write lock is taken first: a transaction that begins by reading may not get it beside other writers.
             db.execute("BEGIN IMMEDIATE")
             query_digest = digest_of([ids_json])
             db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (query_digest, ids_json))
@@ -91,7 +92,7 @@ class Store:
         """Return those of the keys that have a stored cell."""
         with self._open() as db:
             key_rows = db.execute(f"SELECT key FROM cells {KEY_FILTER}", (json.dumps(list(keys)),))
-            return {key for (key,) in key_rows}
+            return set(map(itemgetter(0), key_rows))
 
     def read_cells(self, keys: Collection[str] | None = None) -> Iterator[Cell]:
         """Yield the cells in the order in which they were stored; only those with these keys, if given.
@@ -114,15 +115,16 @@ class Store:
                     cell_name = f"the cell {cell_row['label']} at k = {cell_row['k']}"
                     raise DataError(f"{self.path}: {cell_name} is damaged; delete the file, sweep again") from None
                 yield cell
-            if keys is None and (n_lost := len(row_seals.keys() - {sealed for (sealed,) in db.execute(SEALED_KEYS)})):
+            if keys is None and (n_lost := len(row_seals.keys() - set(map(itemgetter(0), db.execute(SEALED_KEYS))))):
                 raise DataError(f"{self.path}: {counted(n_lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
         """Store an exact frontier's curve."""
         # All numbers in one compressed array, in an order that `_curve_from_row` undoes.
-        metrics, plain_fields = sorted(curve.means), {field: getattr(curve, field) for field in CURVE_FIELDS}
+        metrics = sorted(curve.means)
+        plain_fields = dict(zip(CURVE_FIELDS, attrgetter(*CURVE_FIELDS)(curve), strict=True))
         flat_bands = [curve.bands[metric].ravel() for metric in metrics]
-        curve_arrays = [curve.breakpoints, *(curve.means[metric] for metric in metrics), *flat_bands]
+        curve_arrays = [curve.breakpoints, *map(curve.means.__getitem__, metrics), *flat_bands]
         packed = zlib.compress(np.concatenate(curve_arrays, dtype="<f8").tobytes())
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
@@ -158,16 +160,18 @@ class Store:
         with self._open() as db:
             study_rows = db.execute("SELECT key, facts FROM studies ORDER BY rowid DESC").fetchall()
             row_seals = _read_seals(db)
+        studies = []
         try:
             for study_row in study_rows:
                 _check_seal(row_seals, study_row[0], study_row)
-            return [json.loads(facts) for _, facts in study_rows]
+                studies.append(json.loads(study_row[1]))
         except (ValueError, KeyError):
             raise DataError(f"{self.path}: a study is damaged; delete the file, tune again") from None
+        return studies
 
     def _has_tables(self, db: sqlite3.Connection) -> bool:
         """Return True if the store's tables exist; raise DataError if the file has only other tables."""
-        table_names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        table_names = set(map(itemgetter(0), db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")))
         if table_names and not table_names >= STORE_TABLES.keys():
             raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
         return bool(table_names)
@@ -239,7 +243,7 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
     if compute_result_digest(cell_row["key"], columns) != cell_row["digest"]:
         raise ValueError
     decoder, provenance = json.loads(cell_row["decoder"]), json.loads(cell_row["provenance"])
-    plain_fields = {column: cell_row[column] for column in PLAIN_FIELDS}
+    plain_fields = dict(zip(PLAIN_FIELDS, itemgetter(*PLAIN_FIELDS)(cell_row), strict=True))
     parsed_fields = {"values": columns, "mean": compute_means(columns), "provenance": provenance}
     return Cell(decoder=decoder, queries=queries, **plain_fields, **parsed_fields)
 

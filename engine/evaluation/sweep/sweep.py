@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, product
 from numbers import Number
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +17,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import METRICS, check_metrics
 from engine.evaluation.sweep.cell import Cell, compute_cell_key
-from engine.evaluation.sweep.compute import Task, Unit, collect_digests, embed_for_space
+from engine.evaluation.sweep.compute import Task, Unit, collect_digests, embed_for_space, group_nested_sizes
 from engine.evaluation.sweep.executors import run_on_cluster, run_on_processes, run_serial
 from engine.evaluation.sweep.store import Store
 from engine.params import check_values, form_of, sweep_values
@@ -84,15 +86,16 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise ParamError(f"points must be a whole number in [1, ∞); got {points!r}")
     single_values = {option: values[0] for option, values in checked_values.items() if len(values) == 1}
-    # A parameter may have another form beside fixed values of others; the form that is active is swept.
-    param_forms = [(param, form_of(param, single_values)[1]) for param in spec.params]
-    active_forms = [param if param_form.swept is None else param_form for param, param_form in param_forms]
-    value_choices = [checked_values.get(param.name) or sweep_values(param, points) for param in active_forms]
-    param_names = [param.name for param in spec.params]
-    stages = [make(name, **dict(zip(param_names, chosen, strict=True))) for chosen in product(*value_choices)]
+    choices = {}
+    for param in spec.params:
+        # A parameter may have another form beside fixed values of others; the form that is active is swept.
+        form = form_of(param, single_values)[1]
+        active_form = param if form.swept is None else form
+        choices[param.name] = checked_values.get(active_form.name) or sweep_values(active_form, points)
+    stages = [make(name, **dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
     if spec.kind == "selector":
-        return [Decoder(stage) for stage in stages]
-    return [Decoder(make(next(iter(methods("selector")))), stage) for stage in stages]
+        return list(map(Decoder, stages))
+    return list(map(partial(Decoder, make(next(iter(methods("selector"))))), stages))
 
 
 def sweep(
@@ -209,7 +212,7 @@ def _check_request(
     """Check the arguments of `sweep` and embed its queries."""
     unique = tuple(dict.fromkeys(check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)))
     set_sizes = [cast(int, k)] if isinstance(k, Number) else check_list(k, "k", "a whole number or a list of them")
-    ks = tuple(sorted({SET_SIZE.check(set_size) for set_size in set_sizes}))
+    ks = tuple(sorted(set(map(SET_SIZE.check, set_sizes))))
     metric_list = [metrics] if isinstance(metrics, str) else check_list(metrics, "metrics", "a list of names", str)
     names = tuple(dict.fromkeys(metric_list))
     check_metrics(names)
@@ -228,17 +231,11 @@ def _check_request(
     # Data that no metric needs must not change the key of a cell.
     needs = {METRICS[metric].needs for metric in names}
     aspects, answers = aspects if "aspects" in needs else None, answers if "answers" in needs else None
+    texts_digest = digest_of(query_vectors.texts or ())
     task = Task(
-        space=space,
-        vectors=query_vectors,
-        qrels=qrels,
-        aspects=aspects,
-        metrics=names,
-        split=split,
-        data_digests={},
-        texts_digest=digest_of(query_vectors.texts or ()),
-        answers=answers,
-    )
+        space=space, vectors=query_vectors, qrels=qrels, aspects=aspects, metrics=names, split=split,
+        data_digests={}, texts_digest=texts_digest, answers=answers,
+    )  # fmt: skip
     # Measuring an empty ranking raises now for metrics that cannot be measured, before the aspects are digested.
     empty_rows = torch.full((len(queries), ks[0]), -1)
     task.measure_ranking(Ranking(empty_rows, empty_rows.double(), ()), ks[0])
@@ -260,8 +257,9 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
     value_list = list(values)
     if not value_list:
         raise ParamError(f"{argument} must be {expected}, at least one; got none")
-    if wrong_values := [value for value in value_list if not isinstance(value, item_type)]:
-        raise ParamError(f"{argument} must be {expected}; got {wrong_values[0]!r} among them")
+    for value in value_list:
+        if not isinstance(value, item_type):
+            raise ParamError(f"{argument} must be {expected}; got {value!r} among them")
     return value_list
 
 
@@ -297,17 +295,16 @@ def _iterate_cells(
 
 def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
     """Yield the missing cells as units that share work, in the order of the decoders."""
-    pending = [(d, tuple(k for k in ks if (d, k) in missing)) for d in decoders]
-    pending = [pair for pair in pending if pair[1]]
+    pending = []
+    for decoder in decoders:
+        if missing_ks := tuple(k for k in ks if (decoder, k) in missing):
+            pending.append((decoder, missing_ks))
     for (_, missing_ks), group in groupby(pending, key=lambda pair: (decoder_family(pair[0]), pair[1])):
-        members = [decoder for decoder, _ in group]
+        members = list(map(itemgetter(0), group))
         selector_type = type(members[0].select)
         # A bound classmethod has the function of the class that defines it.
         grid_method: Any = selector_type.select_grid
         group_size = DECODER_GROUP_SIZE if grid_method.__func__ is not vars(Selector)["select_grid"].__func__ else 1
-        # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
-        nested_ks = [k for k in missing_ks if selector_type.nested and k > 1]
-        k_groups = ([tuple(nested_ks)] if nested_ks else []) + [(k,) for k in missing_ks if k not in nested_ks]
         for group_start in range(0, len(members), group_size):
-            for k_group in k_groups:
+            for k_group in group_nested_sizes(selector_type, missing_ks):
                 yield Unit(tuple(members[group_start : group_start + group_size]), k_group)

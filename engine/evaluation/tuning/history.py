@@ -48,13 +48,12 @@ def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, An
     # The share of the baseline's Recall says nothing where Recall is the only goal, or the baseline has none.
     has_recall = RELEVANT in own_means and len(own_means) > 1 and base_means[RELEVANT]
     decoder = decoder_to_json(result.decoder)
+    with_scorers = result.decoder != Decoder(result.decoder.select, depth=result.decoder.depth)
     study = PastStudy(
         finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         tuned=tuned,
         objective=f"{objective.text}, k = {result.k}",
-        chosen=format_decoder(
-            decoder, with_scorers=result.decoder != Decoder(result.decoder.select, depth=result.decoder.depth)
-        ),
+        chosen=format_decoder(decoder, with_scorers),
         decoder=decoder,
         kept=percent(own_means[RELEVANT] / base_means[RELEVANT], 1) if has_recall else "",
         won=f"{METRICS[goal_metric].title} {format_change(own_means[goal_metric], base_means[goal_metric])}",

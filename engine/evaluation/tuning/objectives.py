@@ -175,6 +175,7 @@ def format_change(new_value: float, baseline: float) -> str:
 def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candidate: np.ndarray) -> int:
     """Return the position with the largest first key; ties go to the next key, and last to the smallest order."""
     remaining = np.flatnonzero(is_candidate)
+    # Values within the tolerance tie, so the next key decides among them.
     for sort_key in sort_keys:
         remaining = remaining[sort_key[remaining] >= sort_key[remaining].max() - TIE_TOLERANCE]
     return int(min(remaining.tolist(), key=lambda position: order[position]))
@@ -220,6 +221,7 @@ def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.nd
     is_on_front = ~find_dominated(np.stack([x_values, y_values], axis=1))
     scaled_axes = []
     for axis_values in (x_values, y_values):
+        # Where the frontier is one point, the middle of both axes puts it on the chord.
         minimum, extent = axis_values[is_on_front].min(), np.ptp(axis_values[is_on_front])
         scaled = (axis_values - minimum) / extent if extent > TIE_TOLERANCE else np.full(len(axis_values), 0.5)
         scaled_axes.append(scaled)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 from engine.errors import Cancelled, FrontierError, ParamError
@@ -38,8 +38,9 @@ class Settings:
         """
         fixed = check_values(spec.params, fixed, spec.name)
         grid(spec.name, points, **fixed)  # raises for wrong points
-        declared = {p.name: p for p in spec.params}
-        swept_values = {p.name: sweep_values(p, points) for p in spec.params}
+        declared, swept_values = {}, {}
+        for param in spec.params:
+            declared[param.name], swept_values[param.name] = param, sweep_values(param, points)
         if free is None:
             free = [name for name, values in swept_values.items() if len(values) > 1 and name not in fixed]
         free_names = (free,) if isinstance(free, str) else tuple(dict.fromkeys(free))
@@ -50,10 +51,12 @@ class Settings:
             )
         if not free_names:
             raise ParamError(f"{spec.name} has no parameter to tune" + (" that is not fixed" if fixed else ""))
-        free_params = sorted((declared[name] for name in free_names), key=lambda p: p.requires is not None)
-        single_values = {name: values[0] for name, values in swept_values.items() if len(values) == 1}
-        defaults = {name: p.default for name, p in declared.items() if name not in free_names}
-        fixed_values = {name: fixed.get(name, single_values.get(name, value)) for name, value in defaults.items()}
+        # Parameters that others depend on come first, so that a form is chosen by their values.
+        free_params = sorted(map(declared.__getitem__, free_names), key=lambda param: param.requires is not None)
+        fixed_values = {}
+        for name, values in swept_values.items():
+            if name not in free_names:
+                fixed_values[name] = fixed.get(name, values[0] if len(values) == 1 else declared[name].default)
         free_values = {}
         for param in free_params:
             # The parameter's form that is active beside the fixed values.
@@ -74,12 +77,14 @@ class Settings:
 
     def count_trials(self, n_trials: int) -> int:
         """Return the number of settings that are measured at most."""
-        return sum(1 for _stage in self) if self.is_exhaustive else n_trials
+        return len(list(self)) if self.is_exhaustive else n_trials
 
     def __iter__(self) -> Iterator[Stage]:
         """Iterate over every setting of the grid, once."""
-        settings = (dict(zip(self.free, values, strict=True)) for values in product(*self.free.values()))
-        return iter(dict.fromkeys(self.make_stage(setting.__getitem__) for setting in settings))
+        stages: dict[Stage, None] = {}
+        for values in product(*self.free.values()):
+            stages[self.make_stage(dict(zip(self.free, values, strict=True)).__getitem__)] = None
+        return iter(stages)
 
     def make_stage(self, get_value: Callable[[Param], Any]) -> Stage:
         """Make the stage with these values of the free parameters; an inactive one stays at its default."""
@@ -119,8 +124,11 @@ def search(
         exit_stack.callback(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(directions=["maximize"] * n_goals, sampler=optuna.samplers.TPESampler(seed=seed))
-        startable = [param for param, values in settings.free.items() if _can_start_at_default(param, values)]
-        study.enqueue_trial({param.name: param.default for param in startable})
+        start_values = {}
+        for param, values in settings.free.items():
+            if _can_start_at_default(param, values):
+                start_values[param.name] = param.default
+        study.enqueue_trial(start_values)
         n_done = 0
         progress(0, n_trials)
         while n_done < n_trials:
@@ -130,10 +138,8 @@ def search(
             stages = [settings.make_stage(partial(_suggest_value, settings, trial)) for trial in trial_batch]
             goal_values = measure_goals(dict.fromkeys(stages))
             for trial, stage in zip(trial_batch, stages, strict=True):
-                if goal_values[stage] is None:
-                    study.tell(trial, state=optuna.trial.TrialState.FAIL)
-                else:
-                    study.tell(trial, goal_values[stage])
+                state = optuna.trial.TrialState.FAIL if goal_values[stage] is None else None
+                study.tell(trial, goal_values[stage], state=state)
             n_done += len(trial_batch)
             progress(n_done, n_trials)
 
@@ -164,7 +170,7 @@ def measure_distance_from_default(stage: Stage) -> float:
     """
     param_values = values_of(stage)
     forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]
-    return sum(_measure_param_distance(form, value) for form, value in forms)
+    return sum(starmap(_measure_param_distance, forms))
 
 
 def _measure_param_distance(param: Param, value: Any) -> float:

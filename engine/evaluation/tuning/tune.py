@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, filterfalse, product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -9,16 +12,10 @@ import numpy as np
 
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import DataError, ParamError
+from engine.evaluation import paired
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import compute_exact_frontiers
-from engine.evaluation.metrics import METRICS, mean_of_defined
-from engine.evaluation.paired import (
-    TIE_TOLERANCE,
-    align_on_common_queries,
-    format_decoder,
-    scorer_chain,
-    short_names,
-)
+from engine.evaluation.metrics import map_values, mean_of_defined, title_of
 from engine.evaluation.splits import select_judged_queries
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, bootstrap_means
 from engine.evaluation.sweep.cell import Cell
@@ -26,7 +23,7 @@ from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import DECODER_GROUP_SIZE, sweep
 from engine.evaluation.tuning.objectives import Objective, TunedChoice
 from engine.evaluation.tuning.search_space import Settings, measure_distance_from_default, search
-from engine.evaluation.tuning.tuned import N_DRAWS, NEAR_SHARE, Candidate, Gap, Tuned, compare_cells
+from engine.evaluation.tuning.tuned import N_DRAWS, NEAR_SHARE, Candidate, Gap, Tuned, average_over, compare_cells
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -39,6 +36,10 @@ MIN_ANSWERED_SHARE = 0.5
 on the few queries that it answers."""
 N_MEASURING_ROUNDS = 12
 """Number of rounds of measuring where a caller watches: fewer share more work, more show results sooner."""
+#: The measured settings of each family, and the baseline's cell.
+TriedCells = tuple[list[dict[Stage, Cell]], Cell]
+#: The best setting, the reason for it, and details for its Candidate.
+StageChoice = tuple[Stage, TunedChoice, dict[str, Any]]
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
@@ -254,7 +255,7 @@ def choose(
 def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
     """Return the names without repetitions, none for None. Raises ParamError."""
     available = list(methods(kind))
-    if unknown := [name for name in names or () if name not in available]:
+    if unknown := list(filterfalse(available.__contains__, names or ())):
         raise ParamError(f"{argument} must be among {', '.join(available)}; got {unknown[0]!r}")
     return list(dict.fromkeys(names or ()))
 
@@ -274,12 +275,11 @@ def build_families(
     reference, selector_specs = make_baseline(), methods("selector")
     scorer_names = _check_names("scorers", scorers, "scorer") or [reference.retrieve.spec.name]
     selector_names = _check_names("selectors", selectors, "selector") or list(selector_specs)
-    all_families = [
-        Family(Settings.build_grid(selector_specs[name], points), replace(reference, retrieve=make(scorer)))
-        for scorer in scorer_names
-        for name in selector_names
-    ]
-    tuned_families = [family for family in all_families if list(family) != [reference]]
+    tuned_families = []
+    for scorer, name in product(scorer_names, selector_names):
+        family = Family(Settings.build_grid(selector_specs[name], points), replace(reference, retrieve=make(scorer)))
+        if list(family) != [reference]:
+            tuned_families.append(family)
     if not tuned_families:
         first_name = reference.select.spec.name
         raise ParamError(f"selectors must name another one than {first_name}, what all are compared with")
@@ -303,15 +303,15 @@ class Family:
         return map(self.make_decoder, self.settings)
 
     def __len__(self) -> int:
-        return sum(1 for _stage in self.settings)
+        return len(list(self.settings))
 
     def find_path_selector(self, stage: Stage) -> Selector | None:
         """Return the selector if its one free parameter has a path and it sees all documents' vectors, else None."""
-        if not isinstance(stage, Selector) or stage.path_range is None:
+        if not isinstance(stage, Selector) or stage.path_range is None or len(self.settings.free) != 1:
             return None
-        if self.template != Decoder(self.template.select):
-            return None
-        return stage if [param.name for param in self.settings.free] == [stage.path_parameter] else None
+        (param,) = self.settings.free
+        is_path = param.name == stage.path_parameter and self.template == Decoder(self.template.select)
+        return stage if is_path else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -362,6 +362,7 @@ class _Study:
     ) -> Tuned:  # fmt: skip
         """Measure the settings on dev, choose, and compare the choice with the baseline on test."""
         k, objective = self.options["k"], self.objective
+        test_split = next(iter([*self.splits][1:]), None)
         if all(family.settings.is_exhaustive for family in families):
             tried_cells, base = self._measure_all(families, reference, several)
         else:
@@ -373,7 +374,6 @@ class _Study:
         if several:
             choice = self._move_best_first(candidates, base)
         assert choice is not None
-        test_split = next((name for name in self.splits if name != self.dev), None)
         test_cells: dict[str, Cell] = {}
         comparisons: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
@@ -388,25 +388,18 @@ class _Study:
             if not several:
                 pairs = (candidates[0].dev, base), (chosen_tests[0], base_test)
                 gaps = tuple(_measure_gap(row.metric, *pairs, self.resamples, self.seed) for row in comparisons)
-        all_candidates = [base_candidate, *candidates]
-        if several:
-            short_labels = short_names([candidate.dev for candidate in all_candidates])
-            named = zip(all_candidates, short_labels, strict=True)
-            all_candidates = [replace(candidate, name=name) for candidate, name in named]
-        all_candidates = [replace(c, test=test_cells.get(c.decoder.label)) for c in all_candidates]
+        # One decoder is named by itself; several need names that tell them from one another.
+        dev_cells = [candidate.dev for candidate in candidates]
+        names = paired.short_names([base, *dev_cells]) if several else (base_candidate.name, candidates[0].name)
+        final_candidates = []
+        for candidate, name in zip([base_candidate, *candidates], names, strict=True):
+            final_candidates.append(replace(candidate, name=name, test=test_cells.get(candidate.decoder.label)))
+        points = tuple(dev_cells if several else tried_cells[0].values())
         return Tuned(
-            objective=objective,
-            k=k,
-            dev=self.dev,
-            test=test_split,
-            several=several,
-            candidates=tuple(all_candidates[1:]),
-            reference=all_candidates[0],
-            choosing=choice,
-            points=tuple(candidate.dev for candidate in candidates) if several else tuple(tried_cells[0].values()),
-            comparisons=comparisons,
-            gaps=gaps,
-        )
+            objective=objective, k=k, dev=self.dev, test=test_split, several=several,
+            candidates=tuple(final_candidates[1:]), reference=final_candidates[0], choosing=choice,
+            points=points, comparisons=comparisons, gaps=gaps,
+        )  # fmt: skip
 
     def _find_best(
         self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, is_reported: bool
@@ -419,8 +412,8 @@ class _Study:
             extent = "all" if family.settings.is_exhaustive else "a search through"
             details["searched"] = f"{extent} {n_settings:,} settings"
         else:
-            options = {name: value for name, value in self.options.items() if name != "k"}
-            options |= {"set_sizes": (self.options["k"],), "metrics": self.objective.metrics, "keep_steps": True}
+            options = {**self.options, "metrics": self.objective.metrics, "keep_steps": True}
+            options["set_sizes"] = (options.pop("k"),)
             (curve,) = compute_exact_frontiers(path_selector, **self.splits[self.dev], **options, progress=self.report)
             stage, choice, details = choose_value(self.objective, curve, base, self.seed)
             decoder = family.make_decoder(stage)
@@ -428,19 +421,16 @@ class _Study:
             cells[stage] = self._measure([decoder], self.dev, progress, is_reported)[decoder.label]
         decoder, cell = family.make_decoder(stage), cells[stage]
         details |= {"name": _format_cell(cell, base), "settings": n_settings}
-        candidate = Candidate(decoder=decoder, dev=cell, test=None, **details)
-        return candidate, choice
+        return Candidate(decoder=decoder, dev=cell, test=None, **details), choice
 
     def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
         """Move the best candidate to the front; return why it is the best."""
         objective, k = self.objective, self.options["k"]
         dev_cells = [candidate.dev for candidate in candidates]
-        common_cells = align_on_common_queries([base, *dev_cells], objective.metrics, k)
-        means = {metric: values.mean(0) for metric, values in common_cells.values.items()}
-        candidate_means, base_means = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
+        common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
+        means = _split_off_baseline(common_cells.means)
         margin = compute_margins(objective, common_cells.values)
-        order, base_name = list(range(len(candidates))), _format_cell(base, base)
-        choice = objective.choose(candidate_means, base_means, order, k, base_name, margin)
+        choice = objective.choose(*means, range(len(candidates)), k, _format_cell(base, base), margin)
         candidates.insert(0, candidates.pop(choice.best))
         return choice
 
@@ -459,12 +449,10 @@ class _Study:
                 self.on_cell(cell)
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
-    def _measure_all(
-        self, families: Sequence[Family], reference: Decoder, several: bool
-    ) -> tuple[list[dict[Stage, Cell]], Cell]:
+    def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
         """Measure every setting of each family's grid, and the baseline, on dev."""
         # The baseline first, as settings that are finished before it have nothing to be compared with.
-        decoders = [reference, *(decoder for family in families for decoder in family)]
+        decoders = [reference, *chain.from_iterable(families)]
         is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
         is_watched = self.on_cell is not None and is_local
         # Many families go in one sweep, which yields each family as it is finished.
@@ -482,19 +470,19 @@ class _Study:
             tried_cells.append({stage: by_label[family.make_decoder(stage).label] for stage in family.settings})
         return tried_cells, by_label[reference.label]
 
-    def _measure_searched(
-        self, family: Family, reference: Decoder, n_trials: int
-    ) -> tuple[list[dict[Stage, Cell]], Cell]:
+    def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
         """Measure the settings that a search tries, and the baseline, on dev."""
         base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
 
         def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
-            if new_decoders := {stage: family.make_decoder(stage) for stage in stages if stage not in cells}:
-                new_cells = self._measure(list(new_decoders.values()), self.dev, is_reported=True)
-                cells.update({stage: new_cells[decoder.label] for stage, decoder in new_decoders.items()})
             goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
+            # A search may suggest a setting again, which is measured once.
+            new_decoders = list(map(family.make_decoder, filterfalse(cells.__contains__, goals)))
+            new_cells = self._measure(new_decoders, self.dev, is_reported=True) if new_decoders else {}
             for stage in goals:
+                if stage not in cells:
+                    cells[stage] = new_cells[family.make_decoder(stage).label]
                 cell = cells[stage]
                 if _answers_enough(cell, base, self.objective):
                     margin = _compute_margin(cell, base, self.objective)
@@ -511,10 +499,8 @@ class _Study:
 
 def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
     """Return True if a setting has the objective's metrics on enough of the baseline's queries."""
-    metrics = objective.metrics
-    has_metrics = np.all([np.isfinite(cell.values[metric]) for metric in metrics], axis=0)
-    base_has_metrics = np.all([np.isfinite(base.values[metric]) for metric in metrics], axis=0)
-    n_common = int((has_metrics & base_has_metrics).sum())
+    base_has_metrics = paired.find_complete_queries(base, objective.metrics)
+    n_common = int((paired.find_complete_queries(cell, objective.metrics) & base_has_metrics).sum())
     return n_common > 0 and n_common >= MIN_ANSWERED_SHARE * int(base_has_metrics.sum())
 
 
@@ -525,33 +511,32 @@ def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
     return float(objective.compute_margin(slack.mean(), np.square(slack).mean(), len(slack)))
 
 
-def choose_setting(
-    objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
-) -> tuple[Stage, TunedChoice, dict[str, Any]]:
+def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> StageChoice:
     """Return the best setting among those that answer enough queries, the reason, and details for its `Candidate`."""
     stages = [stage for stage, cell in cells.items() if _answers_enough(cell, base, objective)]
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
-        metric_titles = " and ".join(METRICS[metric].title for metric in objective.metrics)
+        metric_titles = " and ".join(map(title_of, objective.metrics))
         raise DataError(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
-    common_cells = align_on_common_queries([base, *(cells[stage] for stage in stages)], objective.metrics, k)
+    common_cells = paired.align_on_common_queries([base, *map(cells.__getitem__, stages)], objective.metrics, k)
     tie_order = [(round(measure_distance_from_default(stage), 9), stage.label) for stage in stages]
 
     margin = compute_margins(objective, common_cells.values)
 
     def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
-        # Row 0 is the baseline's.
-        candidate_means = {metric: values[1:] for metric, values in means.items()}
-        base_means = {metric: float(values[0]) for metric, values in means.items()}
-        return objective.choose(candidate_means, base_means, tie_order, k, _format_cell(base, base), margin)
+        return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base), margin)
 
-    choice = choose_by({metric: values.mean(0) for metric, values in common_cells.values.items()})
+    choice = choose_by(common_cells.means)
     # One seed, so that every metric is averaged over the same resampled queries.
-    means = {metric: bootstrap_means(values, N_DRAWS, seed) for metric, values in common_cells.values.items()}
-    draws = [{metric: v[draw] for metric, v in means.items()} for draw in range(N_DRAWS)]
-    n_same = sum(choose_by(draw_means).best == choice.best for draw_means in draws)
+    means = map_values(partial(bootstrap_means, resamples=N_DRAWS, seed=seed), common_cells.values)
+    n_same = sum(choose_by(map_values(itemgetter(draw), means)).best == choice.best for draw in range(N_DRAWS))
     details = {"stability": n_same / N_DRAWS, "queries": len(common_cells.queries), "left_out": left_out}
     return stages[choice.best], choice, details
+
+
+def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Return metric → (m,) means of the settings, and metric → the baseline's, which comes first in each row."""
+    return {metric: row[1:] for metric, row in means.items()}, map_values(float, map_values(itemgetter(0), means))
 
 
 def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -565,22 +550,21 @@ def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray
     return margin
 
 
-def choose_value(
-    objective: Objective, curve: Curve, base: Cell, seed: int
-) -> tuple[Selector, TunedChoice, dict[str, Any]]:
+def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> StageChoice:
     """Return the selector at the middle of a curve's best interval, the reason, and details for its `Candidate`."""
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
-    first_values = {metric: curve.steps.values[metric][curve.steps.first_steps] for metric in metrics}
-    is_defined = [np.isfinite(first_values[metric]) & np.isfinite(base.values[metric]) for metric in metrics]
-    is_common = np.all(is_defined, axis=0)
+    is_common = paired.find_complete_queries(base, metrics)
+    is_common &= paired.find_complete_queries(curve.steps, metrics)[curve.steps.first_steps]
     if not is_common.any():
-        metric_titles = " and ".join(METRICS[metric].title for metric in metrics)
+        metric_titles = " and ".join(map(title_of, metrics))
         raise DataError(f"no query of {base.split} has {metric_titles}, by which a value could be chosen")
-    base_means = {metric: float(base.values[metric][is_common].mean()) for metric in metrics}
-    steps = curve.steps.select_queries(is_common)
-    pieces = {metric: steps.mean_pieces(metric, curve.tolerance) for metric in metrics}
-    interval_edges = np.append(pieces[metrics[0]][0], curve.interval[1])
+    base_means = average_over(base, metrics, is_common)
+    steps, means = curve.steps.select_queries(is_common), {}
+    for metric in metrics:
+        # The pieces of all metrics are the same.
+        piece_starts, means[metric] = steps.mean_pieces(metric, curve.tolerance)
+    interval_edges = np.append(piece_starts, curve.interval[1])
 
     def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
         distances = np.abs(values - curve.declared.default).round(9)
@@ -589,11 +573,11 @@ def choose_value(
 
     slack = objective.compute_slack(steps.values, base.values[metrics[0]][steps.query_index])
     moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
-    slack_moments = [moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values]
-    margin = objective.compute_margin(slack_moments[0], slack_moments[1], int(is_common.sum()))
-    means = {metric: column for metric, (_edges, column) in pieces.items()}
+    mean_slack, mean_square = (moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values)
+    margin = objective.compute_margin(mean_slack, mean_square, int(is_common.sum()))
     choice = choose_piece(means, base_means, (interval_edges[:-1] + interval_edges[1:]) / 2, margin)
-    is_same = np.all([np.abs(column - column[choice.best]) <= TIE_TOLERANCE for column in means.values()], axis=0)
+    # The interval reaches as far as every metric's mean is that of the chosen piece.
+    is_same = np.all([np.abs(row - row[choice.best]) <= paired.TIE_TOLERANCE for row in means.values()], axis=0)
     different_pieces = np.flatnonzero(~is_same)
     next_different = int(np.searchsorted(different_pieces, choice.best))
     low_edge = interval_edges[different_pieces[next_different - 1] + 1] if next_different else interval_edges[0]
@@ -602,18 +586,17 @@ def choose_value(
     high_edge = interval_edges[different_pieces[next_different] if has_next else -1]
     # The number with the fewest digits within the middle half of the interval.
     midpoint, tolerance = float(low_edge + high_edge) / 2, float(high_edge - low_edge) / 4
-    rounded_values = [round(midpoint, n_digits) for n_digits in range(1, 17)]
+    rounded_values = map(partial(round, midpoint), range(1, 17))
     value = next((rounded for rounded in rounded_values if abs(rounded - midpoint) <= tolerance), midpoint)
     band_values = steps.evaluate_at(curve.band_positions)
     # One seed, so that every metric is averaged over the same resampled queries; the baseline's column comes first.
     columns = {m: np.column_stack([base.values[m][is_common], band_values[m]]) for m in metrics}
-    drawn_means = {metric: bootstrap_means(column, N_DRAWS, seed) for metric, column in columns.items()}
+    drawn_means = map_values(partial(bootstrap_means, resamples=N_DRAWS, seed=seed), columns)
     margin = compute_margins(objective, columns)
     near_distance, chosen_values = NEAR_SHARE * (curve.interval[1] - curve.interval[0]), []
     for draw in range(N_DRAWS):
-        draw_base = {metric: float(column[draw, 0]) for metric, column in drawn_means.items()}
-        draw_means = {metric: column[draw, 1:] for metric, column in drawn_means.items()}
-        draw_choice = choose_piece(draw_means, draw_base, curve.band_positions, margin)
+        draw_means = _split_off_baseline(map_values(itemgetter(draw), drawn_means))
+        draw_choice = choose_piece(*draw_means, curve.band_positions, margin)
         chosen_values.append(curve.band_positions[draw_choice.best])
     details = {
         "stability": float(np.mean(np.abs(np.array(chosen_values) - value) <= near_distance)),
@@ -633,23 +616,16 @@ def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Ce
         paired_values = paired_values[np.isfinite(paired_values).all(1)]
         split_means.append(mean_of_defined(paired_values[:, 0]))
         split_gains.append(paired_values[:, :1] - paired_values[:, 1:])
-    low_gap = high_gap = None
-    if min(map(len, split_gains)) > 1:
+    (dev, test), (dev_gains, test_gains), low, high = split_means, split_gains, None, None
+    if min(len(dev_gains), len(test_gains)) > 1:
         # The splits' queries are independent, so each split has its own seed.
-        gain_draws = [bootstrap_means(gains, resamples, seed + i)[:, 0] for i, gains in enumerate(split_gains)]
-        low_gap, high_gap = np.percentile(gain_draws[0] - gain_draws[1], [2.5, 97.5]).tolist()
-    return Gap(
-        metric=metric,
-        k=dev_cells[0].k,
-        dev=split_means[0],
-        test=split_means[1],
-        gained_dev=mean_of_defined(split_gains[0][:, 0]),
-        gained_test=mean_of_defined(split_gains[1][:, 0]),
-        low=low_gap,
-        high=high_gap,
-    )
+        gap_draws = bootstrap_means(dev_gains, resamples, seed) - bootstrap_means(test_gains, resamples, seed + 1)
+        low, high = np.percentile(gap_draws[:, 0], [2.5, 97.5]).tolist()
+    dev_gain, test_gain = mean_of_defined(dev_gains[:, 0]), mean_of_defined(test_gains[:, 0])
+    gains = {"dev": dev, "test": test, "gained_dev": dev_gain, "gained_test": test_gain}
+    return Gap(metric=metric, k=dev_cells[0].k, low=low, high=high, **gains)
 
 
 def _format_cell(cell: Cell, base: Cell) -> str:
     """Format a cell's decoder, its scorers only where they differ from the baseline's."""
-    return format_decoder(cell.decoder, scorer_chain(cell.decoder) != scorer_chain(base.decoder))
+    return paired.format_decoder(cell.decoder, paired.scorer_chain(cell.decoder) != paired.scorer_chain(base.decoder))

@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder
+from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
-from engine.evaluation.metrics import METRICS
-from engine.evaluation.paired import format_stage_call, short_names
-from engine.evaluation.statistics import (
-    RESAMPLES,
-    SEED,
-    Comparison,
-    compare,
-    correct_holm,
-    describe_comparison,
-    estimate_queries_needed,
-)
+from engine.evaluation.metrics import METRICS, map_values
+from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, correct_holm
 from engine.evaluation.sweep.cell import Cell, decoder_to_json
 from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice
 from engine.progress import counted
@@ -188,31 +181,29 @@ class Tuned:
     @property
     def reported(self) -> tuple[str, ...]:
         """The sentences on test, on the gap between dev and test, and on the next step."""
-        test_rows = [f"On {self.test}: {describe_comparison(row)}" for row in _select_winner_rows(self)]
-        return (*test_rows, *(gap.text for gap in self.gaps), *filter(None, [suggest_next_step(self)]))
+        test_rows = [f"On {self.test}: {statistics.describe_comparison(row)}" for row in _select_winner_rows(self)]
+        return (*test_rows, *map(attrgetter("text"), self.gaps), *filter(None, [suggest_next_step(self)]))
 
     @property
     def table(self) -> list[list[str]]:
         """A header, then a row per candidate and the baseline's: its means on dev, and on test if there is one."""
-        metrics = self.objective.metrics
-        splits = [split for split in (self.dev, self.test) if split is not None]
-        titles = [f"{METRICS[metric].title}@{self.k}" for metric in metrics]
-        table_rows = [["Decoder", *(f"{title} on {split}" for split in splits for title in titles)]]
+        columns = [(self.dev, "dev", metric) for metric in self.objective.metrics]
+        if self.test is not None:
+            columns += [(self.test, "test", metric) for metric in self.objective.metrics]
+        head = [f"{METRICS[metric].title}@{self.k} on {split}" for split, _, metric in columns]
+        table_rows = [["Decoder", *head]]
         for candidate in (*self.candidates, self.reference):
-            cells = [cell for cell in (candidate.dev, candidate.test) if cell]
-            table_rows.append([candidate.name, *(decimal(cell.mean[metric]) for cell in cells for metric in metrics)])
+            means = [getattr(candidate, role).mean[metric] for _, role, metric in columns]
+            table_rows.append([candidate.name, *map(decimal, means)])
         return table_rows
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values, NaN as null; `decoder_from_json` reads the decoders."""
-        json_values: dict[str, Any] = _to_plain_values(
-            {
-                **{name: getattr(self, name) for name in ("k", "dev", "test", "satisfied", "sentences")},
-                "objective": asdict(self.objective),
-                "decoder": decoder_to_json(self.decoder),
-                **(_decoders_as_json(self) if self.several else _settings_as_json(self)),
-            }
-        )
+        facts = {"k": self.k, "dev": self.dev, "test": self.test, "satisfied": self.satisfied}
+        facts |= {"sentences": self.sentences, "objective": asdict(self.objective)}
+        facts["decoder"] = decoder_to_json(self.decoder)
+        facts |= _decoders_as_json(self) if self.several else _settings_as_json(self)
+        json_values: dict[str, Any] = _to_plain_values(facts)
         return json_values
 
 
@@ -228,38 +219,36 @@ def _select_winner_rows(tuned: Tuned) -> list[Comparison]:
 
 def _decoders_as_json(tuned: Tuned) -> dict[str, Any]:
     """Return the further JSON fields of a choice among decoders."""
-    return {
-        "confirmed": tuned.is_confirmed,
-        "candidates": [
-            {
-                "decoder": decoder_to_json(candidate.decoder),
-                "settings": candidate.settings,
-                "dev": candidate.dev.mean,
-                "test": None if candidate.test is None else candidate.test.mean,
-            }
-            for candidate in (*tuned.candidates, tuned.reference)
-        ],
-        "comparisons": [{**asdict(row), "wins": row.wins._asdict()} for row in tuned.comparisons],
-    }
+    candidates = []
+    for candidate in (*tuned.candidates, tuned.reference):
+        facts = {"decoder": decoder_to_json(candidate.decoder), "settings": candidate.settings}
+        test_mean = None if candidate.test is None else candidate.test.mean
+        candidates.append({**facts, "dev": candidate.dev.mean, "test": test_mean})
+    comparisons = list(map(_comparison_as_json, tuned.comparisons))
+    return {"confirmed": tuned.is_confirmed, "candidates": candidates, "comparisons": comparisons}
+
+
+def _comparison_as_json(row: Comparison) -> dict[str, Any]:
+    return {**asdict(row), "wins": row.wins._asdict()}
 
 
 def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
     """Return the further JSON fields of a choice among settings."""
-    split_cells = {tuned.dev: (tuned.chosen, tuned.base)}
+    means = {tuned.dev: {"chosen": tuned.chosen.mean, "baseline": tuned.base.mean}}
     names = {}
     if tuned.test is not None and tuned.chosen_test is not None and tuned.base_test is not None:
-        split_cells[tuned.test] = (tuned.chosen_test, tuned.base_test)
-        names = dict(zip(("name", "baseline"), short_names(split_cells[tuned.test], format_stage_call), strict=True))
-    plain_names = ["searched", "queries", "left_out", *(["interval"] if tuned.interval else [])]
+        means[tuned.test] = {"chosen": tuned.chosen_test.mean, "baseline": tuned.base_test.mean}
+        test_names = short_names((tuned.chosen_test, tuned.base_test), format_stage_call)
+        names = {"name": test_names[0], "baseline": test_names[1]}
+    facts = {"searched": tuned.searched, "queries": tuned.queries, "left_out": tuned.left_out}
+    facts |= {"interval": tuned.interval} if tuned.interval else {}
     return {
-        **{name: getattr(tuned, name) for name in plain_names},
+        **facts,
         "held": tuned.constraint_holds_on_test,
         "firm": tuned.stability,
         "baseline": decoder_to_json(tuned.baseline),
-        "means": {split: {"chosen": cell.mean, "baseline": base.mean} for split, (cell, base) in split_cells.items()},
-        "comparisons": [
-            {**asdict(row), **names, "wins": row.wins._asdict(), "told": row.significant} for row in tuned.comparisons
-        ],
+        "means": means,
+        "comparisons": [{**_comparison_as_json(row), **names, "told": row.significant} for row in tuned.comparisons],
         "gaps": [{**asdict(gap), "lost": gap.lost} for gap in tuned.gaps],
         "settings": [{"decoder": cell.decoder, "mean": cell.mean} for cell in tuned.points],
     }
@@ -269,9 +258,9 @@ def _to_plain_values(value: Any) -> Any:
     """Convert tuples to lists, and NaN to None, as JSON has neither."""
     match value:
         case Mapping():
-            return {name: _to_plain_values(item) for name, item in value.items()}
+            return map_values(_to_plain_values, value)
         case list() | tuple():
-            return [_to_plain_values(item) for item in value]
+            return list(map(_to_plain_values, value))
         case float() if not np.isfinite(value):
             return None
     return value
@@ -286,10 +275,12 @@ def compare_cells(
         return tuple(row for metric in metrics for row in compare([base, *cells], metric, base, base.k, **options))
     (cell,) = cells
     # A metric that no common query has cannot be compared, and must not count in Holm's correction.
-    defined = [m for m in metrics if (np.isfinite(cell.values[m]) & np.isfinite(base.values[m])).any()]
-    comparisons = [compare([base, cell], metric, base, base.k, resamples=resamples, seed=seed)[0] for metric in defined]
-    holm_p_values = correct_holm([row.p for row in comparisons])
-    corrected = zip(comparisons, map(float, holm_p_values), strict=True)
+    comparisons: list[Comparison] = []
+    for metric in metrics:
+        if (np.isfinite(cell.values[metric]) & np.isfinite(base.values[metric])).any():
+            comparisons += compare([base, cell], metric, base, base.k, resamples=resamples, seed=seed)
+    holm_p_values = correct_holm(list(map(attrgetter("p"), comparisons))).tolist()
+    corrected = zip(comparisons, holm_p_values, strict=True)
     return tuple(replace(row, p_holm=p_holm, comparisons=len(comparisons)) for row, p_holm in corrected)
 
 
@@ -312,11 +303,12 @@ def suggest_next_step(tuned: Tuned) -> str:
 def _suggest_for_certainty(tuned: Tuned) -> list[str]:
     nearest, next_steps, sure_share = tuned.candidates[0], [], tuned.choosing.surest
     if sure_share is not None and sure_share >= 0.01:
+        # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
         share_text = percent(np.floor(100 * sure_share + 1e-9) / 100)
         next_steps.append(f"ask for a share of {share_text}, which {nearest.name} is sure to keep")
     slack = tuned.objective.compute_slack(nearest.dev.values, tuned.base.values[RELEVANT])
     slack = slack[np.isfinite(slack)]
-    n_needed = estimate_queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
+    n_needed = statistics.estimate_queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
     if n_needed is not None and n_needed > len(slack):
         next_steps.append(f"judge {counted(n_needed - len(slack), 'more query', 'more queries')} for {tuned.dev}")
     return next_steps
@@ -337,18 +329,22 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     else:
         dev_means, dev_base = _average_on_common(tuned.chosen, tuned.base, tuned.objective)
         difference = dev_means[metric] - dev_base[metric]
-    n_needed = estimate_queries_needed(paired_values[0] - paired_values[1], difference) if difference else None
-    if n_needed is not None and n_needed > paired_values.shape[1]:
-        more_text = counted(n_needed - paired_values.shape[1], "more query", "more queries")
+    gains, n_pairs = paired_values[0] - paired_values[1], paired_values.shape[1]
+    n_needed = statistics.estimate_queries_needed(gains, difference) if difference else None
+    if n_needed is not None and n_needed > n_pairs:
+        more_text = counted(n_needed - n_pairs, "more query", "more queries")
         effect_text = f"a difference of {decimal(abs(difference))} {METRICS[metric].title}"
         next_steps.append(f"judge {more_text} for {tuned.test}: {effect_text} takes {n_needed:,} to be seen")
-    n_pairs = paired_values.shape[1]
     return next_steps or [f"more queries for {tuned.test}: on {n_pairs:,} what it gains is not told from chance"]
 
 
 def _average_on_common(cell: Cell, base: Cell, objective: Objective) -> tuple[dict[str, float], dict[str, float]]:
     """Average the objective's metrics of both cells over their common queries."""
     metrics = objective.metrics
-    is_common = np.all([np.isfinite(c.values[metric]) for c in (cell, base) for metric in metrics], axis=0)
-    own_means = {metric: float(cell.values[metric][is_common].mean()) for metric in metrics}
-    return own_means, {metric: float(base.values[metric][is_common].mean()) for metric in metrics}
+    is_common = find_complete_queries(cell, metrics) & find_complete_queries(base, metrics)
+    return average_over(cell, metrics, is_common), average_over(base, metrics, is_common)
+
+
+def average_over(cell: Cell, metrics: Sequence[str], is_selected: np.ndarray) -> dict[str, float]:
+    """Average metrics of a cell over some of its queries; is_selected: (queries,) mask."""
+    return {metric: float(cell.values[metric][is_selected].mean()) for metric in metrics}

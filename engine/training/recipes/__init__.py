@@ -19,6 +19,7 @@ def find_recipes() -> dict[str, type[Recipe]]:
     """Import every module of this package, and list the recipes with a name in their order."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
+    # A set, as a class with two bases is found twice; bases that other recipes share have no name.
     recipes = sorted({cls for cls in _subclasses(Recipe) if cls.name}, key=lambda cls: (cls.order, cls.name))
     return {cls.name: cls for cls in recipes}
 

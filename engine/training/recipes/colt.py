@@ -11,6 +11,7 @@ assets/results/training.md chooses among nine, or three where one takes minutes.
 
 import copy
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -54,8 +55,9 @@ class ColtRecipe(Recipe):
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
         adapters = copy_adapters(previous, Adapters(copy.deepcopy(previous.query)))
-        trained, partner = queries[: len(samples)], queries[len(samples) :]
-        model = Graphs(samples, trained, partner, space.vectors, self.depth, adapters)
+        trained, unseen = queries.split([len(samples), len(samples.dev)])
+        model = Graphs(samples, trained, unseen, space.vectors, self.depth, adapters)
+        # Adam and not AdamW: COLT adds L2 to the loss, so its gradient is scaled with the rest.
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, ListAndContrast(model, self))
 
@@ -78,43 +80,45 @@ class Graphs(TrainableEncoder):
         # Not registered as a submodule: it is frozen here.
         object.__setattr__(self, "_before", previous)
         scenes = list(dict.fromkeys(samples.relevant))
-        number = {members: i for i, members in enumerate(scenes)}
+        number = {members: scene_index for scene_index, members in enumerate(scenes)}
         self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)
         everything = samples.batch(torch.arange(len(samples)))
         self.judged = torch.stack([everything.query, everything.document])
         self.staged = torch.stack([torch.arange(len(samples), device=rows.device), self.scene])
-        self.mean = _means(scenes, rows)
+        self.mean = _build_mean_matrix(scenes, rows)
         self.full = self.adjacency(self.judged, len(rows)), self.adjacency(self.staged, len(scenes))
         self.graphs = self.full
 
     def drop(self, share: float, generator: torch.Generator) -> None:
         """Leave out a random share of the edges, until the next call."""
-        documents, scenes = (
-            self.adjacency(edges[:, torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share], partner)
-            for edges, partner in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0]))
-        )
-        self.graphs = documents, scenes
+        # Drawn for the graph of documents first, then for that of scenes: the order is part of what a seed gives.
+        graphs = []
+        for edges, n_nodes in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0])):
+            remains = torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share
+            graphs.append(self.adjacency(edges[:, remains], n_nodes))
+        self.graphs = graphs[0], graphs[1]
 
-    def adjacency(self, edges: Tensor, partner: int) -> Tensor:
-        """Â = D^−½ A D^−½ of a graph of the queries and `partner` nodes, sparse; edges: (2, E) query and node."""
-        query, node = edges[0], edges[1] + len(self.q)
-        count = len(self.q) + partner
-        index = torch.stack([torch.cat([query, node]), torch.cat([node, query])])
-        degree = torch.bincount(index[0], minlength=count).to(self.q.dtype)
-        value = (degree[index[0]] * degree[index[1]]).rsqrt()
-        return torch.sparse_coo_tensor(index, value, (count, count), check_invariants=True).coalesce()
+    def adjacency(self, edges: Tensor, n_nodes: int) -> Tensor:
+        """Â = D^−½ A D^−½ of a graph of the queries and `n_nodes` others, sparse; edges: (2, E) query and node."""
+        # The queries come first, the other nodes after them; every edge stands in the matrix twice, as A is symmetric.
+        query_node, other_node = edges[0], edges[1] + len(self.q)
+        count = len(self.q) + n_nodes
+        edge_index = torch.stack([torch.cat([query_node, other_node]), torch.cat([other_node, query_node])])
+        degree = torch.bincount(edge_index[0], minlength=count).to(self.q.dtype)
+        edge_weights = (degree[edge_index[0]] * degree[edge_index[1]]).rsqrt()
+        return torch.sparse_coo_tensor(edge_index, edge_weights, (count, count), check_invariants=True).coalesce()
 
-    def propagate(self, graph: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and the other nodes after `depth` layers."""
-        layer = torch.cat([self.q, partner])
-        total = layer
+    def propagate(self, graph: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return queries and the other nodes after `depth` layers."""
+        # out = H₀ + Σ H_l/|H_l|: a layer is normalised where it enters the sum, not where the next is made of it.
+        layer_rows = output_rows = torch.cat([self.q, nodes])
         for _ in range(self.depth):
-            layer = torch.sparse.mm(graph, layer)
-            total = total + functional.normalize(layer, dim=1)
-        return total[: len(self.q)], total[len(self.q) :]
+            layer_rows = torch.sparse.mm(graph, layer_rows)
+            output_rows = output_rows + functional.normalize(layer_rows, dim=1)
+        return output_rows[: len(self.q)], output_rows[len(self.q) :]
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """q¹, t¹, s¹, q², s²."""
+        """Return q¹, t¹, s¹, q², s²."""
         of_documents, of_scenes = self.graphs
         q1, t1 = self.propagate(of_documents, self.t)
         q2, s2 = self.propagate(of_scenes, torch.sparse.mm(self.mean, self.t))
@@ -126,9 +130,10 @@ class Graphs(TrainableEncoder):
 
     @torch.no_grad()
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        """(n, d) the rows of t¹ over the full graph, of unit length."""
-        rows = functional.normalize(self.propagate(self.full[0], self.t)[1], dim=1)
-        return rows if positions is None else rows[positions]
+        """Encode the documents as rows of t¹ over the full graph, (n, d) of unit length."""
+        # Without dropout: what is measured and saved must not depend on the epoch's draws.
+        document_rows = functional.normalize(self.propagate(self.full[0], self.t)[1], dim=1)
+        return document_rows if positions is None else document_rows[positions]
 
     def result(self) -> dict[str, Tensor]:
         return {**self._before.state_dict(), "table": self.encode_corpus()}
@@ -148,32 +153,36 @@ class ListAndContrast:
         self.model.drop(self.recipe.dropout, generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        q1, t1, s1, q2, s2 = (functional.normalize(part, dim=1) for part in self.model.views())
-        rows, (listed, right) = batch.positions, self.draw_lists(batch, len(t1))
-        score = torch.einsum("bd,bld->bl", q1[rows] + q2[rows], t1[listed])
-        share = right / right.sum(1, keepdim=True)
-        fit = functional.binary_cross_entropy(score.softmax(1), share, reduction="none").mean(1)
-        scenes = self.model.scene[rows].unique()
-        contrast = self._contrast(q1[rows], q2[rows]) + self._contrast(s1[scenes], s2[scenes]).mean()
-        return Losses(fit + self.recipe.contrast * contrast / 2)
+        q1, t1, s1, q2, s2 = (functional.normalize(view, dim=1) for view in self.model.views())
+        positions, (listed, right) = batch.positions, self.draw_lists(batch, len(t1))
+        list_scores = torch.einsum("bd,bld->bl", q1[positions] + q2[positions], t1[listed])
+        target_shares = right / right.sum(1, keepdim=True)
+        list_losses = functional.binary_cross_entropy(list_scores.softmax(1), target_shares, reduction="none").mean(1)
+        # Scenes that several queries of the batch share enter once, and their mean is added to every query's loss.
+        scene_rows = self.model.scene[positions].unique()
+        contrast = self._contrast(q1[positions], q2[positions]) + self._contrast(s1[scene_rows], s2[scene_rows]).mean()
+        return Losses(list_losses + self.recipe.contrast * contrast / 2)
 
     def draw_lists(self, batch: TrainingBatch, documents: int) -> tuple[Tensor, Tensor]:
         """(B, list) documents, a query's relevant ones first and others at random; and 1 where it is relevant."""
-        key = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
-        key[batch.query, batch.document] += 1
-        largest, listed = key.topk(min(self.recipe.listed, documents), dim=1)
+        # Random keys below 1 order the others, and 1 more lifts the relevant ones above all of them.
+        random_keys = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
+        random_keys[batch.query, batch.document] += 1
+        largest, listed = random_keys.topk(min(self.recipe.listed, documents), dim=1)
         return listed, (largest >= 1).to(self.model.t.dtype)
 
     def _contrast(self, first_view: Tensor, second_view: Tensor) -> Tensor:
         """(B,) −log softmax of a row's own partner among all of the other view."""
-        score = first_view @ second_view.T / self.recipe.tau
-        return torch.logsumexp(score, 1) - score.diagonal()
+        pair_scores = first_view @ second_view.T / self.recipe.tau
+        return torch.logsumexp(pair_scores, 1) - pair_scores.diagonal()
 
 
-def _means(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
+def _build_mean_matrix(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
     """(S, n) sparse M: the mean over each set's rows."""
-    index = torch.tensor([(i, row) for i, members in enumerate(sets) for row in members]).T
-    value = torch.tensor([1 / len(members) for members in sets for _ in members], dtype=rows.dtype)
-    return (
-        torch.sparse_coo_tensor(index, value, (len(sets), len(rows)), check_invariants=True).coalesce().to(rows.device)
-    )
+    sizes = torch.tensor(list(map(len, sets)))
+    set_index, member = torch.arange(len(sets)).repeat_interleave(sizes), torch.tensor(list(chain.from_iterable(sets)))
+    # The shares are computed in float64 and then rounded to the precision of the rows.
+    value = (1 / sizes.double()).repeat_interleave(sizes).to(rows.dtype)
+    shape = len(sets), len(rows)
+    mean_matrix = torch.sparse_coo_tensor(torch.stack([set_index, member]), value, shape, check_invariants=True)
+    return mean_matrix.coalesce().to(rows.device)

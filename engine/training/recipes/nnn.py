@@ -77,21 +77,23 @@ class NnnRecipe(AdapterRecipe):
     def final_decoders(self) -> list[Decoder]:
         if not self.regrid:
             return [self.dev_decoder()]
-        stage: Any = self.dev_decoder().select
-        fixed = {"solver": stage.solver, "iterations": stage.iterations, **self._zero_penalties()}
-        return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed)]))
+        # The trained penalties come first, so that they win ties over the rest of the grid.
+        dev_stage: Any = self.dev_decoder().select
+        fixed_params = {"solver": dev_stage.solver, "iterations": dev_stage.iterations, **self._zero_penalties()}
+        return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed_params)]))
 
     def _zero_penalties(self) -> dict[str, Any]:
         """Keep penalties of 0 fixed, as a penalty of 0 is another method."""
-        return {name: 0.0 for name in PENALTIES if getattr(self, name) == 0}
+        return {penalty_name: 0.0 for penalty_name in PENALTIES if getattr(self, penalty_name) == 0}
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        # A penalty that was given stays fixed, and the grid runs over the other one alone.
         recipe = super().resolve(open_names, queries, best)
         if not set(PENALTIES) & set(open_names):
             return recipe
-        fixed: dict[str, Any] = {name: getattr(self, name) for name in PENALTIES if name not in open_names}
-        stage: Any = best(grid("nnn", fill="strict", **fixed)).select
-        return replace(recipe, l1=stage.l1, l2=stage.l2)
+        fixed_params: dict[str, Any] = {name: getattr(self, name) for name in PENALTIES if name not in open_names}
+        best_stage: Any = best(grid("nnn", fill="strict", **fixed_params)).select
+        return replace(recipe, l1=best_stage.l1, l2=best_stage.l2)
 
     def objective(self, model: TrainableEncoder, documents: int) -> "ElasticNets":
         return ElasticNets(model, self, documents)
@@ -109,44 +111,44 @@ class ElasticNets:
         """Draw nothing."""
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        recipe = self.recipe
+        recipe, penalties = self.recipe, (self.recipe.l1, self.recipe.l2)
         queries = self.model.encode_query(batch.positions)
         if recipe.gradient == "unrolled":
             rows = self.model.encode_corpus()
-            weights = unroll_fista(rows, queries, recipe.l1, recipe.l2, recipe.iterations)
+            weights = unroll_fista(rows, queries, *penalties, recipe.iterations)
             graph = WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)
         else:
-            graph = self._exact(batch, queries)
-        if recipe.loss == "extended":
-            values = extend_weights(graph, recipe.l1, recipe.l2)
-            values = set_margin(values, graph.relevant, graph.beyond, recipe.most, recipe.gamma, recipe.tau)
-        else:
-            values = set_margin(graph.weights, graph.relevant, graph.beyond, None, recipe.gamma, recipe.tau)
+            graph = self._solve_exactly(batch, queries)
+        # eq. 6 counts every irrelevant document; the extended loss only the largest weights, and extends the others.
+        is_extended = recipe.loss == "extended"
+        weights = extend_weights(graph, *penalties) if is_extended else graph.weights
+        max_documents = recipe.most if is_extended else None
+        margin_losses = set_margin(weights, graph.relevant, graph.beyond, max_documents, recipe.gamma, recipe.tau)
         support = graph.weights.detach() > 0
-        return Losses(values, (support.sum(1), (graph.relevant & ~support).sum(1)))
+        return Losses(margin_losses, (support.sum(1), (graph.relevant & ~support).sum(1)))
 
-    def _exact(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
-        penalties = self.recipe.l1, self.recipe.l2
-        if self.documents <= FULL_GRAPH_DOCUMENTS:
+    def _solve_exactly(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
+        with torch.set_grad_enabled(self.documents <= FULL_GRAPH_DOCUMENTS):
             rows = self.model.encode_corpus()
-            return weight_graph(rows.detach(), rows.__getitem__, queries, batch, *penalties)
-        with torch.no_grad():
-            rows = self.model.encode_corpus()
-        return weight_graph(rows, self.model.encode_corpus, queries, batch, *penalties)
+        # With a graph the rows are looked up in it; without, the few that have a gradient are encoded again.
+        encode = rows.__getitem__ if rows.requires_grad else self.model.encode_corpus
+        return weight_graph(rows.detach(), encode, queries, batch, self.recipe.l1, self.recipe.l2)
 
 
 def unroll_fista(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
     """Compute weights, (B, n), differentiable in rows and queries; memory grows with `iterations`."""
+    # 1/bound is the step: the gradient of the smooth part is Lipschitz with the largest eigenvalue of UUᵀ plus λ₂.
     bound = largest_eigenvalue(rows.detach()) + l2
     score = queries @ rows.T
     # The cheaper of the two ways to apply UUᵀ: for the graph of one batch the same numbers.
     gram = rows @ rows.T if len(rows) < 2 * rows.shape[1] else None
-    weight = ahead = torch.zeros_like(score)
+    weights = extrapolated = torch.zeros_like(score)
     momentum = 1.0
     for _ in range(iterations):
-        fitted = ahead @ gram if gram is not None else (ahead @ rows) @ rows.T
-        new = functional.relu((1 - l2 / bound) * ahead + (score - fitted - l1) / bound)
+        fitted = extrapolated @ gram if gram is not None else (extrapolated @ rows) @ rows.T
+        # Beck & Teboulle 2009: a gradient step from `ahead`, then the proximal map, here soft threshold and w ≥ 0.
+        next_weights = functional.relu((1 - l2 / bound) * extrapolated + (score - fitted - l1) / bound)
         next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
-        ahead = new + ((momentum - 1) / next_momentum) * (new - weight)
-        weight, momentum = new, next_momentum
-    return weight
+        extrapolated = next_weights + ((momentum - 1) / next_momentum) * (next_weights - weights)
+        weights, momentum = next_weights, next_momentum
+    return weights

@@ -94,17 +94,16 @@ class ProjectionRecipe(Recipe):
         space, (vectors, spread) = samples.space, self.document_vectors
         previous = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
-        pool = find_hardest(samples, self.pool) if self.hard else None
+        hard_pool = find_hardest(samples, self.pool) if self.hard else None
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
         frozen = copy.deepcopy((previous.query, previous.corpus_adapters))
         adapters = copy_adapters(previous, Adapters(*frozen, previous.table, heads))
         model = Projected(adapters.to(space.device), heads, queries, space.vectors)
-        groups = parameter_groups((list(model.parameters()), self.rate))
-        optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
-        negatives = Negatives(samples.relevant, len(space), pool, self.uniform, self.hard)
-        parts = None if vectors is None else model.encode_parts
-        return BuiltModel(model, optimizer, SampledSoftmax(model, self, negatives), parts)
+        optimizer = torch.optim.AdamW(parameter_groups((model, self.rate)), weight_decay=self.weight_decay)
+        negatives = Negatives(samples.relevant, len(space), hard_pool, self.uniform, self.hard)
+        part_encoder = None if vectors is None else model.encode_parts
+        return BuiltModel(model, optimizer, SampledSoftmax(model, self, negatives), part_encoder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,21 +148,22 @@ def find_hardest(samples: Samples, max_hard: int) -> Tensor:
             "hard (negatives that BM25 chooses) reads the queries' words, and these are vectors alone; pass "
             "engine.Queries, or Embeddings with their texts, or hard=0"
         )
-    scorer, n = make("bm25"), len(space)
-    rows = torch.full((len(samples), min(max_hard, n)), -1)
-    step = max(1, BLOCK_NUMBERS // n)
-    report = with_cancellation(*current_reporter(), f"stopped while {RANKING_LABEL}")
-    for start in range(0, len(samples), step):
-        report(start, len(samples), RANKING_LABEL)
-        block = slice(start, min(start + step, len(samples)))
-        batch = QueryBatch(train.ids[block], train.vectors[:0], train.texts[block])
-        score = scorer.score(space, batch).cpu()
-        relevant = samples.batch(torch.arange(block.start, block.stop))
-        score[relevant.query.cpu(), relevant.document.cpu()] = 0
-        best = score.sort(dim=1, descending=True, stable=True)
-        rows[block] = torch.where(best.values > 0, best.indices, -1)[:, : rows.shape[1]]
-    report(len(samples), len(samples), RANKING_LABEL)
-    return rows
+    scorer, n_documents = make("bm25"), len(space)
+    hardest = torch.full((len(samples), min(max_hard, n_documents)), -1)
+    block_size = max(1, BLOCK_NUMBERS // n_documents)
+    report_progress = with_cancellation(*current_reporter(), f"stopped while {RANKING_LABEL}")
+    for start in range(0, len(samples), block_size):
+        report_progress(start, len(samples), RANKING_LABEL)
+        block_slice = slice(start, min(start + block_size, len(samples)))
+        query_batch = QueryBatch(train.ids[block_slice], train.vectors[:0], train.texts[block_slice])
+        bm25_scores = scorer.score(space, query_batch).cpu()
+        # BM25 is 0 for documents without a common word, and relevant documents join them: neither is a hard negative.
+        relevant = samples.batch(torch.arange(block_slice.start, block_slice.stop))
+        bm25_scores[relevant.query.cpu(), relevant.document.cpu()] = 0
+        sorted_scores = bm25_scores.sort(dim=1, descending=True, stable=True)
+        hardest[block_slice] = torch.where(sorted_scores.values > 0, sorted_scores.indices, -1)[:, : hardest.shape[1]]
+    report_progress(len(samples), len(samples), RANKING_LABEL)
+    return hardest
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ class Negatives:
 
     relevant: tuple[tuple[int, ...], ...]  # rows of each training query's relevant documents, ascending
     documents: int  # size of the corpus
-    pool: Tensor | None  # (Q, p) the result of `hardest`, None where no hard ones are drawn
+    pool: Tensor | None  # (Q, p) the result of `find_hardest`, None where no hard ones are drawn
     uniform: int  # uniform negatives a query
     hard: int  # hard negatives a query, fewer where the pool has fewer
 
@@ -182,22 +182,24 @@ class Negatives:
         Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
         """
         queries = len(self.relevant)
-        irrelevant = self.documents - torch.tensor([len(rows) for rows in self.relevant])
-        share = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
+        irrelevant = self.documents - torch.tensor(list(map(len, self.relevant))).unsqueeze(1)
+        # float64: float32 has too few digits to reach every document of a large corpus.
+        uniform_shares = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
         # The r-th irrelevant document: every relevant one up to it moves it on by one.
-        row = (share * irrelevant.unsqueeze(1)).long().minimum((irrelevant - 1).clamp_min(0).unsqueeze(1))
-        for position in self._places:
-            row += row >= position.unsqueeze(1)
-        uniform = torch.where(irrelevant.unsqueeze(1) > 0, row, -1)
+        uniform_rows = (uniform_shares * irrelevant).long().minimum((irrelevant - 1).clamp_min(0))
+        for nth_relevant in self._relevant_columns:
+            uniform_rows += uniform_rows >= nth_relevant.unsqueeze(1)
+        uniform_negatives = torch.where(irrelevant > 0, uniform_rows, -1)
         if self.pool is None:
-            return uniform
-        key = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
-        return torch.cat([uniform, self.pool.gather(1, key.argsort(dim=1)[:, : self.hard])], dim=1)
+            return uniform_negatives
+        # The smallest random keys are a sample without replacement; padding gets a key that comes last.
+        random_keys = torch.rand(self.pool.shape, generator=generator).masked_fill(self.pool < 0, 2.0)
+        return torch.cat([uniform_negatives, self.pool.gather(1, random_keys.argsort(dim=1)[:, : self.hard])], dim=1)
 
     @cached_property
-    def _places(self) -> tuple[Tensor, ...]:
+    def _relevant_columns(self) -> tuple[Tensor, ...]:
         """(Q,) the first relevant row of each query, the second …; beyond all rows where it has no more."""
-        return tuple(torch.tensor(rows) for rows in zip_longest(*self.relevant, fillvalue=self.documents))
+        return tuple(map(torch.tensor, zip_longest(*self.relevant, fillvalue=self.documents)))
 
 
 class Projected(TrainableEncoder):
@@ -233,8 +235,10 @@ class Projected(TrainableEncoder):
 
 
 class SampledSoftmax:
-    """Cross-entropy of a relevant document's share among negatives; max over j of ⟨q, u_j⟩ where documents have
-    several vectors. The mean over a query's relevant documents, each without the others: as `info_nce`."""
+    """Cross-entropy of a relevant document's share among negatives, averaged over a query's relevant documents.
+
+    A document with several vectors u_j scores max_j ⟨q, u_j⟩. Other relevant documents are left out, as in `info_nce`.
+    """
 
     def __init__(self, model: Projected, recipe: ProjectionRecipe, negatives: Negatives) -> None:
         self.model, self.recipe, self.negatives = model, recipe, negatives
@@ -246,14 +250,15 @@ class SampledSoftmax:
 
     def __call__(self, batch: TrainingBatch) -> Losses:
         negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
-        query, slot = (negative_rows >= 0).nonzero(as_tuple=True)
-        documents, column = torch.cat([batch.document, negative_rows[query, slot]]).unique(return_inverse=True)
-        right, wrong = column.split([len(batch.document), len(query)])
-        relevant = batch.relevance(right, len(documents))
+        query_index, slot = (negative_rows >= 0).nonzero(as_tuple=True)
+        # Each document of the batch is encoded once; `columns` maps every relevant and negative one to its column.
+        documents, columns = torch.cat([batch.document, negative_rows[query_index, slot]]).unique(return_inverse=True)
+        relevant_columns, negative_columns = columns.split([len(batch.document), len(query_index)])
+        relevant = batch.relevance(relevant_columns, len(documents))
         score = max_inner_products(self.model.encode_query(batch.positions), self.model.encode_parts(documents))
         if not self.recipe.in_batch:
             listed = relevant.clone()
-            listed[query, wrong] = True
+            listed[query_index, negative_columns] = True
             score = score.masked_fill(~listed, MASKED_SCORE)
         return Losses(info_nce(score, relevant, self.recipe.tau))
 

@@ -58,14 +58,14 @@ def test_the_relevance_is_what_the_selector_saw():
     saw = decision.relevance(stage, score_candidates(Decoder(stage, first), space, query))
     assert torch.equal(saw.score, one), "one scorer has given every document a number"
     order = sorted(range(len(space)), key=lambda row: (-one[row].item(), row))
-    assert [int(saw.place[row]) for row in order] == list(range(1, len(space) + 1))
+    assert [int(saw.ranks[row]) for row in order] == list(range(1, len(space) + 1))
     reranked = Decoder(stage, first, other, 10)
     saw = decision.relevance(stage, score_candidates(reranked, space, query))
     pool = sorted(order[:10])
     again = other.score(space, batch, torch.tensor([pool]))[0].double()
     assert torch.equal(saw.score[pool], again) and saw.score.isnan().sum() == len(space) - 10
-    assert sorted(saw.place[pool].tolist()) == list(range(1, 11))
-    outside = [int(saw.place[row]) for row in order[10:]]
+    assert sorted(saw.ranks[pool].tolist()) == list(range(1, 11))
+    outside = [int(saw.ranks[row]) for row in order[10:]]
     assert outside == list(range(11, len(space) + 1)), "they follow, as they were retrieved"
     ranking = decode(reranked, space, query, 6)
     kept, dropped = set_views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
@@ -77,7 +77,7 @@ def test_the_relevance_is_what_the_selector_saw():
     assert outside.relevance is None and outside.pool == 10
     assert decision.describe_reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
     lacking = dict(set_views.find_missed(space, asked.vector, "q", ranking, asked.qrels, saw))
-    assert all(rank == int(saw.place[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
+    assert all(rank == int(saw.ranks[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
 
 
 def test_where_only_the_vectors_count_relevance_is_the_inner_product():
@@ -92,7 +92,7 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     )
     decoder = Decoder(blind, other, None, 9)
     saw = decision.relevance(blind, score_candidates(decoder, space, query))
-    pool = saw.found.candidates.pool[0]
+    pool = saw.scored.candidates.pool[0]
     assert torch.allclose(saw.score[pool], (space.vectors[pool] @ asked.vector).double(), atol=1e-6)
     ranking = decode(decoder, space, query, 2)
     for row in range(len(space)):
@@ -123,7 +123,7 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
     assert pages.tiles(drawn_)[FIRST]["now"]["scores"] is None
     assert [title in line for title, line in zip(
         (SELECTORS[FIRST].title, shown[PICKED].title), reasons(drawn_), strict=True)] == [True, True]  # fmt: skip
-    by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.place[rows[-1]]):,}"
+    by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.ranks[rows[-1]]):,}"
     assert [t.value.endswith(by) for t in drawn_.text].count(True) == 1
     assert SCORERS[OTHER].title in shown[PICKED].title
     merged = pages.tables(drawn(TABLE, loaded, asked, shown), "Sets")[0]

@@ -13,7 +13,7 @@ from dashboard.drift import feedback_log
 from engine import orag
 from engine.data.event_log import _checksum, read_jsonl
 from engine.errors import DataError
-from engine.feedback.records import VALID_KIND_OUTCOMES
+from engine.feedback.records import KIND_OUTCOMES
 from engine.views.drift import FEEDBACK_WORDS
 from support.feedback import lived, same, vote
 
@@ -130,7 +130,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, space):
 
 
 def test_the_views_have_words_for_all_that_feedback_says():
-    assert set(FEEDBACK_WORDS) == VALID_KIND_OUTCOMES
+    assert set(FEEDBACK_WORDS) == KIND_OUTCOMES
 
 
 def test_other_feedback_under_the_same_id_is_another_session(tmp_path, space, lines):

@@ -15,6 +15,7 @@ import engine
 from engine.data.beir import write_beir
 from engine.data.models import rerankers
 from engine.params import params_of
+from engine.progress import Reporter
 from engine.training import cross_encoder as own
 from support.cli import run
 from support.parameters import invalid_values
@@ -171,7 +172,7 @@ def test_a_loss_that_is_no_number_ends_it(tiny, data):
     with torch.no_grad():
         reader.model.classifier.weight.fill_(float("nan"))
     lists = [("t1", ["t1 zz", "t1 qq"], [1.0, 0.0])] * 4
-    ended = own.fit(reader, lists, settings, 0, lambda _: pytest.fail("no epoch"), None, None)
+    ended = own.fit(reader, lists, settings, 0, lambda _: pytest.fail("no epoch"), Reporter())
     assert ended == "the loss was nan in epoch 0"
 
 

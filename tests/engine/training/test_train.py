@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 import engine
-from engine.training.checkpoints import SEAL_KEY, _seal
+from engine.training.checkpoints import SEAL_KEY, _compute_seal
 from engine.training.dataset import gather_samples
 from engine.training.loop import fit
 from engine.training.metrics import Losses
@@ -348,7 +348,7 @@ def sealed(file, path, facts=None, weights=None, **entries):
         text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
     text |= {name: value(text[name]) if callable(value) else value for name, value in entries.items()}
     tensors = weights(tensors) if weights else tensors
-    path.write_bytes(save(tensors, text | {SEAL_KEY: _seal(tensors, text)}))
+    path.write_bytes(save(tensors, text | {SEAL_KEY: _compute_seal(tensors, text)}))
     return path
 
 

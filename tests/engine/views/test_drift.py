@@ -98,7 +98,7 @@ def test_two_states_compared(found):
     lists = [engine.decode(decoder, adapted(space, v), probes, 10).index for v in (one, other)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / 10 for a, b in zip(*lists, strict=True)]
     assert [q.overlap for q in shown.queries] == sorted(k for k in kept if k < 1)[:20]
-    assert all(kept[q.place] == q.overlap and probes.ids[q.place] == q.id for q in shown.queries)
+    assert all(kept[q.index] == q.overlap and probes.ids[q.index] == q.id for q in shown.queries)
     assert views.compare_states(space, one, one, probes).same
 
 
