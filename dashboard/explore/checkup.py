@@ -83,7 +83,7 @@ def draw_check_up(loaded: Loaded, question: Question) -> None:
     def open_query(square: int) -> None:
         """Select the query of a square, and show Explore's first view."""
         mode = SIMILAR if result.with_documents else LABELLED
-        confirm.take_step(lambda: query.select(loaded, mode, result.split, checked.queries[positions[square]]))
+        confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
         st.session_state.pop(decoders.VIEW_KEY, None)
 
     wall(

@@ -50,7 +50,7 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     if dialog == LINK:
         st.dialog("Share", width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
-        st.dialog("Export", width="large")(export)(loaded, question)
+        st.dialog("Export", width="large")(draw_export)(loaded, question)
     elif dialog == VIEWS:
         st.session_state.pop(OUTCOME_KEY, None)
         st.dialog("Saved views", width="large")(draw_snapshots)(loaded, question)
@@ -78,7 +78,7 @@ def draw_link(loaded: Loaded) -> None:
     )
 
 
-def export(loaded: Loaded, question: Question) -> None:
+def draw_export(loaded: Loaded, question: Question) -> None:
     """The dialog of a chosen decoder as code, and of files with the results of all."""
     decoders = setting.get_decoders()
     if not decoders:

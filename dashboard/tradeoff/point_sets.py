@@ -12,7 +12,7 @@ from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
 from dashboard.session.answers import as_embeddings, build_slider_requests, compute_scores
-from dashboard.session.query import LABELLED, Question, query_key, select
+from dashboard.session.query import LABELLED, Question, query_key, select_query
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import OpenSetting
 from dashboard.tradeoff.verdict import use_in_explore
@@ -95,7 +95,7 @@ def _draw_steps(
 
 def ask(loaded: Loaded, split: str, query: str) -> None:
     """Make a query the session's; for a callback."""
-    if select(loaded, LABELLED, split, query) is None:
+    if select_query(loaded, LABELLED, split, query) is None:
         st.session_state[selection.REDRAW_KEY] = True
 
 
