@@ -194,7 +194,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
         return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
 
     # The health check needs no sign-in, as load balancers cannot sign in.
-    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.routes(base_path)]
+    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]
     guard = Middleware(gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload)
     app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard])
     load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later

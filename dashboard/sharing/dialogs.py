@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 import streamlit as st
 
-from dashboard.components.picture import copy_button
+from dashboard.components.picture import draw_copy_button
 from dashboard.services import trained
 from dashboard.services.candidates import measure_pool_depth
 from dashboard.services.source import Loaded
@@ -66,7 +66,7 @@ def draw_link(loaded: Loaded) -> None:
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
         return
     st.code(address, language=None)
-    copy_button("Copy link", address, "share.copy")
+    draw_copy_button("Copy link", address, "share.copy")
     state = get_state(loaded)
     decoders = counted(len(state.decoders), "decoder")
     content = f", {decoders} and settings of Trade-off" if state.tradeoff else f" and {decoders}"
