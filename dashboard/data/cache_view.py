@@ -121,7 +121,7 @@ def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: 
         st.caption("Select rows to delete. Embeddings that two corpora share stay until both are deleted.")
 
 
-def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], key_suffix: str) -> None:
+def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: str) -> None:
     locked = list(filter(_is_locked, selected))
     deleted = [item for item in selected if item not in locked]
     n_in_use = sum(map(_is_in_use, deleted))
@@ -134,8 +134,7 @@ def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], key_suff
     if locked:
         descriptions = (f"{_section_title(item.section)}, {_describe_item(item)}" for item in locked[:4])
         st.text(f"Not deleted, in use: {', '.join(descriptions)}")
-    key_suffix = f"data.cache.delete.{key_suffix}"
-    step_button("Delete", key_suffix, _remove_items, deleted, type="primary", disabled=not deleted)
+    step_button("Delete", f"data.cache.delete.{suffix}", _remove_items, deleted, type="primary", disabled=not deleted)
 
 
 def _remove_items(items: Sequence[Item]) -> None:

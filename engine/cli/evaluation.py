@@ -224,7 +224,7 @@ def _compute_means(cells: list[Any], names: Sequence[str]) -> tuple[dict[tuple[i
 
 def compare(
     swept: FinishedSweep,
-    others: OtherSystems,
+    other_systems: OtherSystems,
     metrics: tuple[str, ...],
     wins: bool,
     oracle: bool,
@@ -236,7 +236,7 @@ def compare(
         if Path(file_name).suffix.lower() not in (".md", ".tex", ".csv", ".parquet"):
             raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {file_name!r}")
     cells, k = swept.load_cells()
-    cells += others.cells(swept, cells, k)
+    cells += other_systems.cells(swept, cells, k)
     x_name, y_name = swept.across, swept.up
     curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)

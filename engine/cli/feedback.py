@@ -102,7 +102,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
     echo(f"{counted(summary['records'], 'record')}: {feedback_text}; {documents_text}")
     preset, fingerprint = summary["preset"], summary["digest"]
     echo(f"learns as {preset}, temperature {session.temperature:.4g}; fingerprint {fingerprint[:12]}")
-    if target is not None:
+    if target:
         echo(f"written: {target}")
 
 

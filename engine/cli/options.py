@@ -232,7 +232,7 @@ FINISHED_SWEEP = group_options(
 )
 """The argument and the options of a command on a finished sweep."""
 OTHER_RUNS = group_options(
-    "others",
+    "other_systems",
     lazy("engine.cli.finished_sweep:OtherSystems"),
     option(
         "--run",
