@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 import streamlit as st
 
-from dashboard.components.thumbnails import wall
+from dashboard.components.thumbnails import draw_wall
 from dashboard.services import memo
 from dashboard.services.jobs import Job
 from dashboard.services.memo import session_memo
@@ -83,10 +83,10 @@ def draw_check_up(loaded: Loaded, question: Question) -> None:
     def open_query(square: int) -> None:
         """Select the query of a square, and show Explore's first view."""
         mode = SIMILAR if result.with_documents else LABELLED
-        confirm.take_step(lambda: query.select(loaded, mode, result.split, checked.queries[positions[square]]))
+        confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
         st.session_state.pop(decoders.VIEW_KEY, None)
 
-    wall(
+    draw_wall(
         similarity,
         titles,
         [str(checked.pairs[position]) for position in positions],

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.charts.map import Marks, build_map, build_set_traces, extent_around, full_extent
 from dashboard.charts.palette import method_style
-from dashboard.components.live_plot import Overlay, Picked, is_dark, picked, plot
+from dashboard.components.live_plot import Overlay, Picked, get_picked, is_dark, plot
 from dashboard.services import jobs
 from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
@@ -71,7 +71,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     relevant = sorted(corpus.position[doc_id] for doc_id in judged if doc_id in corpus.position)
     sets = {name: answer.ranking.rows() for name, answer in answers.items()}
     row_sets = {row for rows in sets.values() for row in rows}
-    clicked = _parse_row(loaded, picked(key).clicked)
+    clicked = _parse_row(loaded, get_picked(key).clicked)
     near = [] if clicked is None else [clicked, *(row for row, _ in _find_neighbours(loaded, clicked))]
     places = _locate_rows(loaded, layout, sorted({*relevant, *near, *row_sets}))
     query = place_query(loaded.space, question, layout)

@@ -207,7 +207,7 @@ def draw_tiles(
         else:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
-    vendor.view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, forms), "stepped": step_to})
+    vendor.draw_view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, forms), "stepped": step_to})
 
 
 def _build_tile(
@@ -231,7 +231,7 @@ def _build_tile(
                 "standard": form.default,
                 "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
                 "stops": next(reversed(requests.values())).stops,
-                "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
+                "urls": [vendor.serve_answer(digest, request) for digest, request in requests.items()],
             }
         )
     packed = slider.pack_ranking(loaded.space, question.vector, result.ranking, **extra)

@@ -64,7 +64,7 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             seen = vote_buttons.find_list(row_index, lists, str(message["source"]))
             confirm.take_step(vote_buttons.vote_step(loaded, question, row_index, kind, seen))
 
-    vendor.view("lists", "explore.lists", data, {"opened": on_opened, "voted": on_voted})
+    vendor.draw_view("lists", "explore.lists", data, {"opened": on_opened, "voted": on_voted})
     with page_turn():
         rankings = [answer.ranking for answer in answers.values()]
         missed_docs = find_missed(loaded.space, question.vector, question.id, rankings, question.qrels)

@@ -32,9 +32,8 @@ def save_trained(trained: Trained, stage: str, corpus: str) -> str:
     path = _checkpoint_path(name)
     if not _is_readable(path):
         replace(trained, facts={**trained.facts, STAGE_FACT: stage}).save(path)
-    inventory.label_entries(
-        TRAINED_SECTION, name, [path.name], {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"}
-    )
+    facts = {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"}
+    inventory.label_entries(TRAINED_SECTION, name, [path.name], facts)
     return name
 
 

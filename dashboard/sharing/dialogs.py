@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 import streamlit as st
 
-from dashboard.components.picture import copy_button
+from dashboard.components.picture import draw_copy_button
 from dashboard.services import trained
 from dashboard.services.candidates import measure_pool_depth
 from dashboard.services.source import Loaded
@@ -50,7 +50,7 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     if dialog == LINK:
         st.dialog("Share", width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
-        st.dialog("Export", width="large")(export)(loaded, question)
+        st.dialog("Export", width="large")(draw_export)(loaded, question)
     elif dialog == VIEWS:
         st.session_state.pop(OUTCOME_KEY, None)
         st.dialog("Saved views", width="large")(draw_snapshots)(loaded, question)
@@ -66,7 +66,7 @@ def draw_link(loaded: Loaded) -> None:
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
         return
     st.code(address, language=None)
-    copy_button("Copy link", address, "share.copy")
+    draw_copy_button("Copy link", address, "share.copy")
     state = get_state(loaded)
     decoders = counted(len(state.decoders), "decoder")
     content = f", {decoders} and settings of Trade-off" if state.tradeoff else f" and {decoders}"
@@ -78,7 +78,7 @@ def draw_link(loaded: Loaded) -> None:
     )
 
 
-def export(loaded: Loaded, question: Question) -> None:
+def draw_export(loaded: Loaded, question: Question) -> None:
     """The dialog of a chosen decoder as code, and of files with the results of all."""
     decoders = setting.get_decoders()
     if not decoders:

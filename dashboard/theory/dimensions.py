@@ -19,8 +19,8 @@ from dashboard.theory.study import (
     StudyView,
     choose_queries,
     get_cached,
-    measure,
     query_row,
+    run_study,
 )
 from dashboard.widgets.choices import choose
 from dashboard.widgets.parameters import draw_parameter
@@ -61,7 +61,7 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
             kind: measure_kind(texts, qrels, kind) for kind, texts in inputs.items() if texts is not None
         }
 
-    measure(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
+    run_study(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
 
 
 def _show_margins(result: MarginsByKind) -> None:
@@ -105,7 +105,7 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
         value = draw_parameter(param, key, st.container(width=240))
     key_parts = choice.key, weighting, projection
     if of_pairs:
-        measure(
+        run_study(
             ("dimension", *key_parts),
             "Measuring random projections",
             partial(_measure_pairs, choice, weighting, projection),
@@ -113,7 +113,7 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
             autostart=choice.is_small,
         )
     else:
-        measure(
+        run_study(
             ("recall", *key_parts),
             "Projecting documents of every length",
             partial(_measure_recall, choice, weighting, projection),
@@ -240,7 +240,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         options = {"progress": job.report, "stop": job.stop}
         return engine.segments(loaded.space, queries, passage_words=n_words, **options), queries.texts
 
-    result = measure(key, title, compute_segments, autostart=choice.is_small)
+    result = run_study(key, title, compute_segments, autostart=choice.is_small)
     if result is None and (job := jobs.find_job(THEORY_PURPOSE, key)) is not None and job.is_active:
         return
     example = None
@@ -268,7 +268,7 @@ def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
     st.text(shorten(visible(text), 200))
     # Words are counted once per corpus; later queries use the counts.
     if not has_words(space) and sum(map(len, corpus.texts)) > MAX_PAGE_CHARACTERS:
-        n_counted = measure(
+        n_counted = run_study(
             ("words", corpus.digest), "Counting words", lambda _: len(count_passage_words(space)[1]), autostart=True
         )
         if n_counted is None:

@@ -15,7 +15,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
-from dashboard.theory.study import N_QUERIES, QueryChoice, StudyView, measure, query_row
+from dashboard.theory.study import N_QUERIES, QueryChoice, StudyView, query_row, run_study
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.parameters import count_changed, draw_parameter, draw_stage
 from dashboard.widgets.tables import draw_columns, number_column
@@ -64,7 +64,7 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
     draw = partial(_show_depths, decoder)
     title = f"Reranking up to {limit:,} documents"
     measure_depths, autostart = partial(_measure_depths, choice, decoder), choice.is_small and not is_slow
-    measure(("depth", choice.key, decoder), title, measure_depths, draw, autostart=autostart, on_partial=draw)
+    run_study(("depth", choice.key, decoder), title, measure_depths, draw, autostart=autostart, on_partial=draw)
 
 
 def _draw_decoder() -> Decoder:
@@ -181,7 +181,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
         return
     # Parameters are sorted, so that equal settings have equal keys.
     key = tuple((kind, *sorted(values.items(), key=str)) for kind, values in fixed_params.items())
-    measure(
+    run_study(
         ("approximate", choice.key, tuple(scorers), key),
         "Approximate search",
         partial(_measure_searches, choice, scorers, fixed_params),

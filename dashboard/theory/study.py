@@ -119,7 +119,7 @@ def get_cached(key: Hashable, compute: Callable[[], T]) -> T:
     return memo.get_or_compute(THEORY_MEMO, key, compute, MAX_THEORY_RESULTS)
 
 
-def measure(
+def run_study(
     key: Hashable,
     title: str,
     work: Callable[[Job], T],

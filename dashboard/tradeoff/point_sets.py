@@ -12,7 +12,7 @@ from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
 from dashboard.session.answers import as_embeddings, build_slider_requests, compute_scores
-from dashboard.session.query import LABELLED, Question, query_key, select
+from dashboard.session.query import LABELLED, Question, query_key, select_query
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import OpenSetting
 from dashboard.tradeoff.verdict import use_in_explore
@@ -95,7 +95,7 @@ def _draw_steps(
 
 def ask(loaded: Loaded, split: str, query: str) -> None:
     """Make a query the session's; for a callback."""
-    if select(loaded, LABELLED, split, query) is None:
+    if select_query(loaded, LABELLED, split, query) is None:
         st.session_state[selection.REDRAW_KEY] = True
 
 
@@ -124,7 +124,7 @@ def _draw_query(
     # Exact curves have a slider: its answers are computed in the browser.
     if decoder and has_slider(slider_param):
         digest, request = list(build_slider_requests(loaded, question, decoder, slider_param, **options).items())[-1]
-        url = vendor.offer(digest, request)
+        url = vendor.serve_answer(digest, request)
     st.text(shorten(question.text, MAX_QUERY_LENGTH))
     data = {
         "query": query_key(loaded, question),
@@ -140,7 +140,7 @@ def _draw_query(
             | {"key": opened.style_name[0], "baseline": decoder == sweep.baseline},
         },
     }
-    vendor.view("along", "tradeoff.set", data, {"opened": partial(_open_document, len(space))})
+    vendor.draw_view("along", "tradeoff.set", data, {"opened": partial(_open_document, len(space))})
     if (row := st.session_state.get(READ_KEY)) is not None and row < len(space):
         corpus = space.corpus
         text = " ".join(dict.fromkeys(filter(None, [corpus.ids[row], corpus.titles[row], corpus.texts[row]])))

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.charts.frontier import format_method
 from dashboard.charts.palette import method_style
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, build_verdict_svg
-from dashboard.components.picture import picture
+from dashboard.components.picture import draw_svg
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -70,7 +70,7 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
 
     def draw_preview(card: VerdictCard) -> None:
         svg = build_verdict_svg(card)
-        picture(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
+        draw_svg(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
 
     if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
         st.dialog("Card", width="large")(draw_preview)(build_card())
