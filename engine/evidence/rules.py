@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest, spearmanr
@@ -194,6 +195,11 @@ def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tup
     return Effect(name=title, value=float(exponents.mean()), low=low, high=high, curves=(curve,))
 
 
+def fit_exponents(cells: Mapping[str, tuple[Sequence[float], Any]], axes: tuple[str, str]) -> list[Effect]:
+    """Fit the `slope` of every cell; cells: name → sizes and values."""
+    return [slope(sizes, np.array(values), cell_name, axes) for cell_name, (sizes, values) in cells.items()]
+
+
 def curve_of(
     curve_name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
 ) -> EffectCurve:
@@ -201,6 +207,13 @@ def curve_of(
     all_points = zip(round_significant(x), round_significant(y), strict=True)
     visible_points = tuple(point for point in all_points if math.isfinite(sum(point)) and (min(point) > 0 or not log))
     return EffectCurve(name=curve_name, x=axes[0], y=axes[1], points=visible_points, log=log)
+
+
+def build_curves(
+    axes: tuple[str, str], x: Sequence[float], columns: Mapping[str, Sequence[float]]
+) -> list[EffectCurve]:
+    """Build the curves of several columns over the same numbers."""
+    return [curve_of(curve_name, axes, x, column) for curve_name, column in columns.items()]
 
 
 def add_curves(ruling: Ruling, curves_by_name: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
@@ -276,6 +289,16 @@ def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
         return Effect(name=effect_name, value=math.nan, low=0.0, high=1.0)
     low, high = binomtest(n_hits, n_total).proportion_ci(CONFIDENCE_LEVEL)
     return Effect(name=effect_name, value=n_hits / n_total, low=float(low), high=float(high))
+
+
+def compute_shares(cells: Mapping[str, Sequence[int]]) -> list[Effect]:
+    """Compute the `share` of every cell; cells: name → hits and all."""
+    return [share(cell_name, n_hits, n_total) for cell_name, (n_hits, n_total) in cells.items()]
+
+
+def build_effects(values: Mapping[str, float]) -> list[Effect]:
+    """Build effects of numbers without intervals."""
+    return [Effect(name=effect_name, value=value) for effect_name, value in values.items()]
 
 
 def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, seed: int = 0) -> Effect:
@@ -401,9 +424,9 @@ def _describe(effects: Sequence[Effect], signs: Sequence[int | None]) -> str:
     """Describe the effects in one sentence, of many the first ones and the counts of signs."""
     named = []
     for effect in effects[:MAX_NAMED]:
-        has_no_ends = effect.low is None or effect.high is None
-        interval = "" if has_no_ends else f" [{decimal(effect.low)}, {decimal(effect.high)}]"
-        named.append(f"{effect.name} {decimal(effect.value)}{interval}")
+        named.append(f"{effect.name} {decimal(effect.value)}")
+        if effect.low is not None and effect.high is not None:
+            named[-1] += f" [{decimal(effect.low)}, {decimal(effect.high)}]"
     if len(effects) <= MAX_NAMED:
         return "; ".join(named) + "."
     ways = {"as claimed": 1, "against it": -1, "neither": 0, "open": None}
@@ -434,5 +457,5 @@ def _dominated_share(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y:
 def _find_dominated(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> np.ndarray:
     """Return the (n,) mask of points that any other one is at least as good as on both axes, and better on one."""
     x, y = x[:, None], y[:, None]
-    is_dominated: np.ndarray = ((other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))).any(1)
-    return is_dominated
+    is_dominated = (other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))
+    return np.asarray(is_dominated.any(1))

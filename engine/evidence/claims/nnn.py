@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.stratification import measure_relevant_correlations
 from engine.evaluation.studies.latency import measure_latencies
 from engine.evaluation.studies.per_query_best import compute_headroom
+from engine.evidence.cells import map_values, rename_cells, round_cells
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
-from engine.evidence.judged_sets import JudgedSet
+from engine.evidence.judged_sets import JudgedSet, compute_by_set
 from engine.evidence.latencies import draw_space
 from engine.evidence.measures import (
     DENSE,
@@ -30,6 +33,7 @@ from engine.evidence.measures import (
     POINTS,
     get_cells,
     measure_tuned,
+    stack_values,
     tuned_differences,
 )
 from engine.evidence.rules import (
@@ -38,12 +42,14 @@ from engine.evidence.rules import (
     Ruling,
     Scope,
     add_curves,
+    build_curves,
     combine,
+    compute_shares,
     curve_of,
     difference,
     equivalence,
+    fit_exponents,
     judge_range,
-    share,
     slope,
     theorem,
     thresholds,
@@ -79,8 +85,8 @@ def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     for judged_set in judged_sets:
         queries = judged_set.queries("test", 100).vectors
         rng = np.random.default_rng(seed)
-        for row, set_size in zip(range(len(queries)), rng.choice(list(range(1, 7)), len(queries)), strict=True):
-            counts.append(_count_differences(judged_set.space.vectors.double(), queries[row].double(), int(set_size)))
+        for query, set_size in zip(queries, rng.choice(list(range(1, 7)), len(queries)), strict=True):
+            counts.append(_count_differences(judged_set.space.vectors.double(), query.double(), int(set_size)))
     return {"apart": [n_rows for n_rows in counts if n_rows is not None]}
 
 
@@ -92,7 +98,7 @@ def _count_differences(vectors: object, query: object, set_size: int) -> int | N
         return None
     # Two more places than both sets can fill: additional members of the support must be visible.
     ranking = engine.select("nnn", vectors, query, k=2 * set_size + 2, l1=witness.l1, l2=witness.l2)
-    return len({row_index for row_index in ranking.index[0].tolist() if row_index >= 0} ^ set(witness.rows))
+    return len({*ranking.rows()} ^ {*witness.rows})
 
 
 @define_measure("exact sets")
@@ -103,11 +109,12 @@ def measure_exact_sets(judged_sets: Sequence[JudgedSet], _: int) -> dict[str, di
     """
     set_counts = {}
     for judged_set in judged_sets:
-        split_results = [
-            success_sets(judged_set.space, judged_set.queries(split), judged_set.splits[split], path_l2=(0.0,))
-            for split in ("dev", "test")
-        ]
-        dense, grid = (np.concatenate([getattr(part, name) for part in split_results]) for name in ("dense", "by_grid"))
+        split_results = []
+        for split in ("dev", "test"):
+            queries, qrels = judged_set.queries(split), judged_set.splits[split]
+            result = success_sets(judged_set.space, queries, qrels, path_l2=(0.0,))
+            split_results.append((result.dense, result.by_grid))
+        dense, grid = map(np.concatenate, zip(*split_results, strict=True))
         gains = (grid.astype(int) - dense).tolist()
         set_counts[judged_set.name] = {"dense": int(dense.sum()), "both": int((dense & grid).sum()), "gains": gains}
     return set_counts
@@ -121,8 +128,8 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 
 def judge_n2(measured: Measurement) -> Ruling:
-    shares = [share(f"{name}: share of them", of_set["both"], of_set["dense"]) for name, of_set in measured.items()]
-    return thresholds(shares, holds=0.95, limit=0.5)
+    counts = map_values(itemgetter("both", "dense"), measured)
+    return thresholds(compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
 
 
 exact_claim(
@@ -153,15 +160,13 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
         top_rows = sorted(range(3), key=lambda row_index: -example.scores[row_index])[: len(example.support)]
         ranking = engine.select("nnn", example.vectors, example.query, k=3, l1=l1, l2=0.0)
         # The second term is 1 if the two best scores are the support, which would make the example no counterexample.
-        support_rows = {row_index for row_index in ranking.index[0].tolist() if row_index >= 0}
-        difference_counts.append(len(support_rows ^ set(example.support)) + (set(top_rows) == support_rows))
+        support_rows = {*ranking.rows()}
+        difference_counts.append(len(support_rows ^ {*example.support}) + ({*top_rows} == support_rows))
     return {"apart": difference_counts}
 
 
 def judge_n4(measured: Measurement) -> Ruling:
-    gains = {}
-    for name, of_set in measured.items():
-        gains[f"{name}: points of queries"] = [POINTS * gain for gain in of_set["gains"]]
+    gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
     return difference(gains, margin=0.5)
 
 
@@ -237,17 +242,12 @@ def trained_differences(
     set, metric, k and the pair's names → differences query by query. Intervals over them are of the queries, for the
     seeds that there are.
     """
-    return {
-        f"{judged_set.name}: points of {METRICS[metric].title}@{cutoff}, {claimed} over {other}": (
-            trained_values(judged_set, claimed, metric, cutoff) - trained_values(judged_set, other, metric, cutoff)
-        )
-        .mean(0)
-        .round(4)
-        .tolist()
-        for judged_set in sets
-        for metric, cutoff in reported
-        for claimed, other in pairs
-    }
+    cells = {}
+    for judged_set, (metric, k), (claimed, other) in product(sets, reported, pairs):
+        differences = trained_values(judged_set, claimed, metric, k) - trained_values(judged_set, other, metric, k)
+        cell_name = f"{judged_set.name}: points of {METRICS[metric].title}@{k}, {claimed} over {other}"
+        cells[cell_name] = differences.mean(0).round(4).tolist()
+    return cells
 
 
 UNROLLED = "NNN-Tr, unrolled"
@@ -268,9 +268,11 @@ trained_claim(
 
 def judge_n10(measured: Measurement) -> Ruling:
     # The paper claims a tie on ToolBank and a gain elsewhere.
-    level = {cell_name: differences for cell_name, differences in measured.items() if cell_name.startswith(TOOLBANK)}
-    better_cells = {cell_name: differences for cell_name, differences in measured.items() if cell_name not in level}
-    return combine([difference(better_cells, margin=1.0), equivalence(level, margin=2.0)])
+    level_cells, better_cells = {}, {}
+    for cell_name, differences in measured.items():
+        cells = level_cells if cell_name.startswith(TOOLBANK) else better_cells
+        cells[cell_name] = differences
+    return combine([difference(better_cells, margin=1.0), equivalence(level_cells, margin=2.0)])
 
 
 trained_claim(
@@ -360,19 +362,16 @@ EMBEDDINGS = {"trained": UNROLLED, "frozen": START}
 
 
 def judge_n18(measured: Measurement) -> Ruling:
-    axis, ranks = "settings of λ₁ and λ₂, best first", range(1, len(ELASTIC_GRID) + 1)
-    effects = [
-        Effect(
-            name=f"{name}: ratio of spreads, trained to frozen",
-            value=set_values["ratio"][0],
-            low=set_values["ratio"][1],
-            high=set_values["ratio"][2],
-            curves=tuple(
-                curve_of(which, (axis, f"Comp@5 in points, {name}"), ranks, set_values[which]) for which in EMBEDDINGS
-            ),
+    effects = []
+    for set_name, set_values in measured.items():
+        value, low, high = set_values["ratio"]
+        axes, ranks = (
+            ("settings of λ₁ and λ₂, best first", f"Comp@5 in points, {set_name}"),
+            range(1, len(ELASTIC_GRID) + 1),
         )
-        for name, set_values in measured.items()
-    ]
+        curves = build_curves(axes, ranks, {title: set_values[title] for title in EMBEDDINGS})
+        name = f"{set_name}: ratio of spreads, trained to frozen"
+        effects.append(Effect(name=name, value=value, low=low, high=high, curves=tuple(curves)))
     return judge_range(effects, high=1.0)
 
 
@@ -391,9 +390,10 @@ def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     first, in the mean over seeds."""
     set_results = {}
     for judged_set in judged_sets:
-        by_name = {name: measure_grid(judged_set, system_name) for name, system_name in EMBEDDINGS.items()}
-        points = {name: np.sort(POINTS * grid.mean((0, 1)))[::-1].round(4).tolist() for name, grid in by_name.items()}
-        set_results[judged_set.name] = {"ratio": spread_ratio(by_name["trained"], by_name["frozen"], seed), **points}
+        grids = map_values(partial(measure_grid, judged_set), EMBEDDINGS)
+        points = {name: np.sort(POINTS * grid.mean((0, 1)))[::-1] for name, grid in grids.items()}
+        ratio = spread_ratio(grids["trained"], grids["frozen"], seed)
+        set_results[judged_set.name] = {"ratio": ratio, **round_cells(points)}
     return set_results
 
 
@@ -401,9 +401,11 @@ def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
     """(seeds, n, cells) Comp@5 at every setting of the grid on a system's embeddings, whose seeds the folder has."""
     n_seeds = len(trained_values(judged_set, system_name, "comp", 5))
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
-    spaces = (systems.space(system_name, seed) for seed in range(n_seeds))
-    swept = (get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5, seed_space) for seed_space in spaces)
-    return np.stack([np.column_stack([swept_cell.values["comp"] for swept_cell in seed_cells]) for seed_cells in swept])
+    seed_grids = []
+    for seed in range(n_seeds):
+        space = systems.space(system_name, seed)
+        seed_grids.append(stack_values(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5, space), "comp"))
+    return np.stack(seed_grids)
 
 
 def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -> list[float]:
@@ -416,7 +418,7 @@ def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
 
-    drawn_ratios = [of(column_means) for column_means in bootstrap_means(all_columns, 1000, seed)]
+    drawn_ratios = list(map(of, bootstrap_means(all_columns, 1000, seed)))
     return [of(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
 
 
@@ -457,7 +459,7 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
             query_ids, qrels = half_set.queries("test").ids, half_set.splits["test"]
             correlations = measure_relevant_correlations(judged_set.space, qrels)
             query_gains = measure_tuned(half_set, ELASTIC_GRID, "comp", 5) - measure_tuned(half_set, [DENSE], "comp", 5)
-            set_values["relevant"] += [len(qrels.relevant(query_id)) for query_id in query_ids]
+            set_values["relevant"] += map(len, map(qrels.relevant, query_ids))
             set_values["correlations"] += map(correlations.get, query_ids)
             set_values["gains"] += query_gains.tolist()
     return gains_by_set
@@ -468,7 +470,6 @@ def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
     deviations = numbers - numbers.mean()
     fitted_slope = deviations @ gains / (deviations @ deviations)
     residuals = gains - gains.mean() - fitted_slope * deviations
-    # Each query's term is the slope plus its influence, so that the mean of the terms is the fitted slope.
     # Each query's term is the slope plus its influence, so that the mean of the terms is the fitted slope.
     query_terms: np.ndarray = fitted_slope + len(deviations) * deviations * residuals / (deviations @ deviations)
     return query_terms
@@ -483,7 +484,8 @@ def judge_n20(measured: Measurement) -> Ruling:
         n_relevant, query_gains = np.array(set_values["relevant"], dtype=float), np.array(set_values["gains"])
         slope_cells[f"{set_name}: points a document"] = slope_terms(n_relevant, query_gains).tolist()
         # Means over fewer than five queries would be mostly chance in a figure.
-        relevant_counts = [count for count in np.unique(n_relevant) if (n_relevant == count).sum() >= 5]
+        counts, n_queries = np.unique(n_relevant, return_counts=True)
+        relevant_counts = counts[n_queries >= 5]
         mean_gains = [float(query_gains[n_relevant == count].mean()) for count in relevant_counts]
         curves[f"{set_name}: points a document"] = [curve_of(set_name, axes, relevant_counts, mean_gains)]
         few_gains[f"{set_name}: points with at most 2 documents"] = query_gains[n_relevant <= 2].tolist()
@@ -505,7 +507,7 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
-    return thresholds([share(set_name, *counts) for set_name, counts in measured.items()], holds=0.01, limit=0.1)
+    return thresholds(compute_shares(measured), holds=0.01, limit=0.1)
 
 
 @claim(
@@ -521,18 +523,19 @@ def judge_n21(measured: Measurement) -> Ruling:
 )
 def measure_n21(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → pairs of a query and a setting of the grid, and those whose first five are another set than the exact's."""
-    return {judged_set.name: _count_other_sets(judged_set) for judged_set in judged_sets}
+    return compute_by_set(_count_other_sets, judged_sets)
 
 
 def _count_other_sets(judged_set: JudgedSet) -> list[int]:
     vectors, queries = judged_set.space.vectors, judged_set.queries("test", 200).vectors
     grid = [dict(values_of(decoder.select)) for decoder in ELASTIC_GRID]
-    steps = [{**settings, "solver": "fista"} for settings in grid]
-    pairs = zip(*(engine.select_grid("nnn", vectors, queries, k=5, grid=g) for g in (grid, steps)), strict=True)
-    different = [
-        (exact.index.sort(1).values != step_ranking.index.sort(1).values).any(1) for exact, step_ranking in pairs
-    ]
-    return [sum(int(flags.sum()) for flags in different), sum(len(flags) for flags in different)]
+    steps = [settings | {"solver": "fista"} for settings in grid]
+    select_grid = partial(engine.select_grid, "nnn", vectors, queries, k=5)
+    n_different, n_pairs = 0, 0
+    for exact, step_ranking in zip(select_grid(grid=grid), select_grid(grid=steps), strict=True):
+        is_different = (exact.index.sort(1).values != step_ranking.index.sort(1).values).any(1)
+        n_different, n_pairs = n_different + int(is_different.sum()), n_pairs + len(is_different)
+    return [n_different, n_pairs]
 
 
 STEPS_GRID = [replace(d, select=replace(d.select, solver="fista")) for d in ELASTIC_GRID]
@@ -555,15 +558,12 @@ TIMED = {"search": engine.make("top_k"), "50 steps": engine.make("nnn", solver="
 
 def judge_n23(measured: Measurement) -> Ruling:
     """Judge the growth; the number of searches that a query takes is only reported."""
-    drawn_seconds, solvers = measured["drawn"], ("50 steps", "exact")
-    axes = "documents", "seconds of a query"
-    slopes = [slope(drawn_seconds["sizes"], np.array(drawn_seconds[name]), name, axes) for name in solvers]
-    ratio_texts = [
-        f"{name} {np.median(np.array(seconds[name])[:, -1] / np.array(seconds['search'])[:, -1]):.1f} ({space_name})"
-        for space_name, seconds in measured.items()
-        for name in solvers
-    ]
-    ruling = judge_range(slopes, high=1.1)
+    drawn_seconds, solvers, ratio_texts = measured["drawn"], ("50 steps", "exact"), []
+    growths = {name: (drawn_seconds["sizes"], drawn_seconds[name]) for name in solvers}
+    for (space_name, seconds), name in product(measured.items(), solvers):
+        solver_seconds, search_seconds = np.array([seconds[name], seconds["search"]])[:, :, -1]
+        ratio_texts.append(f"{name} {np.median(solver_seconds / search_seconds):.1f} ({space_name})")
+    ruling = judge_range(fit_exponents(growths, ("documents", "seconds of a query")), high=1.1)
     return replace(ruling, why=f"{ruling.why} At the most documents, in searches: {', '.join(ratio_texts)}.")
 
 
@@ -587,15 +587,17 @@ def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Me
 
     Of two queries the second, as what a space remembers of a query would serve the first, which was asked before.
     """
-    round_seconds: dict[str, list[list[float]]] = {stage_name: [[] for _ in range(7)] for stage_name in TIMED}
+    round_seconds = np.zeros((len(TIMED), 7, len(spaces)))
     # Methods and spaces take turns in every round, so that a slow moment of the machine hits all of them.
     for round_index in range(7):
-        for space, queries in spaces:
+        for space_index, (space, queries) in enumerate(spaces):
             query_pair = queries.take([2 * round_index, 2 * round_index + 1])
             latency_rows = measure_latencies(list(TIMED.values()), space, query_pair, (5,), calls=2, plain=False)
-            for stage_name, latency_row in zip(TIMED, latency_rows, strict=True):
-                round_seconds[stage_name][round_index].append(round(float(latency_row.seconds[1]), 7))
-    return {"sizes": [len(space) for space, _ in spaces], **round_seconds}
+            round_seconds[:, round_index, space_index] = [row.seconds[1] for row in latency_rows]
+    return {
+        "sizes": [len(space) for space, _ in spaces],
+        **dict(zip(TIMED, round_seconds.round(7).tolist(), strict=True)),
+    }
 
 
 FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 96, 192, 384)}
@@ -618,12 +620,12 @@ def judge_n24(measured: Measurement) -> Ruling:
 )
 def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Factor → bytes at its values, the others at their largest."""
-    largest = {name: values[-1] for name, values in FACTORS.items()}
+    largest = map_values(max, FACTORS)
     space, queries = draw_space(largest["N"], seed)
 
     def count_bytes(sizes: Mapping[str, int]) -> int:
-        row_vectors, query = (part.vectors[: sizes["N"], : sizes["d"]].clone() for part in (space, queries.take([0])))
-        return count_gradient_bytes(row_vectors, query, sizes["T"])
+        row_vectors, query = space.vectors[: sizes["N"], : sizes["d"]], queries.vectors[:1, : sizes["d"]]
+        return count_gradient_bytes(row_vectors.clone(), query.clone(), sizes["T"])
 
     return {name: [count_bytes({**largest, name: value}) for value in values] for name, values in FACTORS.items()}
 
@@ -705,7 +707,7 @@ def judge_n26(measured: Measurement) -> Ruling:
 )
 def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → its numbers as Table 3 has them."""
-    return {judged_set.name: _count_sizes(judged_set) for judged_set in judged_sets if judged_set.name in PRINTED_SIZES}
+    return compute_by_set(_count_sizes, [judged_set for judged_set in judged_sets if judged_set.name in PRINTED_SIZES])
 
 
 def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
@@ -765,13 +767,11 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 
 def judge_n30(measured: Measurement) -> Ruling:
-    differences = {f"{set_name}: 10 steps less 50": set_values["apart"] for set_name, set_values in measured.items()}
-    curves = {}
+    differences, curves = {}, {}
     for set_name, set_values in measured.items():
-        curves[f"{set_name}: 10 steps less 50"] = [
-            curve_of(system, ("steps of FISTA", f"Comp@5 in points, {set_name}"), FISTA_STEPS, step_points)
-            for system, step_points in set_values["curves"].items()
-        ]
+        cell_name, axes = f"{set_name}: 10 steps less 50", ("steps of FISTA", f"Comp@5 in points, {set_name}")
+        differences[cell_name] = set_values["apart"]
+        curves[cell_name] = build_curves(axes, FISTA_STEPS, set_values["curves"])
     return add_curves(equivalence(differences, margin=1.0), curves)
 
 
@@ -791,23 +791,23 @@ def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     set_results = {}
     for judged_set in judged_sets:
         points = measure_by_steps(judged_set)
-        trained = points[UNROLLED].mean(0)
+        curves = {name: system_points.mean((0, 1)) for name, system_points in points.items()}
+        few_steps, many_steps = points[UNROLLED].mean(0)[:, [FISTA_STEPS.index(10), FISTA_STEPS.index(50)]].T
         set_results[judged_set.name] = {
-            "curves": {name: system_points.mean((0, 1)).round(4).tolist() for name, system_points in points.items()},
-            "apart": (trained[:, FISTA_STEPS.index(10)] - trained[:, FISTA_STEPS.index(50)]).round(4).tolist(),
+            "curves": round_cells(curves),
+            "apart": (few_steps - many_steps).round(4).tolist(),
         }
     return set_results
 
 
 def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
     """System → (seeds, n, steps) points of Comp@5; dense retrieval takes none."""
-    seed_range = range(len(trained_values(judged_set, UNROLLED, "comp", 5)))
     values: dict[str, list[np.ndarray]] = {}
-    for seed in seed_range:
+    for seed in range(len(trained_values(judged_set, UNROLLED, "comp", 5))):
         for name, space, decoders in _iterate_systems(judged_set, seed):
             swept_cells = get_cells(judged_set, decoders, "test", ("comp",), 5, space)
-            values.setdefault(name, []).append(POINTS * np.column_stack([cell.values["comp"] for cell in swept_cells]))
-    return {name: np.stack(seed_points) for name, seed_points in values.items()}
+            values.setdefault(name, []).append(POINTS * stack_values(swept_cells, "comp"))
+    return map_values(np.stack, values)
 
 
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
