@@ -20,6 +20,7 @@ from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.stratification import measure_relevant_correlations
 from engine.evaluation.studies.latency import measure_latencies
 from engine.evaluation.studies.per_query_best import compute_headroom
+from engine.evidence import rules
 from engine.evidence.cells import map_values, rename_cells, round_cells
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet, compute_by_set
@@ -36,24 +37,7 @@ from engine.evidence.measures import (
     stack_values,
     tuned_differences,
 )
-from engine.evidence.rules import (
-    Effect,
-    EffectCurve,
-    Ruling,
-    Scope,
-    add_curves,
-    build_curves,
-    combine,
-    compute_shares,
-    curve_of,
-    difference,
-    equivalence,
-    fit_exponents,
-    judge_range,
-    slope,
-    theorem,
-    thresholds,
-)
+from engine.evidence.rules import Effect, EffectCurve, Ruling, Scope
 from engine.evidence.trained_systems import TRAINED_PARAMS, TrainedSystems, trained_values
 from engine.params import values_of
 from engine.theory.success_sets import success_sets
@@ -72,7 +56,7 @@ THREE_SETS = (TOOLBANK, TOOLLENS, MULTIHOP)
     "Theorem 1",
     "Whatever set dense retrieval finds exactly, NNN finds exactly too, for some λ₁ and λ₂.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], 500),
+    rule=lambda measured: rules.theorem(measured["apart"], 500),
     sets=(*THREE_SETS, "ultratool-en", "perspectrum", "cranfield"),
     differs="The right set is taken to be the k most relevant documents, k from 1 to 6; λ₁ and λ₂ are those of the "
     "proof, which lie outside the paper's grid (N2).",
@@ -129,7 +113,7 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 def judge_n2(measured: Measurement) -> Ruling:
     counts = map_values(itemgetter("both", "dense"), measured)
-    return thresholds(compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
+    return rules.thresholds(rules.compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
 
 
 exact_claim(
@@ -149,7 +133,7 @@ N_COUNTEREXAMPLES = 60
     "Proposition 1",
     "There are documents and a query whose right set NNN finds and no ranking by inner products does.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_COUNTEREXAMPLES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_COUNTEREXAMPLES),
     differs="The proposition's own example, at 60 values of λ₁.",
 )
 def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
@@ -167,7 +151,7 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_n4(measured: Measurement) -> Ruling:
     gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
-    return difference(gains, margin=0.5)
+    return rules.difference(gains, margin=0.5)
 
 
 exact_claim(
@@ -208,7 +192,7 @@ claim(
     "Table 2",
     "NNN without training is about level with dense retrieval on MultiHop-RAG.",
     measure=tuned_differences.of(claimed=ELASTIC_GRID, others={"dense": [DENSE]}),
-    rule=partial(equivalence, margin=2.0),
+    rule=partial(rules.equivalence, margin=2.0),
     sets=(MULTIHOP,),
     effect="+1.3 points Comp@5, −0.5 points Comp@3",
     differs="“About level” is our reading of the table. MiniLM as it is shipped, not bge-small fine-tuned on the set; "
@@ -268,11 +252,12 @@ trained_claim(
 
 def judge_n10(measured: Measurement) -> Ruling:
     # The paper claims a tie on ToolBank and a gain elsewhere.
-    level_cells, better_cells = {}, {}
+    level_cells: dict[str, Any] = {}
+    better_cells: dict[str, Any] = {}
     for cell_name, differences in measured.items():
         cells = level_cells if cell_name.startswith(TOOLBANK) else better_cells
         cells[cell_name] = differences
-    return combine([difference(better_cells, margin=1.0), equivalence(level_cells, margin=2.0)])
+    return rules.combine([rules.difference(better_cells, margin=1.0), rules.equivalence(level_cells, margin=2.0)])
 
 
 trained_claim(
@@ -351,7 +336,7 @@ trained_claim(
     "§4.2, Tables 1, 2",
     "Once embeddings are trained for it, λ₁ alone and λ₂ alone are competitive with both.",
     measure=trained_differences.of(pairs=(("L1-Tr", "NNN-Tr, implicit + ours"), ("L2-Tr", "NNN-Tr, implicit + ours"))),
-    rule=partial(equivalence, margin=1.0),
+    rule=partial(rules.equivalence, margin=1.0),
     effect="63.1 and 62.7 against 63.1 (NumpyBank), 96.3 and 97.0 against 97.0 % Comp@5 (ToolLens)",
     differs=f"{ADAPTED} Competitive: within a point. All three are trained with implicit gradients and a loss that is "
     "not the paper's.",
@@ -369,10 +354,10 @@ def judge_n18(measured: Measurement) -> Ruling:
             ("settings of λ₁ and λ₂, best first", f"Comp@5 in points, {set_name}"),
             range(1, len(ELASTIC_GRID) + 1),
         )
-        curves = build_curves(axes, ranks, {title: set_values[title] for title in EMBEDDINGS})
+        curves = rules.build_curves(axes, ranks, {title: set_values[title] for title in EMBEDDINGS})
         name = f"{set_name}: ratio of spreads, trained to frozen"
         effects.append(Effect(name=name, value=value, low=low, high=high, curves=tuple(curves)))
-    return judge_range(effects, high=1.0)
+    return rules.judge_range(effects, high=1.0)
 
 
 @trained_claim(
@@ -485,11 +470,13 @@ def judge_n20(measured: Measurement) -> Ruling:
         slope_cells[f"{set_name}: points a document"] = slope_terms(n_relevant, query_gains).tolist()
         # Means over fewer than five queries would be mostly chance in a figure.
         counts, n_queries = np.unique(n_relevant, return_counts=True)
-        relevant_counts = counts[n_queries >= 5]
+        relevant_counts = counts[n_queries >= 5].tolist()
         mean_gains = [float(query_gains[n_relevant == count].mean()) for count in relevant_counts]
-        curves[f"{set_name}: points a document"] = [curve_of(set_name, axes, relevant_counts, mean_gains)]
+        curves[f"{set_name}: points a document"] = [rules.curve_of(set_name, axes, relevant_counts, mean_gains)]
         few_gains[f"{set_name}: points with at most 2 documents"] = query_gains[n_relevant <= 2].tolist()
-    return add_curves(combine([difference(slope_cells, margin=0.5), equivalence(few_gains, margin=1.0)]), curves)
+    return rules.add_curves(
+        rules.combine([rules.difference(slope_cells, margin=0.5), rules.equivalence(few_gains, margin=1.0)]), curves
+    )
 
 
 claim(
@@ -507,7 +494,7 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
-    return thresholds(compute_shares(measured), holds=0.01, limit=0.1)
+    return rules.thresholds(rules.compute_shares(measured), holds=0.01, limit=0.1)
 
 
 @claim(
@@ -545,7 +532,7 @@ claim(
     "§3.1, eq. 5",
     "Fifty steps of FISTA retrieve as well as the minimiser would.",
     measure=tuned_differences.of(claimed=ELASTIC_GRID, others={"50 steps": STEPS_GRID}),
-    rule=partial(equivalence, margin=1.0),
+    rule=partial(rules.equivalence, margin=1.0),
     sets=THREE_SETS,
     differs="Taken for granted by the paper. Comp@5, λ chosen for each; MiniLM as it is shipped.",
     cost=60,
@@ -563,7 +550,7 @@ def judge_n23(measured: Measurement) -> Ruling:
     for (space_name, seconds), name in product(measured.items(), solvers):
         solver_seconds, search_seconds = np.array([seconds[name], seconds["search"]])[:, :, -1]
         ratio_texts.append(f"{name} {np.median(solver_seconds / search_seconds):.1f} ({space_name})")
-    ruling = judge_range(fit_exponents(growths, ("documents", "seconds of a query")), high=1.1)
+    ruling = rules.judge_range(rules.fit_exponents(growths, ("documents", "seconds of a query")), high=1.1)
     return replace(ruling, why=f"{ruling.why} At the most documents, in searches: {', '.join(ratio_texts)}.")
 
 
@@ -605,8 +592,10 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 
 def judge_n24(measured: Measurement) -> Ruling:
-    exponents = [slope(values, np.array([measured[name]]), name, (name, "bytes")) for name, values in FACTORS.items()]
-    return judge_range(exponents, low=0.85, high=1.15)
+    exponents = [
+        rules.slope(values, np.array([measured[name]]), name, (name, "bytes")) for name, values in FACTORS.items()
+    ]
+    return rules.judge_range(exponents, low=0.85, high=1.15)
 
 
 @claim(
@@ -654,7 +643,7 @@ QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one
 
 
 def judge_n25(measured: Measurement) -> Ruling:
-    ruling = difference(measured["gains"], margin=1.0)
+    ruling = rules.difference(measured["gains"], margin=1.0)
     headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
     why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
     return replace(ruling, why=why)
@@ -693,7 +682,7 @@ def judge_n26(measured: Measurement) -> Ruling:
     differences = []
     for name, sizes in measured.items():
         differences += [abs(sizes[key] - printed) for key, printed in PRINTED_SIZES[name].items()]
-    return theorem(differences, sum(map(len, PRINTED_SIZES.values())))
+    return rules.theorem(differences, sum(map(len, PRINTED_SIZES.values())))
 
 
 @claim(
@@ -747,7 +736,7 @@ def judge_n29(measured: Measurement) -> Ruling:
         query_pairs = zip(set_values["correlations"], set_values["gains"], strict=True)
         correlations, query_gains = np.array([pair for pair in query_pairs if pair[0] is not None], dtype=float).T
         slopes[f"{name}: points a tenth of the cosine"] = slope_terms(correlations / 10, query_gains).tolist()
-    return difference(slopes, margin=0.5)
+    return rules.difference(slopes, margin=0.5)
 
 
 claim(
@@ -771,8 +760,8 @@ def judge_n30(measured: Measurement) -> Ruling:
     for set_name, set_values in measured.items():
         cell_name, axes = f"{set_name}: 10 steps less 50", ("steps of FISTA", f"Comp@5 in points, {set_name}")
         differences[cell_name] = set_values["apart"]
-        curves[cell_name] = build_curves(axes, FISTA_STEPS, set_values["curves"])
-    return add_curves(equivalence(differences, margin=1.0), curves)
+        curves[cell_name] = rules.build_curves(axes, FISTA_STEPS, set_values["curves"])
+    return rules.add_curves(rules.equivalence(differences, margin=1.0), curves)
 
 
 @trained_claim(

@@ -15,6 +15,7 @@ from scipy.special import log_softmax, rel_entr, softmax
 import engine
 from engine import orag
 from engine.evaluation.splits import subsample
+from engine.evidence import rules
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.deployments import (
     DEPLOYMENT_SETS,
@@ -30,18 +31,7 @@ from engine.evidence.deployments import (
 )
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import BM25, DENSE, POINTS, scale_rows, tuned_differences
-from engine.evidence.rules import (
-    Effect,
-    Ruling,
-    Scope,
-    combine,
-    difference,
-    equivalence,
-    judge_range,
-    proportion,
-    slope,
-    theorem,
-)
+from engine.evidence.rules import Effect, Ruling, Scope
 from engine.feedback import Draw, Event, Query, Session
 from engine.feedback.presets import UPDATE_MODES
 from engine.simulation.feedback_model import Stream
@@ -132,7 +122,7 @@ def _order_chance(chances: np.ndarray, row_order: Sequence[int]) -> float:
     "Feedback on the one document drawn gives the gradient of the loss on average, whether all documents move "
     "or that one.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], 1000),
+    rule=lambda measured: rules.theorem(measured["apart"], 1000),
     differs="1,000 drawn cases of few documents, all draws enumerated.",
     cost=5,
 )
@@ -150,7 +140,7 @@ def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "Algorithm 2, eq. 5",
     "With K documents drawn and a reranker the printed step, too, is the gradient of the loss on average.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_CASES),
     differs="The paper calls it a stochastic gradient estimate and proves nothing of it. Few documents, all draws "
     "enumerated, a reranker that never errs. Frontier divides by the chance to be among the K instead.",
     cost=5,
@@ -171,7 +161,7 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "The expected regret of Algorithm 1 is at most a bound made of how far the start is from the best "
     "embeddings and of the right documents' chances.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["excess"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["excess"], N_CASES),
     differs="Streams of five rounds, all draws enumerated. A line of the printed proof has p³ for p²; the bound does "
     "not need it.",
     cost=15,
@@ -220,9 +210,9 @@ def _square_excess(rng: np.random.Generator) -> float:
 
 def judge_o4(measured: Measurement) -> Ruling:
     regrets = np.array(measured["regret"])
-    growth_effect = slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
-    bound_ruling = theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
-    return combine([bound_ruling, judge_range([growth_effect], high=0.6)])
+    growth_effect = rules.slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
+    bound_ruling = rules.theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
+    return rules.combine([bound_ruling, rules.judge_range([growth_effect], high=0.6)])
 
 
 @claim(
@@ -266,8 +256,10 @@ def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_o5(measured: Measurement) -> Ruling:
     axes = "queries", "regret, nats"
-    growths = [slope(values["queries"], np.array(values["regret"]).T, name, axes) for name, values in measured.items()]
-    return judge_range(growths, high=1.0)
+    growths = [
+        rules.slope(values["queries"], np.array(values["regret"]).T, name, axes) for name, values in measured.items()
+    ]
+    return rules.judge_range(growths, high=1.0)
 
 
 @claim(
@@ -336,7 +328,7 @@ claim(
     "§4.1, Table 1",
     "Algorithm 1 with about 3,000 updates improves nDCG@10 and Recall@10, on new queries and on those it learned from.",
     measure=measure_paper_gains,
-    rule=lambda measured: difference(pick_cells(measured, f"{N_UPDATES} updates"), margin=1.0),
+    rule=lambda measured: rules.difference(pick_cells(measured, f"{N_UPDATES} updates"), margin=1.0),
     sets=DEPLOYMENT_SETS,
     effect="+0.9 to +8.3 points nDCG@10, +1.3 to +9.6 points Recall@10",
     differs="MiniLM, 384 dimensions and not 1,536; other data but for UltraTool, of which the published test. Four of "
@@ -349,7 +341,7 @@ claim(
     "Appendix C.3, Table 2",
     "Algorithm 1 improves nDCG@10 and Recall@10 also where each query comes only once.",
     measure=measure_paper_gains,
-    rule=lambda measured: difference(pick_cells(measured, "one pass"), margin=0.5),
+    rule=lambda measured: rules.difference(pick_cells(measured, "one pass"), margin=0.5),
     sets=DEPLOYMENT_SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="MiniLM, 384 dimensions and not 1,536; other data but for UltraTool. Rate and batch as searched for 3,000 "
@@ -378,7 +370,7 @@ claim(
     "§4.1, appendix C.3, Table 2",
     "Feedback on one document per query, each query once, improves nDCG@10 and Recall@10.",
     measure=measure_default_gains,
-    rule=lambda measured: difference(pick_cells(measured, "held-out", "stream"), margin=1.0),
+    rule=lambda measured: rules.difference(pick_cells(measured, "held-out", "stream"), margin=1.0),
     sets=DEPLOYMENT_SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="By Frontier's own rule, not the paper's: chances sharpened to eight documents, the one shown moves, "
@@ -391,7 +383,7 @@ claim(
     "§4.1",
     "The improvement is consistent: queries for documents that are seldom right gain too.",
     measure=measure_default_gains,
-    rule=lambda measured: difference(pick_cells(measured, "tail"), margin=1.0),
+    rule=lambda measured: rules.difference(pick_cells(measured, "tail"), margin=1.0),
     sets=DEPLOYMENT_SETS,
     differs="The paper means data sets and encoders; rare documents are our question. MiniLM, Frontier's own rule, one "
     "pass. Seldom: the half of the documents that are right least often in the stream.",
@@ -403,7 +395,7 @@ claim(
     "O10",
     "§3, Exploration",
     "Drawing by the documents' own chances, without exploring beyond them, costs nothing to those who ask meanwhile.",
-    rule=partial(equivalence, margin=1.0),
+    rule=partial(rules.equivalence, margin=1.0),
     sets=DEPLOYMENT_SETS,
     differs="The paper compares with rules that explore at random; here with the document of the best score at the "
     "same moment. MiniLM. τ = 1 is the paper's, the other temperature Frontier's.",
@@ -490,10 +482,10 @@ def measure_o13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_o14(measured: Measurement) -> Ruling:
     regained_shares = [
-        proportion(np.array(values["regained"]), np.array(values["lost"]), f"{name}: share of the loss regained")
+        rules.proportion(np.array(values["regained"]), np.array(values["lost"]), f"{name}: share of the loss regained")
         for name, values in measured.items()
     ]
-    return judge_range(regained_shares, low=0.5)
+    return rules.judge_range(regained_shares, low=0.5)
 
 
 @claim(
@@ -527,7 +519,9 @@ def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     "O15",
     "Fig. 1b, §4.1",
     "A weaker encoder with feedback ranks as well as a stronger one without, or better.",
-    rule=lambda measured: judge_range(difference(pick_cells(measured, "ndcg"), margin=1.0).effects, low=-1.0),
+    rule=lambda measured: rules.judge_range(
+        rules.difference(pick_cells(measured, "ndcg"), margin=1.0).effects, low=-1.0
+    ),
     sets=DEPLOYMENT_SETS,
     effect="0.5960 against 0.5347 Recall@10 (ToolRet-Code)",
     differs="Fig. 1b compares both with feedback. The first 64 of MiniLM's 384 dimensions for the weaker, all for the "
@@ -559,12 +553,12 @@ claim(
 
 def judge_o17(measured: Measurement) -> Ruling:
     n_documents, axes = [float(size) for size in measured], ("documents", "µs a step")
-    growth_effect = slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
+    growth_effect = rules.slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
     time_effects = []
     for size, times in measured.items():
         name, median = f"µs a step, {int(size):,} documents", float(np.median(times))
         time_effects.append(Effect(name=name, value=median, low=min(times), high=max(times)))
-    return combine([judge_range([growth_effect], -0.1, 0.1), judge_range(time_effects, high=1000.0)])
+    return rules.combine([rules.judge_range([growth_effect], -0.1, 0.1), rules.judge_range(time_effects, high=1000.0)])
 
 
 @claim(
@@ -604,7 +598,7 @@ def _time_steps(n_documents: int, seed: int) -> list[float]:
     "O18",
     "Theorem 5.1",
     "The better the embeddings are at the start, the less the regret.",
-    rule=partial(difference, margin=0.01),
+    rule=partial(rules.difference, margin=0.01),
     sets=STEP_SETS,
     differs="Better: higher nDCG@10 before feedback, of documents cut to 5 or 15 words, or whole. MiniLM; chances are "
     "sharpened; one set.",
@@ -638,7 +632,7 @@ def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int)
     "Cross-entropy is least where the chances are the true ones, and near its least value the likeliest "
     "document stands first.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["excess"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["excess"], N_CASES),
     differs="200 drawn laws of two to five queries and two to six documents.",
     cost=5,
 )

@@ -14,23 +14,11 @@ from engine.data.passages import cut_passages
 from engine.decoder import Decoder
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.studies.ann import AnnResult
+from engine.evidence import rules
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, measure_tuned, scale_rows
-from engine.evidence.rules import (
-    Effect,
-    EffectCurve,
-    Ruling,
-    Scope,
-    add_curves,
-    combine,
-    curve_of,
-    difference,
-    equivalence,
-    judge_range,
-    slope,
-    theorem,
-)
+from engine.evidence.rules import Effect, EffectCurve, Ruling, Scope
 from engine.scoring.max_sim import MaxSim
 from engine.text.tokenizer import terms
 from engine.theory.projection_bounds import (
@@ -108,7 +96,7 @@ claim(
     "A random projection to k dimensions reverses a pair of documents of margin ε with a probability of at "
     "most 4 exp(−k/2 (ε²/2 − ε³/3)).",
     measure=measure_projection_errors,
-    rule=lambda measured: theorem(measured["passed"], 1000),
+    rule=lambda measured: rules.theorem(measured["passed"], 1000),
     sets=PROJECTED_SETS,
     effect="4 exp(−k/2 (ε²/2 − ε³/3))",
     differs="Counted over drawn projections, on two collections. A case is a bin of pairs of like margin at one k, "
@@ -123,7 +111,7 @@ def judge_l2(measured: Measurement) -> Ruling:
     exponents = {f"{name}: exponent less 1": (run_rows[:, 0] - 1).tolist() for name, run_rows in growth_runs.items()}
     effects = [Effect(name=f"{name}: R²", value=float(run_rows[:, 1].mean())) for name, run_rows in growth_runs.items()]
     # The exponent alone would not show curvature, and R² alone would accept any exponent.
-    ruling = combine([equivalence(exponents, margin=0.1), judge_range(effects, low=0.95)])
+    ruling = rules.combine([rules.equivalence(exponents, margin=0.1), rules.judge_range(effects, low=0.95)])
     low, high = min(factors), max(factors)
     why = f"{ruling.why} The bound asks for {low:.1f} to {high:.1f} times the dimension that is needed."
     return replace(ruling, why=why)
@@ -146,7 +134,9 @@ claim(
 
 def judge_l3(measured: Measurement) -> Ruling:
     cases = measured["drawn"]
-    return theorem([*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"])), *measured["boolean"]], 30_000)
+    return rules.theorem(
+        [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"])), *measured["boolean"]], 30_000
+    )
 
 
 @claim(
@@ -206,7 +196,7 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
     "Lemma 2",
     "A random projection to k dimensions ranks the best of |D| + 1 documents behind r₀ or more others with a "
     "probability of at most 4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)), where ε is its r₀-th smallest margin.",
-    rule=lambda measured: theorem([*measured["generated"], *measured["judged"]], 200),
+    rule=lambda measured: rules.theorem([*measured["generated"], *measured["judged"]], 200),
     sets=("cranfield",),
     effect="4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3))",
     differs="Counted over drawn projections, on drawn documents and Cranfield. A case is a query at one k, where the "
@@ -251,8 +241,8 @@ def judge_l5(measured: Measurement) -> Ruling:
     for name, values in measured.items():
         for rank, margins in values["ranks"].items():
             title = f"{name}, smallest margin but {int(rank) - 1}"
-            exponents.append(slope(values["words"], np.array(margins), title, axes))
-    return judge_range(exponents, high=0.0)
+            exponents.append(rules.slope(values["words"], np.array(margins), title, axes))
+    return rules.judge_range(exponents, high=0.0)
 
 
 @claim(
@@ -296,8 +286,10 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 def judge_l6(measured: Measurement) -> Ruling:
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
-    exponents = [slope(values["words"], np.array(values["needed"]), name, axes) for name, values in measured.items()]
-    return judge_range(exponents, low=0.0)
+    exponents = [
+        rules.slope(values["words"], np.array(values["needed"]), name, axes) for name, values in measured.items()
+    ]
+    return rules.judge_range(exponents, low=0.0)
 
 
 @claim(
@@ -338,7 +330,7 @@ def judge_l7(measured: Measurement) -> Ruling:
     for name, margins in measured.items():
         title = f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"
         ratio_effects.append(Effect(name=title, value=margins["bm25"] / margins["boolean"]))
-    return judge_range(ratio_effects, high=0.1)
+    return rules.judge_range(ratio_effects, high=0.1)
 
 
 @claim(
@@ -391,7 +383,7 @@ claim(
     "margin is at least the documents'.",
     scope=Scope.EXACT,
     measure=measure_segment_margins,
-    rule=lambda measured: theorem(measured["lost"], 250),
+    rule=lambda measured: rules.theorem(measured["lost"], 250),
     sets=PASSAGE_SETS,
     differs="Cases are pairs of documents that meet the premises, segments being the words of the best passage and the "
     "rest of the vocabulary.",
@@ -403,7 +395,7 @@ def judge_l9(measured: Measurement) -> Ruling:
     differences = {}
     for name, shares in measured["kept"].items():
         differences[f"{name}, share less 0.5"] = [share - 0.5 for share in shares]
-    return difference(differences, margin=0.05)
+    return rules.difference(differences, margin=0.05)
 
 
 claim(
@@ -511,7 +503,9 @@ def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str
     """Build curves of MRR by the length of passages; systems: by their titles."""
     axes = "words of a passage", f"MRR@{K} in points, {set_name}"
     return [
-        curve_of(system_title, axes, LENGTHS, [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS])
+        rules.curve_of(
+            system_title, axes, LENGTHS, [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS]
+        )
         for system_title, system in systems.items()
     ]
 
@@ -551,7 +545,7 @@ def judge_l10(measured: Measurement) -> Ruling:
             growth_name = f"{name}, growth per doubling"
             gain_cells[growth_name] = fit_doubling(LENGTHS, gaps)
             cell_curves[growth_name] = mrr_curves(set_values["contained"], name, {"BM25": "words", "dense": "dense"})
-    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
+    return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -571,7 +565,7 @@ def judge_l11(measured: Measurement) -> Ruling:
         for set_name, set_values in measured.items()
         for n_words, system_values in set_values["contained"].items()
     }
-    return difference(mrr_cells, margin=0.0)
+    return rules.difference(mrr_cells, margin=0.0)
 
 
 hybrid_claim(
@@ -660,7 +654,7 @@ claim(
     "§5–7, Fig. 4, 5, Table 1",
     "Several vectors per document find more than one vector does.",
     measure=measure_passage_search,
-    rule=lambda measured: difference(measured["found"], margin=1.0),
+    rule=lambda measured: rules.difference(measured["found"], margin=1.0),
     sets=PASSAGE_SETS,
     differs="Vectors of a document's passages of 50, 100 or 200 words, by MiniLM as it is shipped; the paper's are the "
     "states of the first 3, 4 or 8 tokens, by a BERT that is trained to have them.",
@@ -714,7 +708,7 @@ def judge_l14(measured: Measurement) -> Ruling:
         for metric_name, values in set_values["questions"].items()
         for system_name, system_title in (("dense", "dense"), ("words", "BM25"))
     }
-    return difference(gain_cells, margin=1.0)
+    return rules.difference(gain_cells, margin=1.0)
 
 
 hybrid_claim(
@@ -739,7 +733,7 @@ def judge_l15(measured: Measurement) -> Ruling:
             gain_cells[growth] = fit_doubling(LENGTHS, passage_gains)
             systems = {"hybrid": "hybrid", "dense": "dense beside hybrid"}
             cell_curves[growth] = mrr_curves(of_set["contained"], name, systems)
-    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
+    return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -764,7 +758,7 @@ def judge_l16(measured: Measurement) -> Ruling:
                 cell_name = f"{name}, contained in {max_words} words, pairs less words, mrr@{K}"
                 gain_cells[cell_name] = differences
             cell_curves[cell_name] = mrr_curves(contained_values, name, {"words": "words", "words and pairs": "pairs"})
-    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
+    return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -791,7 +785,7 @@ def judge_l18(measured: Measurement) -> Ruling:
     for cell_name, cell_values in measured["timed"].items():
         passage_ms, document_ms = cell_values["milliseconds"]
         gap_cells[f"{cell_name}, mrr@10, {passage_ms:.3f} ms to {document_ms:.3f} ms"] = cell_values["gap"]
-    return difference(gap_cells, margin=1.0)
+    return rules.difference(gap_cells, margin=1.0)
 
 
 claim(

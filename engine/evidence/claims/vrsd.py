@@ -11,24 +11,13 @@ import engine
 from engine.decoder import Decoder
 from engine.evaluation.studies.brute_force import optimum_gap
 from engine.evaluation.studies.latency import measure_latencies
-from engine.evidence import frontiers
+from engine.evidence import frontiers, rules
 from engine.evidence.claim import Measurement, PaperClaims
 from engine.evidence.frontiers import FW, MMR, VRSD, measure_frontiers, read_effect
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.latencies import LATENCY_SETS, draw_space
 from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, scale_rows, tuned_differences
-from engine.evidence.rules import (
-    Effect,
-    Ruling,
-    Scope,
-    combine,
-    difference,
-    judge_range,
-    share,
-    slope,
-    theorem,
-    thresholds,
-)
+from engine.evidence.rules import Effect, Ruling, Scope
 from engine.theory.vrsd import equivalence, reduction, subset_by_retrieval
 from engine.wording import decimal
 
@@ -42,7 +31,7 @@ N_CASES, N_ENUMERATED = 2000, 400
     "The reduction to a known hard problem is right: k numbers sum to a target if and only if k vectors have "
     "a sum of cosine 1 to the query.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_CASES),
     differs="2,000 drawn cases, all sets enumerated. The theorem is on Definition 3, which leaves d₀ free; Definition "
     "2, which VRSD solves, fixes it.",
     cost=3,
@@ -66,7 +55,7 @@ def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "§3.1",
     "Maximising the cosine of all documents' sum to q is maximising that of the others' sum, without d₀, to q − d₀.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["lost"], N_ENUMERATED),
+    rule=lambda measured: rules.theorem(measured["lost"], N_ENUMERATED),
     differs="Drawn documents, five to twelve, k 3 or 4, all sets enumerated.",
     cost=5,
 )
@@ -83,7 +72,7 @@ def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_v3(measured: Measurement) -> Ruling:
     """Judge whether any set lacks something, and report the mean."""
-    ruling, mean = theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
+    ruling, mean = rules.theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
 
@@ -112,8 +101,10 @@ def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_v4(measured: Measurement) -> Ruling:
     """Judge the win rates; both limits are the smallest win rate of the paper's Table 1."""
-    won_shares = [share(name, cell_counts["won"], cell_counts["queries"]) for name, cell_counts in measured.items()]
-    return thresholds(won_shares, holds=0.88, limit=0.88)
+    won_shares = [
+        rules.share(name, cell_counts["won"], cell_counts["queries"]) for name, cell_counts in measured.items()
+    ]
+    return rules.thresholds(won_shares, holds=0.88, limit=0.88)
 
 
 @claim(
@@ -186,7 +177,7 @@ def judge_v6(measured: Measurement) -> Ruling:
             ranges.setdefault(f"{weight_range}, {effect_kind}", []).append(read_effect(f"{cell}, {measure_name}", ends))
         # A measure of both at once must correlate with each, so that the weaker of the two correlations decides.
         effects += [min(range_effects, key=lambda effect: effect.value) for range_effects in ranges.values()]
-    return judge_range(effects, low=0.3)
+    return rules.judge_range(effects, low=0.3)
 
 
 claim(
@@ -232,8 +223,8 @@ def judge_v8(measured: Measurement) -> Ruling:
         if method != "vrsd"
     }
     mmr_seconds = np.stack([measured[f"{n_documents}"]["mmr, plain"] for n_documents in TIMED_SIZES], axis=1)
-    growth_effect = slope(TIMED_SIZES, mmr_seconds, "MMR, plain", ("documents", "seconds of a query"))
-    return combine([difference(log_ratios, math.log(1.1)), judge_range([growth_effect], low=1.8)])
+    growth_effect = rules.slope(TIMED_SIZES, mmr_seconds, "MMR, plain", ("documents", "seconds of a query"))
+    return rules.combine([rules.difference(log_ratios, math.log(1.1)), rules.judge_range([growth_effect], low=1.8)])
 
 
 @claim(
@@ -266,7 +257,7 @@ def judge_v9(measured: Measurement) -> Ruling:
         name: [Effect(name=f"{cell}, {name}", value=method[name]) for cell, method in measured["points"].items()]
         for name in (VRSD, MMR, FW)
     }
-    return combine([judge_range(points[VRSD], high=1), judge_range(points[MMR] + points[FW], low=2)])
+    return rules.combine([rules.judge_range(points[VRSD], high=1), rules.judge_range(points[MMR] + points[FW], low=2)])
 
 
 claim(
@@ -295,7 +286,7 @@ claim(
     "Lemma 1",
     "Whether some of the numbers sum to a target is answered by asking, for every size, whether so many of them do.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_CASES),
     differs="2,000 drawn sets of two to eight numbers, all subsets enumerated; each size is asked as retrieval, as in "
     "Theorem 1. As many questions as sizes: Cook's reduction, where NP-completeness is usually shown by Karp's, one "
     "question.",
@@ -332,7 +323,7 @@ def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
     "At λ ½ MMR's value falls with the angle to the query among documents on one side of it, which are so "
     "picked from the nearest on; one on the other side is picked before a nearer one on the first document's.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem([*measured["rise"], *measured["others"], *measured["near"]], 3 * N_CASES),
+    rule=lambda measured: rules.theorem([*measured["rise"], *measured["others"], *measured["near"]], 3 * N_CASES),
     differs="2,000 drawn cases of three to six documents, in the plane as in the paper, whose figure has four; the "
     "derivative by differences. More dimensions, to which the paper extends it, have no sides.",
     cost=3,
