@@ -296,7 +296,6 @@ def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurem
     measured: dict[str, list[float]] = {}
     for deployment in map(deploy_set, judged_sets):
         first, *remaining_seeds = run_seeds(seed, 3)
-        # The search stops at the corners of the paper's grids: a rate below these moves nothing.
         result = search(
             deployment.space, deployment.queries, deployment.stream, held_out=deployment.held_out,
             plan=Plan(checkpoints=1, regret="none"), rates=(1e-6, 1e-5), batches=(5, 50), updates=N_UPDATES, k=K,
@@ -494,12 +493,9 @@ def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def _measure_lost_recall(judged_set: JudgedSet, seed: int) -> Measurement:
     deployment = deploy_set(judged_set)
-    shortened = deployment.shorten(5)
-    recall, recall_after = (
-        shortened.values(shortened.held_out)["recall"],
-        shortened.mean_after(run_seeds(seed))["recall"],
-    )
-    lost, regained = deployment.values(deployment.held_out)["recall"] - recall, recall_after - recall
+    shortened, full_recall = deployment.shorten(5), deployment.values(deployment.held_out)["recall"]
+    recall, recall_after = shortened.values(shortened.held_out), shortened.mean_after(run_seeds(seed))
+    lost, regained = full_recall - recall["recall"], recall_after["recall"] - recall["recall"]
     return {"lost": as_list(lost), "regained": as_list(regained)}
 
 
