@@ -108,9 +108,8 @@ def judge_l2(measured: Measurement) -> Ruling:
         exponents[f"{name}: exponent less 1"] = (run_exponents - 1).tolist()
         straightness[f"{name}: R²"] = float(run_r2.mean())
     # The exponent alone would not show curvature, and R² alone would accept any exponent.
-    ruling = rules.combine(
-        [rules.equivalence(exponents, margin=0.1), rules.judge_range(rules.build_effects(straightness), low=0.95)]
-    )
+    straightness_ruling = rules.judge_range(rules.build_effects(straightness), low=0.95)
+    ruling = rules.combine([rules.equivalence(exponents, margin=0.1), straightness_ruling])
     low, high = min(factors), max(factors)
     why = f"{ruling.why} The bound asks for {low:.1f} to {high:.1f} times the dimension that is needed."
     return replace(ruling, why=why)
@@ -266,8 +265,8 @@ def _measure_margins(judged_set: JudgedSet) -> Measurement:
     length_parts = make_length_bins(vectors.lengths, 4)
     rank_columns, ranks = [], (10, 100)
     for part_rows in length_parts:
-        *_, blocks = zip(*iterate_best_margins(vectors.documents[part_rows], vectors.queries), strict=True)
-        margins = np.concatenate(blocks)
+        margin_blocks = iterate_best_margins(vectors.documents[part_rows], vectors.queries)
+        margins = np.concatenate([block_margins for *_, block_margins in margin_blocks])
         rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, np.subtract(ranks, 1)])
     by_rank = np.stack(rank_columns, axis=1)
     # Only queries with a margin in every bin count, so that the bins compare the same queries.
