@@ -9,11 +9,11 @@ import numpy as np
 
 from engine.decoder import Decoder, decode, query_batch
 from engine.drift.measures import (
-    AMBER,
+    AMBER_LENGTH,
     DEPTH,
     HUB_ALARM,
     MEASURES,
-    RED,
+    RED_LENGTH,
     Drift,
     DriftBaseline,
     Measure,
@@ -106,7 +106,7 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
         start = next((measured.start for measured in drifts if measured.start is not None), known_values[0])
         minimum, maximum, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
     elif name == "longest":
-        maximum, alarm = RED + 0.25, RED if all(measured.ball for measured in drifts) else AMBER
+        maximum, alarm = RED_LENGTH + 0.25, RED_LENGTH if all(measured.ball for measured in drifts) else AMBER_LENGTH
     minimum, maximum = min(minimum, *known_values), max(maximum, *known_values)
     return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=minimum, high=maximum)
 
