@@ -131,8 +131,6 @@ class JudgedSets:
         return self._sets[set_name]
 
 
-def compute_by_set(
-    compute: Callable[..., SetValue], judged_sets: Iterable[JudgedSet], *arguments: Any
-) -> dict[str, SetValue]:
+def compute_by_set(compute: Callable[..., SetValue], sets: Iterable[JudgedSet], *arguments: Any) -> dict[str, SetValue]:
     """Return set name → what a function computes of the set and the other arguments."""
-    return {judged_set.name: compute(judged_set, *arguments) for judged_set in judged_sets}
+    return {judged_set.name: compute(judged_set, *arguments) for judged_set in sets}

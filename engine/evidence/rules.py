@@ -209,11 +209,9 @@ def curve_of(
     return EffectCurve(name=curve_name, x=axes[0], y=axes[1], points=visible_points, log=log)
 
 
-def build_curves(
-    axes: tuple[str, str], x: Sequence[float], columns: Mapping[str, Sequence[float]]
-) -> list[EffectCurve]:
-    """Build the curves of several columns over the same numbers."""
-    return [curve_of(curve_name, axes, x, column) for curve_name, column in columns.items()]
+def build_curves(axes: tuple[str, str], x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> list[EffectCurve]:
+    """Build the curves of several lines over the same numbers."""
+    return [curve_of(curve_name, axes, x, y) for curve_name, y in lines.items()]
 
 
 def add_curves(ruling: Ruling, curves_by_name: Mapping[str, Sequence[EffectCurve]]) -> Ruling:

@@ -223,7 +223,7 @@ def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
 
 
 def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
-    used_sets = [judged_set.name for judged_set in _select_sets(claim, judged_sets)]
+    used_sets = list(map(attrgetter("name"), _select_sets(claim, judged_sets)))
     missing = measurement.get("missing", claim.missing)
     # Evidence on other sets than the claim's own is a stand-in, whatever the claim allows at best.
     return JudgedClaim(

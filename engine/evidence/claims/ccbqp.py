@@ -368,10 +368,8 @@ def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
         cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, every.take(rows))]
     gaps = {}
-    for (name, source_cases), weight in product(cases.items(), (0.5, 0.7, 0.9)):
-        gaps[f"{name}, θ {weight}"] = round_significant(
-            _compute_gap(rows, query, weight) for rows, query in source_cases
-        )
+    for (name, pools), weight in product(cases.items(), (0.5, 0.7, 0.9)):
+        gaps[f"{name}, θ {weight}"] = round_significant(_compute_gap(rows, query, weight) for rows, query in pools)
     return gaps
 
 
@@ -450,7 +448,8 @@ def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
             lipschitz = float(np.linalg.norm(hessian, 2))
             for k in filter(len(doc_vectors).__gt__, (5, 20, 50)):
                 linear = weight * (k - 1) * relevances
-                exact, by_constant = (trace_objective(linear, hessian, k, rule) for rule in (None, lipschitz))
+                exact = trace_objective(linear, hessian, k)
+                by_constant = trace_objective(linear, hessian, k, lipschitz)
                 # The goal is set by the lower of both ends, so that both paths reach it.
                 goal = exact[0] + 0.999 * (np.minimum(exact[-1], by_constant[-1]) - exact[0])
                 n_steps = [(values >= goal).argmax(0).tolist() for values in (exact, by_constant)]

@@ -347,13 +347,10 @@ EMBEDDINGS = {"trained": UNROLLED, "frozen": START}
 
 
 def judge_n18(measured: Measurement) -> Ruling:
-    effects = []
+    effects, ranks = [], range(1, len(ELASTIC_GRID) + 1)
     for set_name, set_values in measured.items():
         value, low, high = set_values["ratio"]
-        axes, ranks = (
-            ("settings of λ₁ and λ₂, best first", f"Comp@5 in points, {set_name}"),
-            range(1, len(ELASTIC_GRID) + 1),
-        )
+        axes = "settings of λ₁ and λ₂, best first", f"Comp@5 in points, {set_name}"
         curves = rules.build_curves(axes, ranks, {title: set_values[title] for title in EMBEDDINGS})
         name = f"{set_name}: ratio of spreads, trained to frozen"
         effects.append(Effect(name=name, value=value, low=low, high=high, curves=tuple(curves)))
@@ -581,10 +578,8 @@ def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Me
             query_pair = queries.take([2 * round_index, 2 * round_index + 1])
             latency_rows = measure_latencies(list(TIMED.values()), space, query_pair, (5,), calls=2, plain=False)
             round_seconds[:, round_index, space_index] = [row.seconds[1] for row in latency_rows]
-    return {
-        "sizes": [len(space) for space, _ in spaces],
-        **dict(zip(TIMED, round_seconds.round(7).tolist(), strict=True)),
-    }
+    seconds = dict(zip(TIMED, round_seconds.round(7).tolist(), strict=True))
+    return {"sizes": [len(space) for space, _ in spaces], **seconds}
 
 
 FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 96, 192, 384)}
@@ -592,10 +587,8 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 
 def judge_n24(measured: Measurement) -> Ruling:
-    exponents = [
-        rules.slope(values, np.array([measured[name]]), name, (name, "bytes")) for name, values in FACTORS.items()
-    ]
-    return rules.judge_range(exponents, low=0.85, high=1.15)
+    slopes = [rules.slope(sizes, np.array([measured[name]]), name, (name, "bytes")) for name, sizes in FACTORS.items()]
+    return rules.judge_range(slopes, low=0.85, high=1.15)
 
 
 @claim(
@@ -782,10 +775,8 @@ def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
         points = measure_by_steps(judged_set)
         curves = {name: system_points.mean((0, 1)) for name, system_points in points.items()}
         few_steps, many_steps = points[UNROLLED].mean(0)[:, [FISTA_STEPS.index(10), FISTA_STEPS.index(50)]].T
-        set_results[judged_set.name] = {
-            "curves": round_cells(curves),
-            "apart": (few_steps - many_steps).round(4).tolist(),
-        }
+        differences = (few_steps - many_steps).round(4).tolist()
+        set_results[judged_set.name] = {"curves": round_cells(curves), "apart": differences}
     return set_results
 
 

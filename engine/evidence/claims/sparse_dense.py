@@ -661,9 +661,8 @@ def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
     seeds = range(3 * seed, 3 * seed + 3)
-    values = [
-        _train_values(judged, "multi_vector", run_seed, dimension=SMALL_DIMENSION, vectors=count) for run_seed in seeds
-    ]
+    options = {"dimension": SMALL_DIMENSION, "vectors": count}
+    values = [_train_values(judged, "multi_vector", run_seed, **options) for run_seed in seeds]
     single = [_train_values(judged, "dual_encoder", run_seed, dimension=SMALL_DIMENSION * count) for run_seed in seeds]
     # Both systems store equally many numbers a document, in several short vectors or in one long one.
     gaps = POINTS * (np.mean(values, axis=0) - np.mean(single, axis=0))
