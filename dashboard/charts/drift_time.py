@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, new_grid
 from dashboard.charts.palette import DASHES, INK, method_style, series_style
 
@@ -24,20 +26,21 @@ DRIFT_LEGEND = legend_below(-0.3)
 
 
 def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int, step_name: str, dark: bool) -> Figure:
-    """Plot measures as small charts, each with its value and change at one step.!!"""
-    n_rows, current_step = -(-len(lines) // SPARKLINES_PER_ROW), steps[index]
+    """Plot measures as small charts, each with its value and change at one step."""
+    n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), [f"{step_name} {step:,}" for step in steps]
     figure = new_grid(n_rows, SPARKLINES_PER_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / n_rows)
     colour, alarmed, ink = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark), INK.colour(dark)
     for position, line in enumerate(lines):
         panel: dict[str, Any] = {"row": position // SPARKLINES_PER_ROW + 1, "col": position % SPARKLINES_PER_ROW + 1}
-        over = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
+        is_alarm = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
+        sizes, colours = np.where(is_alarm, 9, 4).tolist(), np.where(is_alarm, alarmed, colour).tolist()
         figure.add_scatter(
             x=list(steps),
             y=list(line.values),
             mode="lines+markers",
             line={"color": colour, "width": 2},
-            marker={"size": [9 if alarm else 4 for alarm in over], "color": [alarmed if a else colour for a in over]},
-            hovertext=[f"{step_name} {step:,}" for step in steps],
+            marker={"size": sizes, "color": colours},
+            hovertext=step_texts,
             hovertemplate=VALUE_TOOLTIP,
             **panel,
         )
@@ -48,13 +51,13 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
                 y=list(line.unexplored),
                 mode="lines",
                 line={"color": colour, "width": 1.5, "dash": "dot"},
-                hovertext=[f"without exploring, {step_name} {step:,}" for step in steps],
+                hovertext=list(map("without exploring, ".__add__, step_texts)),
                 hovertemplate=VALUE_TOOLTIP,
                 **panel,
             )
         if line.alarm is not None:
             figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **panel)
-        figure.add_vline(x=current_step, line=guide(ink), **panel)
+        figure.add_vline(x=steps[index], line=guide(ink), **panel)
         value, change, is_noise = line.value_and_change(index)
         change = f"<span style='color:{MUTED_COLOURS[dark]}'>{change}</span>" if is_noise else change
         axis = str(position + 1) if position else ""
@@ -83,15 +86,9 @@ def plot_quality(
 
     groups: heading → lines; decoder_names: label → (selector, title); step_name: the unit of a step.
     """
-    n_columns = max(1, len(groups))
-    figure = new_grid(
-        1,
-        n_columns,
-        shared_yaxes=True,
-        subplot_titles=[escape(heading, 60) for heading in groups],
-        horizontal_spacing=0.06 / n_columns,
-    )
-    figure.update_annotations(font_size=13)
+    n_columns, headings = max(1, len(groups)), [escape(heading, 60) for heading in groups]
+    layout = {"subplot_titles": headings, "horizontal_spacing": 0.06 / n_columns}
+    figure = new_grid(1, n_columns, shared_yaxes=True, **layout).update_annotations(font_size=13)
     for column, lines in enumerate(groups.values(), 1):
         for line in lines:
             selector, title = decoder_names[line.label]
@@ -102,7 +99,7 @@ def plot_quality(
                 name=escape(title),
                 legendgroup=line.label,
                 showlegend=column == 1,
-                customdata=[str(step) for step in line.steps],
+                customdata=list(map(str, line.steps)),
                 hovertext=[f"{escape(title)}<br>{step_name}: {step:,}" for step in line.steps],
                 hovertemplate=VALUE_TOOLTIP,
                 row=1,

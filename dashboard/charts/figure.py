@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from engine.progress import shorten
@@ -62,15 +63,20 @@ def band_outline(x: Sequence[Any], low: Sequence[Any], high: Sequence[Any]) -> d
     return {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself", "hoverinfo": "skip"}
 
 
+def read_column(rows: Iterable[Any], attribute: str) -> list[Any]:
+    """Return an attribute of every row, for one coordinate or the ids of a trace; it may be dotted."""
+    return list(map(attrgetter(attribute), rows))
+
+
 def error_bars(values: Sequence[float], low: Sequence[float | None], high: Sequence[float | None]) -> dict[str, Any]:
     """Return error bars from the ends of intervals, of no length where an end is None."""
-    return {
-        "symmetric": False,
-        # Plotly takes lengths of error bars, not their ends.
-        "array": [0 if bound is None else bound - value for value, bound in zip(values, high, strict=True)],
-        "arrayminus": [0 if bound is None else value - bound for value, bound in zip(values, low, strict=True)],
-        "width": 0,
-    }
+    # Plotly takes lengths of error bars, not their ends.
+    above, below = list(map(_bar_length, values, high)), list(map(_bar_length, low, values))
+    return {"symmetric": False, "array": above, "arrayminus": below, "width": 0}
+
+
+def _bar_length(start: float | None, end: float | None) -> float:
+    return 0 if start is None or end is None else end - start
 
 
 def join_segments(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
@@ -85,7 +91,7 @@ def group_axis(texts: Sequence[str]) -> dict[str, Any]:
 
 def time_axis(title: str) -> dict[str, Any]:
     """Return an axis of milliseconds."""
-    return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": [f"{value:g}" for value in TIMES]}
+    return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": list(map("{:g}".format, TIMES))}
 
 
 def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> float:
