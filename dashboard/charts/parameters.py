@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, product
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, new_figure, new_grid
 from dashboard.charts.palette import GREY, INK, method_style
@@ -24,9 +27,18 @@ SLICE_ROW_PX, SLICES_MARGIN_PX = 190, 70
 
 def plot_heat_map(table: HeatMap, dark: bool, chosen_key: str | None = None, clickable: bool = False) -> Figure:
     """Plot a metric over two parameters. chosen_key: of the outlined cell; clickable: cells answer clicks."""
-    rows, columns = ([escape(text) for text in axis.texts] for axis in (table.rows, table.columns))
-    cells = [(i, j) for i in range(len(rows)) for j in range(len(columns)) if table.keys[i, j]]
+    rows, columns = list(map(escape, table.rows.texts)), list(map(escape, table.columns.texts))
     title = f"{table.title}@{table.k}"
+    x, y, keys, hover_texts = [], [], [], []
+    for cell in product(range(len(rows)), range(len(columns))):
+        if table.keys[cell]:
+            row, column = cell
+            x.append(columns[column])
+            y.append(rows[row])
+            keys.append(table.keys[cell])
+            setting = f"{table.rows.symbol} {rows[row]}, {table.columns.symbol} {columns[column]}"
+            mean = f"{table.values[cell]:.4f} over {table.queries[cell]:,} queries"
+            hover_texts.append(f"{setting}<br>{title} {mean}")
     hover = f"{table.rows.symbol} %{{y}}, {table.columns.symbol} %{{x}}<br>%{{z:.4f}}<extra></extra>"
     figure = new_figure()
     figure.add_heatmap(
@@ -36,29 +48,25 @@ def plot_heat_map(table: HeatMap, dark: bool, chosen_key: str | None = None, cli
         colorscale="Cividis",
         xgap=1,
         ygap=1,
-        texttemplate="%{z:.3f}" if len(cells) <= MAX_LABELLED_CELLS else None,
+        texttemplate="%{z:.3f}" if len(keys) <= MAX_LABELLED_CELLS else None,
         hovertemplate=None if clickable else hover,
         hoverinfo="skip" if clickable else None,
         colorbar={"title": title},
     )
     if clickable:
         figure.add_scatter(
-            x=[columns[j] for _, j in cells],
-            y=[rows[i] for i, _ in cells],
+            x=x,
+            y=y,
             mode="markers",
             marker={"symbol": "square", "size": CLICK_TARGET_PX, "opacity": 0},
-            customdata=[table.keys[cell] for cell in cells],
-            hovertext=[
-                f"{table.rows.symbol} {rows[i]}, {table.columns.symbol} {columns[j]}<br>{title} "
-                f"{table.values[i, j]:.4f} over {table.queries[i, j]:,} queries"
-                for i, j in cells
-            ],
+            customdata=keys,
+            hovertext=hover_texts,
             hovertemplate=TOOLTIP,
         )
-    for i, j in cells:
-        if table.keys[i, j] == chosen_key:
+    if chosen_key:
+        for row, column in np.argwhere(table.keys == chosen_key).tolist():
             for colour, width in CELL_OUTLINES:
-                corners = {"x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
+                corners = {"x0": column - 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
                 figure.add_shape(type="rect", **corners, line={"color": colour, "width": width})
     figure.update_xaxes(title=table.columns.symbol, **_category_axis(columns))
     figure.update_yaxes(title=table.rows.symbol, **_category_axis(rows))
@@ -103,17 +111,17 @@ def _add_settings(
     colour = style.colour(dark)
     hover = [f"{escape(name, 90)}<br>{title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
     # Settings off the slice are drawn first, below its line.
-    for on_line in (False, True):
-        positions = [i for i, is_on in enumerate(line.is_on_slice) if is_on is on_line]
-        if positions:
+    for on_slice, marker in ((False, {"size": 6, "color": GREY[dark]}), (True, {"size": 8})):
+        is_drawn = [is_on == on_slice for is_on in line.is_on_slice]
+        if any(is_drawn):
             figure.add_scatter(
-                x=[x[i] for i in positions],
-                y=[means[i] for i in positions],
-                mode="lines+markers" if on_line else "markers",
+                x=list(compress(x, is_drawn)),
+                y=list(compress(means, is_drawn)),
+                mode="lines+markers" if on_slice else "markers",
                 line={"color": colour, "width": 2},
-                marker={"symbol": style.symbol} | ({"size": 8} if on_line else {"size": 6, "color": GREY[dark]}),
-                customdata=[line.keys[i] for i in positions],
-                hovertext=[hover[i] for i in positions],
+                marker={"symbol": style.symbol} | marker,
+                customdata=list(compress(line.keys, is_drawn)),
+                hovertext=list(compress(hover, is_drawn)),
                 hovertemplate=TOOLTIP,
                 **panel,
             )

@@ -56,9 +56,12 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
     ranks, cell_gap = np.arange(1, size + 1), int(size <= MAX_TICKED_RANKS)
-    titles = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]
-    names = [f"#{rank} {escape(title, 32)}" for rank, title in enumerate(titles, 1)]
-    pairs = list(zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True))
+    titles = zip(redundancy.titles, redundancy.ids, strict=True)
+    names = [f"#{rank} {escape(title or doc_id, 32)}" for rank, (title, doc_id) in enumerate(titles, 1)]
+    pair_ids, hover_texts = [], []
+    for first, second, value in zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True):
+        pair_ids.append(f"{redundancy.rows[first]}:{redundancy.rows[second]}")
+        hover_texts.append(f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}")
     # A heat map's cells cannot be clicked everywhere; unseen points on them can.
     cells = {"type": "heatmap", "x": ranks, "y": ranks, "z": values.tolist(), "coloraxis": "coloraxis"}
     points = {
@@ -67,16 +70,17 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
         "y": ranks[i],
         "mode": "markers",
         "marker": {"symbol": "square", "size": 14, "opacity": 0},
-        "customdata": [f"{redundancy.rows[first]}:{redundancy.rows[second]}" for first, second, _ in pairs],
-        "hovertext": [f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}" for first, second, value in pairs],
+        "customdata": pair_ids,
+        "hovertext": hover_texts,
         "hovertemplate": TOOLTIP,
     }
     return [axes | cells | {"xgap": cell_gap, "ygap": cell_gap, "hoverinfo": "skip"}, axes | points]
 
 
 def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    ranks = list(range(1, size + 1))
     common = {
-        "tickvals": [rank for rank in range(1, size + 1) if size <= MAX_TICKED_RANKS or rank == 1 or rank % 5 == 0],
+        "tickvals": ranks if size <= MAX_TICKED_RANKS else [1, *ranks[4::5]],
         "showgrid": False,
         "zeroline": False,
         "ticks": "",

@@ -17,6 +17,7 @@ from dashboard.charts.figure import (
     join_segments,
     legend_below,
     new_figure,
+    read_column,
 )
 from dashboard.charts.palette import GREY, INK, method_style, series_style
 
@@ -70,33 +71,25 @@ def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -
     figure, ink = new_figure(), INK.colour(dark)
     for position, (kind, rows) in enumerate(margins.items()):
         style, offset = series_style(position), dodge_offset(position, len(margins), BIN_SPREAD)
-        colour = style.colour(dark)
-        x = [bin_index + offset for bin_index, row in enumerate(rows) if len(row.values)]
-        bins = [row for row in rows if len(row.values)]
+        colour, x, bins, hover_texts = style.colour(dark), [], [], []
+        for bin_index, row in enumerate(rows):
+            if len(row.values):
+                x.append(bin_index + offset)
+                bins.append(row)
+                counts = f"{len(row.values):,} relevant documents, {row.first:.0%} above 0<br>median {row.median:.3f}"
+                hover_texts.append(f"{kind}, {row.least:,} to {row.most:,} words<br>{counts}")
         # The thick line is drawn over the thin one.
-        for width, low, high in (
-            (1.5, [row.low for row in bins], [row.high for row in bins]),
-            (6, [row.lower for row in bins], [row.upper for row in bins]),
-        ):
-            figure.add_scatter(
-                x=join_segments(x, x),
-                y=join_segments(low, high),
-                mode="lines",
-                line={"color": colour, "width": width},
-                showlegend=False,
-                hoverinfo="skip",
-            )
+        for width, low, high in ((1.5, "low", "high"), (6, "lower", "upper")):
+            y = join_segments(read_column(bins, low), read_column(bins, high))
+            line_style = {"mode": "lines", "line": {"color": colour, "width": width}}
+            figure.add_scatter(x=join_segments(x, x), y=y, **line_style, showlegend=False, hoverinfo="skip")
         figure.add_scatter(
             x=x,
-            y=[row.median for row in bins],
+            y=read_column(bins, "median"),
             mode="markers",
             name=kind,
             marker={"symbol": style.symbol, "size": 10, "color": colour, "line": {"color": ink, "width": 1}},
-            hovertext=[
-                f"{kind}, {row.least:,} to {row.most:,} words<br>{len(row.values):,} relevant documents, "
-                f"{row.first:.0%} above 0<br>median {row.median:.3f}"
-                for row in bins
-            ],
+            hovertext=hover_texts,
             hovertemplate=TOOLTIP,
         )
     figure.add_hline(y=0, line=guide(ink))
@@ -113,13 +106,13 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
         name = f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
         cells = [cell for cell in errors.cells if cell.bin == position]
         nonzero = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
-        y = [cell.error for cell in nonzero]
+        y, low, high = (read_column(nonzero, attribute) for attribute in ("error", "low", "high"))
         figure.add_scatter(
-            x=[cell.k for cell in nonzero],
+            x=read_column(nonzero, "k"),
             y=y,
             **style.curve(dark, 8),
             name=name,
-            error_y=error_bars(y, [cell.low for cell in nonzero], [cell.high for cell in nonzero]) | {"thickness": 1},
+            error_y=error_bars(y, low, high) | {"thickness": 1},
             hovertext=[
                 f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} reversed, bound "
                 f"{'above 100%' if cell.bound >= 1 else f'{cell.bound:.2%}'}"
@@ -128,8 +121,8 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
             hovertemplate=TOOLTIP,
         )
         figure.add_scatter(
-            x=[cell.k for cell in cells],
-            y=[cell.bound for cell in cells],
+            x=read_column(cells, "k"),
+            y=read_column(cells, "bound"),
             **style.line(dark, "dash"),
             name=f"bound, {name}",
             showlegend=False,
@@ -139,8 +132,8 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
     # An annotation on a logarithmic axis is placed by the logarithm.
     anchor = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
     figure.add_annotation(**anchor, text=f"β = {error:g}", font={"color": ink})
-    ticks = sorted({cell.k for cell in errors.cells})
-    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ticks, ticktext=[f"{k:,}" for k in ticks])
+    ticks = sorted(set(read_column(errors.cells, "k")))
+    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ticks, ticktext=list(map("{:,}".format, ticks)))
     figure.update_yaxes(
         type="log",
         title="Pairs reversed",
@@ -158,20 +151,23 @@ def plot_recall(
 
     smallest_k: of each row, None for none; tried_k: the dimensions, rising.
     """
-    figure, style = new_figure(), series_style(0)
-    measured = [(bin_row, row, k) for bin_row, (row, k) in enumerate(zip(rows, smallest, strict=True)) if row.queries]
+    figure, style, max_k = new_figure(), series_style(0), tried[-1]
+    x, y, is_reached, hover_texts = [], [], [], []
+    for bin_index, (row, k) in enumerate(zip(rows, smallest, strict=True)):
+        if row.queries:
+            x.append(bin_index)
+            y.append(2 * max_k if k is None else k)
+            is_reached.append(k is not None)
+            answer = f"k > {max_k:,}" if k is None else f"k = {k:,}"
+            lengths = f"{row.least:,} to {row.most:,} words, {row.queries:,} queries"
+            hover_texts.append(f"{lengths}<br>{answer} keeps {target:.0%}")
     figure.add_scatter(
-        x=[bin_row for bin_row, _, _ in measured],
-        y=[2 * tried[-1] if k is None else k for _, _, k in measured],
+        x=x,
+        y=y,
         mode="lines+markers",
         line={"color": style.colour(dark), "width": 2},
-        marker=style.marker(dark, 11, (k is not None for _, _, k in measured)),
-        hovertext=[
-            f"{row.least:,} to {row.most:,} words, {row.queries:,} queries<br>"
-            + (f"k = {k:,}" if k is not None else f"k > {tried[-1]:,}")
-            + f" keeps {target:.0%}"
-            for _, row, k in measured
-        ],
+        marker=style.marker(dark, 11, is_reached),
+        hovertext=hover_texts,
         hovertemplate=TOOLTIP,
     )
     _name_lengths(figure, rows, "Words in the documents")
@@ -179,34 +175,32 @@ def plot_recall(
         type="log",
         title="Smallest k",
         tickvals=list(tried),
-        ticktext=[f"{k:,}" for k in tried],
-        range=[math.log10(tried[0] / 1.5), math.log10(tried[-1] * 2.7)],
+        ticktext=list(map("{:,}".format, tried)),
+        range=[math.log10(tried[0] / 1.5), math.log10(max_k * 2.7)],
     )
     return apply_layout(figure)
 
 
 def plot_segments(margins: Segments, names: Sequence[str], dark: bool) -> Figure:
     """Plot margins of segments and passages over the documents' own: above the diagonal they gain."""
-    figure = new_figure()
-    documents, segments, passages = (m.tolist() for m in (margins.documents, margins.segments, margins.passages))
+    figure, documents = new_figure(), margins.documents.tolist()
+    segments, passages = margins.segments.tolist(), margins.passages.tolist()
     finite_values = [value for value in (*documents, *segments, *passages) if value == value]
     span = [min(0.0, *finite_values), max(finite_values)] if len(finite_values) > 1 else [0.0, 1.0]
-    figure.add_scatter(
-        x=span, y=span, mode="lines", line=guide(INK.colour(dark)), name="equal margins", hoverinfo="skip"
-    )
-    for position, (name, values, is_proved) in enumerate(
-        (
-            ("segments", segments, margins.promised.tolist()),
-            ("real passages (nothing proved)", passages, [False] * len(passages)),
-        )
-    ):
+    diagonal = {"mode": "lines", "line": guide(INK.colour(dark)), "name": "equal margins"}
+    figure.add_scatter(x=span, y=span, **diagonal, hoverinfo="skip")
+    series = {
+        "segments": (segments, margins.promised.tolist()),
+        "real passages (nothing proved)": (passages, [False] * len(passages)),
+    }
+    for position, (name, (values, is_proved)) in enumerate(series.items()):
         figure.add_scatter(
             x=documents,
             y=values,
             mode="markers",
             name=name,
             marker=series_style(position).marker(dark, 10, is_proved),
-            hovertext=[escape(text) for text in names],
+            hovertext=list(map(escape, names)),
             hovertemplate="%{hovertext}<br>documents %{x:.3f}, " + name + " %{y:.3f}<extra></extra>",
         )
     figure.update_xaxes(title="Margin of the documents")

@@ -1,6 +1,7 @@
 """A verdict card as SVG, 1200 × 630: always light, as it is pasted into other people's pages."""
 
 import math
+from operator import attrgetter
 from textwrap import wrap
 from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -8,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from dashboard.charts.palette import method_style
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
-from engine.views.verdict_card import CardCurve, VerdictCard
+from engine.views.verdict_card import VerdictCard
 from engine.wording import decimal
 
 CARD_WIDTH, CARD_HEIGHT, CARD_MARGIN = 1200, 630, 48
@@ -46,73 +47,66 @@ def build_verdict_svg(card: VerdictCard) -> str:
 
 def _add_facts(svg: Element, card: VerdictCard) -> None:
     """Add the facts behind the sentence, and the code, on a panel."""
-    lines = (wrap(_clean(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) for line in card.code)
-    code = [line for code_lines in lines for line in code_lines or [""]][:MAX_CODE_LINES]
+    code_lines = []
+    for line in card.code:
+        code_lines += wrap(_clean(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) or [""]
     facts = [
         " · ".join(filter(None, [counted(card.queries, "query", "queries"), card.interval])),
         f"{shorten(_clean(card.corpus), 34)} · embeddings {_clean(card.fingerprint)}",
     ]
     for number, fact in enumerate(facts):
         _add_text(svg, PANEL_LEFT, TOP + 8 + 26 * number, shorten(_clean(fact), 66), 17, QUIET)
-    if code:
-        top, height = TOP + 58, 28 + CODE_LINE_PX * len(code)
-        box = {"x": PANEL_LEFT, "y": top, "width": PANEL_RIGHT - PANEL_LEFT, "height": height, "rx": 8, "fill": PANEL}
-        SubElement(svg, "rect", {name: str(value) for name, value in box.items()})
-        for number, line in enumerate(code):
+    code_lines = code_lines[:MAX_CODE_LINES]
+    if code_lines:
+        top, height = TOP + 58, 28 + CODE_LINE_PX * len(code_lines)
+        size = {"width": str(PANEL_RIGHT - PANEL_LEFT), "height": str(height), "rx": "8", "fill": PANEL}
+        SubElement(svg, "rect", {"x": str(PANEL_LEFT), "y": str(top)} | size)
+        for number, line in enumerate(code_lines):
             _add_text(svg, PANEL_LEFT + 16, top + 28 + CODE_LINE_PX * number, line, 14.5, family=MONO_FONTS)
 
 
 def _add_frontier(svg: Element, card: VerdictCard) -> None:
     """Add axes, a line for each method with its name, and the chosen point."""
-    chosen = [card.chosen] if card.chosen else []
-    points = [*chosen, *(point for curve in card.curves for point in zip(curve.x, curve.y, strict=True))]
+    points = [card.chosen] if card.chosen else []
+    for curve in card.curves:
+        points += zip(curve.x, curve.y, strict=True)
     if not points:
         return
-    (x_range, x_ticks), (y_range, y_ticks) = (_compute_scale(values) for values in zip(*points, strict=True))
+    (x_range, x_ticks), (y_range, y_ticks) = map(_compute_scale, zip(*points, strict=True))
 
     def to_card(x: float, y: float) -> tuple[float, float]:
-        across, up = (x - x_range[0]) / (x_range[1] - x_range[0]), (y - y_range[0]) / (y_range[1] - y_range[0])
-        return round(LEFT + across * (RIGHT - LEFT), 1), round(BOTTOM - up * (BOTTOM - TOP), 1)
+        x_share, y_share = (x - x_range[0]) / (x_range[1] - x_range[0]), (y - y_range[0]) / (y_range[1] - y_range[0])
+        return round(LEFT + x_share * (RIGHT - LEFT), 1), round(BOTTOM - y_share * (BOTTOM - TOP), 1)
 
     for tick in y_ticks:
         y = to_card(x_range[0], tick)[1]
         _add_line(svg, [(LEFT, y), (RIGHT, y)], FAINT, 1)
         _add_text(svg, LEFT - 10, y + 5, _format_tick(tick, y_ticks), 14, QUIET, anchor="end")
     for tick in x_ticks:
-        _add_text(
-            svg, to_card(tick, y_range[0])[0], BOTTOM + 22, _format_tick(tick, x_ticks), 14, QUIET, anchor="middle"
-        )
+        x = to_card(tick, y_range[0])[0]
+        _add_text(svg, x, BOTTOM + 22, _format_tick(tick, x_ticks), 14, QUIET, anchor="middle")
     _add_line(svg, [(LEFT, BOTTOM), (RIGHT, BOTTOM)], QUIET, 1)
     _add_text(svg, (LEFT + RIGHT) / 2, BOTTOM + 46, f"{card.titles[0]} →", 15, QUIET, anchor="middle")
     rotated = Element("g", {"transform": f"translate({CARD_MARGIN + 6} {(TOP + BOTTOM) / 2}) rotate(-90)"})
     svg.append(rotated)
     _add_text(rotated, 0, 0, f"{card.titles[1]} →", 15, QUIET, anchor="middle")
-    curves = [
-        (curve, [to_card(x, y) for x, y in zip(curve.x, curve.y, strict=True)]) for curve in card.curves if curve.x
-    ]
-    for curve, places in curves:
-        colour = method_style(curve.method).light
+    curve_ends = []
+    for curve in filter(attrgetter("x"), card.curves):
+        colour, places = method_style(curve.method).light, list(map(to_card, curve.x, curve.y))
         _add_line(svg, places, colour, 2.5)
         for x, y in places:
             SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "3.5", "fill": colour})
+        curve_ends.append((max(places), curve))
     chosen_place, heights = to_card(*card.chosen) if card.chosen else None, []
     if chosen_place:
         x, y = chosen_place
         SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "10", "fill": "none", "stroke": INK} | _stroke(2.5))
         heights = [_add_label(svg, chosen_place, card.chosen_label, INK, [], 16, "700")]
-    _add_names(svg, curves, chosen_place if card.chosen_label else None, heights)
-
-
-def _add_names(
-    svg: Element,
-    placed_curves: list[tuple[CardCurve, list[tuple[float, float]]]],
-    chosen_place: tuple[float, float] | None,
-    heights: list[float],
-) -> None:
-    """Add the methods' names at their curves' rightmost points, without overlap, except at `chosen_place`."""
-    curve_ends = [(max(places), curve) for curve, places in placed_curves if max(places) != chosen_place]
-    for end, curve in sorted(curve_ends, key=lambda entry: entry[0][1]):
-        heights.append(_add_label(svg, end, curve.label, method_style(curve.method).light, heights, 14, "600"))
+    # Methods are named at their curves' rightmost points, unless the chosen point's label is there.
+    for curve_end, curve in sorted(curve_ends, key=lambda entry: entry[0][1]):
+        if curve_end != chosen_place or not card.chosen_label:
+            colour = method_style(curve.method).light
+            heights.append(_add_label(svg, curve_end, curve.label, colour, heights, 14, "600"))
 
 
 def _add_label(
@@ -179,7 +173,7 @@ def _format_tick(value: float, ticks: list[float]) -> str:
 def _wrap_text(text: str, columns: int, max_lines: int) -> list[str]:
     """Wrap text into at most `max_lines`, with an ellipsis if cut; wide letters take two columns."""
     text = _clean(text)
-    is_wide = any(east_asian_width(letter) in "WF" for letter in text)
+    is_wide = not {"W", "F"}.isdisjoint(map(east_asian_width, text))
     return wrap(text, columns // 2 if is_wide else columns, max_lines=max_lines, placeholder="…") or [""]
 
 

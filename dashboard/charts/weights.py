@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
 from dashboard.charts.palette import GREY, INK, PALETTE, method_style
 
 if TYPE_CHECKING:
@@ -35,31 +36,26 @@ def plot_weights(
     weights are not on the lines.
     """
     figure, style, ink = new_figure(), method_style(name), INK.colour(dark)
+    hover_template = "%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>"
     # The most important documents come first and are drawn last, on top.
     for line in reversed(lines):
-        is_chosen, label = line.chosen is not None, _line_label(line)
-        figure.add_scatter(
-            x=line.l1,
-            y=line.weight,
-            mode="lines+markers" if is_chosen else "lines",
-            line={"color": style.colour(dark), "width": 3 if line.relevant else 1.5}
-            if is_chosen
-            else {"color": GREY[dark], "width": 1},
-            marker={"size": 4},
-            opacity=1 if is_chosen else 0.7,
-            name=label,
-            hovertext=[label] * len(line.l1),
-            hovertemplate="%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>",
-        )
+        look: dict[str, Any] = {"mode": "lines", "line": {"color": GREY[dark], "width": 1}, "opacity": 0.7}
+        if line.chosen is not None:
+            width = 3 if line.relevant else 1.5
+            look = {"mode": "lines+markers", "line": {"color": style.colour(dark), "width": width}, "opacity": 1}
+        label = _line_label(line)
+        texts = {"name": label, "hovertext": [label] * len(line.l1), "hovertemplate": hover_template}
+        figure.add_scatter(x=line.l1, y=line.weight, marker={"size": 4}, **look, **texts)
     if solver_weights:
+        weights, texts = zip(*solver_weights, strict=True)
         figure.add_scatter(
             x=[l1] * len(solver_weights),
-            y=[weight for weight, _ in solver_weights],
+            y=weights,
             mode="markers",
             marker={"symbol": f"{style.symbol}-open", "size": 9, "color": ink},
             name="as computed",
             hovertemplate="%{customdata}<br>w %{y:.4f}<extra>as computed</extra>",
-            customdata=[escape(text) for _, text in solver_weights],
+            customdata=list(map(escape, texts)),
         )
     _add_labels(figure, lines, l1, ink)
     figure.add_vline(x=l1, line=guide(ink, "dash"))
@@ -74,17 +70,17 @@ def plot_convergence(rows: Sequence[ConvergenceRow], name: str, k: int, dark: bo
     # Two of the palette's blues differ in contrast: each page has the legible one.
     blue = PALETTE[6 if dark else 1].colour(dark)
     exact, steps = rows[0], rows[1:]
-    curves: list[tuple[str, list[Any], dict[str, Any], str]] = [
-        (f"same top {k} as exact", [row.same_set for row in steps], guide(ink) | {"width": 1.5}, "y"),
-        ("KKT residual", [row.residual for row in steps], {"color": blue, "width": 1.5}, "y2"),
+    curves = [
+        (f"same top {k} as exact", "same_set", guide(ink) | {"width": 1.5}, "y"),
+        ("KKT residual", "residual", {"color": blue, "width": 1.5}, "y2"),
     ]
     if exact.comp is not None:
-        curves.insert(0, (f"Comp@{k}", [row.comp for row in steps], {"color": colour, "width": 2}, "y"))
+        curves.insert(0, (f"Comp@{k}", "comp", {"color": colour, "width": 2}, "y"))
         line = guide(colour, "dash") | {"width": 1.5}
         figure.add_hline(y=exact.comp, line=line, annotation_text=f"exact {exact.comp:.3f}")
-    x = [row.steps for row in steps]
-    for name, y, line, axis in curves:
-        figure.add_scatter(x=x, y=y, name=name, line=line, yaxis=axis, mode="lines+markers")
+    for title, quantity, line, axis in curves:
+        y = read_column(steps, quantity)
+        figure.add_scatter(x=read_column(steps, "steps"), y=y, name=title, line=line, yaxis=axis, mode="lines+markers")
     figure.update_xaxes(type="log", title="steps T")
     right_axis = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
     log_axis = {"type": "log", "dtick": 1, "exponentformat": "power"}
@@ -96,7 +92,7 @@ def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str
     """Add names at l1, by rank; names that would overlap are left to the hover."""
     heights: list[float] = []
     distance = MIN_LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
-    for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
+    for line in sorted(filter(attrgetter("chosen"), lines), key=attrgetter("chosen")):
         # λ₁ falls along the path, and `interp` needs it rising.
         height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
         if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
