@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, legend_below, new_figure, read_column
+from dashboard.charts.figure import (
+    apply_layout,
+    build_tooltip,
+    error_bars,
+    escape,
+    legend_below,
+    new_figure,
+    read_column,
+)
 from dashboard.charts.palette import DASHES, GREY, INK, SERIES, method_style, series_style
 from engine.stages import methods
 from engine.wording import decimal
@@ -27,33 +35,32 @@ SIGN_COLOURS = {1: "#009E73", -1: "#D55E00"}
 SIGN_SYMBOLS = {1: "circle", -1: "x", 0: "diamond-open", None: "circle-open"}
 
 
-def plot_effects(effects: Sequence[Effect], dark: bool) -> Figure:
+def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
     """Plot the first effects: green as claimed, crossed orange against it, hollow for neither or open."""
     figure, interval_ends, effects = new_figure(), [], effects[:MAX_EFFECTS]
     for y_row, effect in enumerate(effects):
-        low, high = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
-        interval_ends += [low, effect.value, high]
-        colour, name = SIGN_COLOURS.get(effect.sign or 0, INK.colour(dark)), escape(effect.name, 90)
-        interval = "" if effect.low is None else f"<br>95% CI {decimal(low)} to {decimal(high)}"
+        low_end, high_end = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
+        interval_ends += [low_end, effect.value, high_end]
+        colour, effect_name = SIGN_COLOURS.get(effect.sign or 0, INK.colour(is_dark)), escape(effect.name, 90)
+        interval = "" if effect.low is None else f"<br>95% CI {decimal(low_end)} to {decimal(high_end)}"
         outline = {"size": 10, "color": colour, "line": {"width": 2, "color": colour}}
         figure.add_scatter(
             x=[effect.value],
             y=[y_row],
-            error_x=error_bars([effect.value], [low], [high]) | {"thickness": 2.5},
+            error_x=error_bars([effect.value], [low_end], [high_end]) | {"thickness": 2.5},
             mode="markers",
             marker={"symbol": SIGN_SYMBOLS[effect.sign]} | outline,
-            hovertext=f"{name}: {decimal(effect.value)}{interval}",
-            hovertemplate=TOOLTIP,
+            **build_tooltip(f"{effect_name}: {decimal(effect.value)}{interval}"),
         )
         # Above its row and not beside it, so that a narrow screen has room for the interval.
-        text = f"{name}  <b>{decimal(effect.value)}</b>"
-        figure.add_annotation(x=0, xref="paper", y=y_row, text=text, showarrow=False, xanchor="left", yshift=18)
+        label_text = f"{effect_name}  <b>{decimal(effect.value)}</b>"
+        figure.add_annotation(x=0, xref="paper", y=y_row, text=label_text, showarrow=False, xanchor="left", yshift=18)
     smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
         figure.update_xaxes(type="log")
     elif smallest <= 0 or largest / smallest > 2:
-        figure.add_vline(x=0, line={"color": GREY[dark], "width": 1})
+        figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
     figure.update_xaxes(zeroline=False)
     figure.update_yaxes(range=[len(effects) - 0.5, -0.9], visible=False)
     height = EFFECT_ROW_PX * len(effects) + EFFECTS_MARGIN_PX
@@ -67,27 +74,27 @@ def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
     figures, by_axes = [], defaultdict(list)
     for curve in curves:
         by_axes[curve.x, curve.y, curve.log].append(curve)
-    for (x_name, y_name, is_log), panel in by_axes.items():
-        figure, x_title, all_points = new_figure(), escape(x_name, 60), []
-        for curve in panel:
-            series = other_names.index(curve.name) if curve.name in other_names else 0
-            dash_index, colour_index = divmod(series, len(SERIES))
+    for (x_name, y_name, is_log), axis_curves in by_axes.items():
+        figure, x_title, all_points = new_figure(), escape(x_name, 60), list[tuple[float, float]]()
+        for curve in axis_curves:
+            series_index = other_names.index(curve.name) if curve.name in other_names else 0
+            dash_index, colour_index = divmod(series_index, len(SERIES))
             style = method_style(method_names[curve.name]) if curve.name in method_names else series_style(colour_index)
             curve_style, name = style.curve(dark, 7), escape(curve.name, 60)
+            hover_texts = [f"{name}<br>{x_title} {x_value:,.6g}: {y_value:,.4g}" for x_value, y_value in curve.points]
             figure.add_scatter(
                 x=list(map(itemgetter(0), curve.points)),
                 y=list(map(itemgetter(1), curve.points)),
                 **curve_style | {"line": curve_style["line"] | {"dash": DASHES[dash_index % len(DASHES)]}},
                 name=name,
-                hovertext=[f"{name}<br>{x_title} {x:,.6g}: {y:,.4g}" for x, y in curve.points],
-                hovertemplate=TOOLTIP,
+                **build_tooltip(hover_texts),
             )
             all_points += curve.points
         x_values, y_values = zip(*all_points, strict=True)
         figure.update_xaxes(title=x_title, **_value_axis(x_values, is_log))
         figure.update_yaxes(**_value_axis(y_values, is_log))
-        title = {"text": escape(y_name, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
-        figures.append(apply_layout(figure, height=CURVES_PX, title=title, **legend_below(-0.38)))
+        figure_title = {"text": escape(y_name, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
+        figures.append(apply_layout(figure, height=CURVES_PX, title=figure_title, **legend_below(-0.38)))
     return figures
 
 

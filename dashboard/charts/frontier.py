@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import (
-    TOOLTIP,
     apply_layout,
+    build_tooltip,
     error_bars,
     escape,
     guide,
@@ -153,8 +153,8 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     _add_staircase(figure, chart)
     # Curves are grouped by method and scorers: each group is one legend entry.
     by_kind = defaultdict(list)
-    for curve in frontier.curves.values():
-        by_kind[_point_kind(curve[0])].append(curve)
+    for curve_points in frontier.curves.values():
+        by_kind[_point_kind(curve_points[0])].append(curve_points)
     chains = list(dict.fromkeys([_first_chain(), *map(itemgetter(1), by_kind)]))
     for (_, scorers), curves in by_kind.items():
         _add_method(figure, chart, curves, chains.index(scorers))
@@ -172,8 +172,8 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     figure.update_xaxes(x_axis)
     y_axis = {"title": f"{y_title} ↑"}
     if chart.relative and chart.base is not None:
-        title = f"{title_of(frontier.y)}@{frontier.k}, % of {escape(chart.base.name)} ↑"
-        y_axis = {"title": title, "ticksuffix": "%"}
+        percent_title = f"{title_of(frontier.y)}@{frontier.k}, % of {escape(chart.base.name)} ↑"
+        y_axis = {"title": percent_title, "ticksuffix": "%"}
     figure.update_yaxes(y_axis | y_range)
     legend = legend_below(-0.2) if chart.legend else {}
     revision = f"{frontier.x} {frontier.y} {chart.whole}"
@@ -185,33 +185,33 @@ def _build_controls(chart: FrontierChart) -> dict[str, Any]:
     controls: dict[str, Any] = {"labels": True}
     # The budget can only be dragged on an axis in percent.
     if chart.floor is not None and chart.relative and chart.base is not None:
-        low, high = (round(100 * bound) for bound in KEPT_SHARE.comfortable_range)
+        low_share, high = (round(100 * bound) for bound in KEPT_SHARE.comfortable_range)
         label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
-        controls["level"] = {"value": round(chart.floor), "low": low, "high": high, "step": 1, "label": label}
+        controls["level"] = {"value": round(chart.floor), "low": low_share, "high": high, "step": 1, "label": label}
     if chart.scrub is not None:
         controls["curve"] = _build_dot(chart, *chart.scrub)
     return controls
 
 
-def _build_dot(chart: FrontierChart, curve: Curve, value: float) -> dict[str, Any]:
+def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str, Any]:
     """Build the positions and texts of the dot on an exact curve, for each position of its slider."""
     frontier, (digits, suffix) = chart.frontier, (1, "%") if chart.relative else (3, "")
-    dot: dict[str, Any] = {
+    dot_values: dict[str, Any] = {
         "name": f"{methods()[curve.method].title} {curve.symbol}",
         "colour": method_style(curve.method).colour(chart.dark),
         "values": [],
-        "at": int(np.abs(curve.band_positions - value).argmin()),
+        "at": int(np.abs(curve.band_positions - dot_value).argmin()),
     }
-    dot |= {"x": [], "y": [], "texts": []}
-    for stop in curve.band_positions.tolist():
-        means = curve.at(stop)
+    dot_values |= {"x": [], "y": [], "texts": []}
+    for curve_position in curve.band_positions.tolist():
+        means = curve.at(curve_position)
         x, y = means[frontier.x], means[frontier.y] * chart.unit
-        dot["values"].append(round(stop, 9))
-        dot["x"].append(round(x, 6))
-        dot["y"].append(round(y, 4))
+        dot_values["values"].append(round(curve_position, 9))
+        dot_values["x"].append(round(x, 6))
+        dot_values["y"].append(round(y, 4))
         y_text, x_text = f"{title_of(frontier.y)} {decimal(y, digits)}{suffix}", f"{title_of(frontier.x)} {decimal(x)}"
-        dot["texts"].append(f"{curve.symbol} {stop:.2f} · {y_text} · {x_text}")
-    return dot
+        dot_values["texts"].append(f"{curve.symbol} {curve_position:.2f} · {y_text} · {x_text}")
+    return dot_values
 
 
 def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
@@ -234,19 +234,19 @@ def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
 
 def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
     """Add the curves of a method behind one scorer; later scorers have open symbols."""
-    first, points, sizes = curves[0][0], list(chain.from_iterable(curves)), []
-    for curve in curves:
+    first, points, sizes = curves[0][0], list(chain.from_iterable(curves)), list[float]()
+    for curve_points in curves:
         # Symbols grow with the parameter.
-        sizes += [10.0] if len(curve) < 2 else np.linspace(6, 11, len(curve)).tolist()
+        sizes += [10.0] if len(curve_points) < 2 else np.linspace(6, 11, len(curve_points)).tolist()
     colour, style, labels = chart.colour(first), method_style(first.point.method), read_column(points, "point.label")
     symbol = f"{style.symbol}-open" if position else style.symbol
     named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
     opacity = 0.9 if chart.opened in labels else 0.45
-    line = {"color": translucent(colour, opacity), "width": 2, "dash": DASHES[position % len(DASHES)]}
+    line_style = {"color": translucent(colour, opacity), "width": 2, "dash": DASHES[position % len(DASHES)]}
     if len(curves) > MAX_CURVES:
         x_corners, y_corners = zip(*convex_hull(map(chart.locate, points)), strict=True)
         figure.add_scatter(
-            x=[10**x for x in x_corners] if chart.frontier.x == TIME_AXIS else x_corners,
+            x=[10**x_line for x_line in x_corners] if chart.frontier.x == TIME_AXIS else x_corners,
             y=y_corners,
             mode="none",
             fill="toself",
@@ -255,8 +255,8 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
             showlegend=False,
             **named,
         )
-    for x, y in build_lines(chart, curves):
-        figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False, **named)
+    for x_line, y in build_lines(chart, curves):
+        figure.add_scatter(x=x_line, y=y, mode="lines", line=line_style, hoverinfo="skip", showlegend=False, **named)
     looks = [(translucent(colour, DOMINATED_OPACITY), 0) if point.dominated else (colour, 1.5) for point in points]
     colours, widths = map(list, zip(*looks, strict=True))
     figure.add_scatter(
@@ -264,14 +264,13 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
         mode="markers",
         marker={"symbol": symbol, "size": sizes, "color": colours, "line": {"width": widths, "color": chart.ink}},
         customdata=labels,
-        hovertext=[_format_card(chart, point) for point in points],
-        hovertemplate=TOOLTIP,
+        **build_tooltip([_format_card(chart, point) for point in points]),
         showlegend=False,
         **named,
     )
     if chart.legend:  # an entry of its own: it looks like its trace's first point, which may be a pale one
-        entry = {"symbol": symbol, "size": 10, "color": colour}
-        figure.add_scatter(x=[None], y=[None], mode="markers", marker=entry, hoverinfo="skip", **named)
+        legend_entry = {"symbol": symbol, "size": 10, "color": colour}
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=legend_entry, hoverinfo="skip", **named)
 
 
 def build_lines(
@@ -283,11 +282,11 @@ def build_lines(
         curves = [next(best, curves[0])]
     lines = []
     for curve in curves:
-        exact = find_curve(curve[0], chart.frontier, chart.exact)
-        if exact is not None:
+        exact_curve = find_curve(curve[0], chart.frontier, chart.exact)
+        if exact_curve is not None:
             # Equally spaced pieces keep the curve's shape; its ends are always included.
-            pieces = np.unique(np.linspace(0, len(exact) - 1, MAX_PIECES).astype(int))
-            x, y = (exact.means[axis][pieces] for axis in (chart.frontier.x, chart.frontier.y))
+            pieces = np.unique(np.linspace(0, len(exact_curve) - 1, MAX_PIECES).astype(int))
+            x, y = (exact_curve.means[axis][pieces] for axis in (chart.frontier.x, chart.frontier.y))
             lines.append((x.tolist(), (y * chart.unit).tolist()))
         elif len(curve) > 1:
             places = chart.xy(curve)
@@ -295,13 +294,13 @@ def build_lines(
     return lines
 
 
-def find_curve(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve]) -> Curve | None:
+def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
     """Return the exact curve that contains a point; None behind any but the first scorer."""
     selector = point.point.decoder["select"]
     # Exact curves are computed with the default scorers and without a pool only.
     if scorer_chain(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
         return None
-    for curve in exact:
+    for curve in exact_curves:
         other_params = {name: value for name, value in selector.items() if name != curve.parameter}
         if other_params == curve.selector and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
             return curve
@@ -341,26 +340,21 @@ def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
     ]
     # Wins and losses need more than one query.
     for metric in frontier.metrics:
-        row = chart.find_comparison(metric, point)
-        if row is not None and row.queries > 1:
-            win, tie, loss = row.wins
-            lines.append(f"{title_of(metric)}: {win:,} won · {tie:,} tied · {loss:,} lost")
+        comparison = chart.find_comparison(metric, point)
+        if comparison is not None and comparison.queries > 1:
+            n_wins, n_ties, n_losses = comparison.wins
+            lines.append(f"{title_of(metric)}: {n_wins:,} won · {n_ties:,} tied · {n_losses:,} lost")
     return "<br>".join(lines)
 
 
-def _format_interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({decimal(low)}–{decimal(high)})"
+def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
+    return "" if lower_end is None or upper_end is None else f" ({decimal(lower_end)}–{decimal(upper_end)})"
 
 
-def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, size: int) -> None:
+def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
     if points:
-        figure.add_scatter(
-            **chart.xy(points),
-            mode="markers",
-            marker={"symbol": "circle-open", "size": size, "color": chart.ink, "line": {"width": 1.5}},
-            name=name,
-            hoverinfo="skip",
-        )
+        marker = {"symbol": "circle-open", "size": ring_px, "color": chart.ink, "line": {"width": 1.5}}
+        figure.add_scatter(**chart.xy(points), mode="markers", marker=marker, name=name, hoverinfo="skip")
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
@@ -384,12 +378,12 @@ def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: 
     lower_ends, upper_ends = [], []
     for point in points:
         row = chart.find_comparison(axis, point)
-        low = high = None
+        low_end = high_end = None
         if row is not None and row.low is not None and row.high is not None:
             mean, unit = (point.x, 1) if axis == chart.frontier.x else (point.y, chart.unit)
-            low, high = unit * (mean + row.low - row.difference), unit * (mean + row.high - row.difference)
-        lower_ends.append(low)
-        upper_ends.append(high)
+            low_end, high_end = unit * (mean + row.low - row.difference), unit * (mean + row.high - row.difference)
+        lower_ends.append(low_end)
+        upper_ends.append(high_end)
     return lower_ends, upper_ends
 
 
@@ -400,9 +394,9 @@ def _add_budget(figure: Figure, chart: FrontierChart) -> None:
         return
     wide = {"xref": "paper", "x0": 0, "x1": 1}
     # The veil reaches below all points, so that zooming out shows no edge.
-    low = min(chart.view.y[0], *chart.xy(chart.frontier.points)["y"])
+    bottom_edge = min(chart.view.y[0], *chart.xy(chart.frontier.points)["y"])
     veil = {"fillcolor": GROUNDS[chart.dark], "opacity": 1 - FADED, "line": {"width": 0}, "layer": "above"}
-    figure.add_shape(type="rect", name=VEIL_SHAPE, y0=low - abs(low) - 1, y1=floor, **veil, **wide)
+    figure.add_shape(type="rect", name=VEIL_SHAPE, y0=bottom_edge - abs(bottom_edge) - 1, y1=floor, **veil, **wide)
     figure.add_shape(type="line", name=BUDGET_SHAPE, y0=floor, y1=floor, line=guide(chart.ink, "dash"), **wide)
 
 
@@ -419,8 +413,8 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     callouts = chart.callouts or {}
     fixed_points = [*chart.system_points, *chart.select_points({*callouts, chart.opened, *chart.current})]
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
-    best = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
-    chosen = {p.point.label: p for p in [*fixed_points, *sorted(best, key=lambda p: -p.x)]}
+    best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
+    chosen = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
     candidates, system_labels = [], read_column(chart.system_points, "point.label")
     for label, point in chosen.items():
         # The symbol of another system may be under the veil, so its label has it too.
@@ -432,6 +426,6 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     labels = place_labels(candidates, marks, chart.view)
     for (_, (x, y)), placed in zip(candidates, labels, strict=True):
         if placed is not None:
-            text, (x_shift, y_shift) = placed
+            label_text, (x_shift, y_shift) = placed
             position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
-            figure.add_annotation(text=escape(text, 80), showarrow=False, name="label", **position, **font)
+            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **font)

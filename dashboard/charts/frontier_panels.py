@@ -32,14 +32,14 @@ def plot_panels(chart: FrontierChart) -> Figure:
     grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / n_rows}
     figure = new_grid(n_rows, PANELS_PER_ROW, subplot_titles=titles, **grid)
     for position, (name, members) in enumerate(by_method.items()):
-        panel = {"row": position // PANELS_PER_ROW + 1, "col": position % PANELS_PER_ROW + 1}
+        subplot = {"row": position // PANELS_PER_ROW + 1, "col": position % PANELS_PER_ROW + 1}
         style = method_style(name)
         colour = style.colour(chart.dark)
         grey_points = {"mode": "markers", "marker": {"size": 4, "color": GREY[chart.dark]}, "hoverinfo": "skip"}
-        figure.add_scatter(**chart.xy(points), **grey_points, **panel)
+        figure.add_scatter(**chart.xy(points), **grey_points, **subplot)
         # The curves of this method only; all points are in the background.
         for x, y in build_lines(chart, curves_by_method[name]):
-            figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **panel)
+            figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **subplot)
         figure.add_scatter(
             **chart.xy(members),
             mode="markers",
@@ -47,7 +47,7 @@ def plot_panels(chart: FrontierChart) -> Figure:
             customdata=read_column(members, "point.label"),
             hovertext=[escape(point.name, 90) for point in members],
             hovertemplate="%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>",
-            **panel,
+            **subplot,
         )
     if chart.floor is not None:
         figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
@@ -55,6 +55,5 @@ def plot_panels(chart: FrontierChart) -> Figure:
     figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
-    return apply_layout(
-        figure, height=40 + PANEL_PX * n_rows, uirevision=f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
-    )
+    revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
+    return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision)

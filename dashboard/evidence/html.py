@@ -41,7 +41,7 @@ def page(report: Report) -> str:
 def _claim(row: JudgedClaim, first: bool) -> str:
     """A claim that opens: charts, facts, command, why, figures."""
     effects = row.ruling.effects
-    drawn = [*plot_curves(row.ruling.curves, dark=False), *([plot_effects(effects, dark=False)] if effects else [])]
+    drawn = [*plot_curves(row.ruling.curves, dark=False), *([plot_effects(effects, is_dark=False)] if effects else [])]
     rows = figures(effects)
     cells = [[f"<td>{escape_html(cell)}</td>" for cell in line.values()] for line in rows]
     inside = [
