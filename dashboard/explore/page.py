@@ -84,7 +84,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     with bar:
         view = views[choose("View", views, "view")]
         option_area = st.container(horizontal=True, vertical_alignment="center", width="stretch")
-        look = {"icon": ":material/tune:", "width": "content"}
+        look: Any = {"icon": ":material/tune:", "width": "content"}
         settings = st.popover("Decoders and settings", key="explore.settings", on_change="rerun", **look)
         if settings.open:
             with settings:

@@ -1,6 +1,7 @@
 """Proofs of answers from a vector engine, and the button that proves the others."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -23,7 +24,7 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
     reach = loaded.reach
     if reach is None:
         return
-    proven, provable, partial_answers = [], [], []
+    proven, provable, partial_answers = list[Answer](), list[Answer](), list[Answer]()
     for answer in answers.values():
         info = answer.ranking.info[0]
         is_proven = info["scope"] == SCOPE_PROVEN
@@ -66,5 +67,5 @@ def _proof_panel(
         return proofs
 
     key = tuple(answer_key(corpus, question, answer.decoder) for answer in answers)
-    texts = {"title": "prove answers", "resume_label": "Prove", "failed_text": "This could not be proved."}
+    texts: Any = {"title": "prove answers", "resume_label": "Prove", "failed_text": "This could not be proved."}
     return JobPanel(purpose="prove", key=key, work=prove, autostart=False, **texts)

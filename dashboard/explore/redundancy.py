@@ -41,8 +41,8 @@ def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
         return
     st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]
     label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
-    look: dict[str, Any] = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
-    options = {"max_selections": MAX_SETS - 1, "key": SETS_KEY, "persist_state": "session"} | look
+    look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
+    options: Any = {"max_selections": MAX_SETS - 1, "key": SETS_KEY, "persist_state": "session"} | look
     st.multiselect(label, other_names, format_func=titles.__getitem__, **options)
 
 

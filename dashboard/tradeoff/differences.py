@@ -130,8 +130,8 @@ def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: Fron
     def build_results() -> tables.ResultsTable:
         table = tables.build_results(points, metrics, baseline.point, set_size)
         is_listed = [comparison[0] in names for comparison in table.rows]
-        rows, marks = (tuple(compress(column, is_listed)) for column in (table.rows, table.marks))
-        return replace(table, rows=rows, marks=marks)
+        rows, marks = compress(table.rows, is_listed), compress(table.marks, is_listed)
+        return replace(table, rows=tuple(rows), marks=tuple(marks))
 
     def build_parquet() -> Any:
         return tables.build_frame(points).to_parquet(index=False)
