@@ -37,7 +37,7 @@ SIGN_SYMBOLS = {1: "circle", -1: "x", 0: "diamond-open", None: "circle-open"}
 
 def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
     """Plot the first effects: green as claimed, crossed orange against it, hollow for neither or open."""
-    figure, interval_ends, effects = new_figure(), [], effects[:MAX_EFFECTS]
+    figure, effects, interval_ends, row_labels = new_figure(), effects[:MAX_EFFECTS], [], []
     for y_row, effect in enumerate(effects):
         low_end, high_end = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
         interval_ends += [low_end, effect.value, high_end]
@@ -52,9 +52,7 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
             marker={"symbol": SIGN_SYMBOLS[effect.sign]} | outline,
             **build_tooltip(f"{effect_name}: {decimal(effect.value)}{interval}"),
         )
-        # Above its row and not beside it, so that a narrow screen has room for the interval.
-        label_text = f"{effect_name}  <b>{decimal(effect.value)}</b>"
-        figure.add_annotation(x=0, xref="paper", y=y_row, text=label_text, showarrow=False, xanchor="left", yshift=18)
+        row_labels.append(f"{effect_name}  <b>{decimal(effect.value)}</b>")
     smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
@@ -62,6 +60,9 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
     elif smallest <= 0 or largest / smallest > 2:
         figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
     figure.update_xaxes(zeroline=False)
+    for y_row, text in enumerate(row_labels):
+        # Above its row and not beside it, so that a narrow screen has room for the interval.
+        figure.add_annotation(x=0, xref="paper", y=y_row, text=text, showarrow=False, xanchor="left", yshift=18)
     figure.update_yaxes(range=[len(effects) - 0.5, -0.9], visible=False)
     height = EFFECT_ROW_PX * len(effects) + EFFECTS_MARGIN_PX
     return apply_layout(figure, height=height, margin={"l": 10, "r": 14, "t": 10, "b": 10}, showlegend=False)

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.drift_time import plot_quality, plot_regret, plot_sparklines
+from dashboard.charts.figure import read_column
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import DRIFT_MEMO, ROUNDS_UNIT, DriftHistory, name_decoders
 from dashboard.drift.request import SimulationRequest, find_probes, run_simulation
@@ -51,7 +52,7 @@ def draw_sparklines(
     # Moments of a log are measured newest first.
     drifts = sorted(drifts, key=lambda drift: drift.step)
     lines = views.sparklines(drifts, unexplored)
-    steps = [drift.step for drift in drifts]
+    steps = read_column(drifts, "step")
     # The last moment up to the step; a step before all moments shows the first.
     step_index = len(steps) - 1 if step is None else max(bisect_right(steps, step) - 1, 0)
     figure_area = st.container()
