@@ -126,14 +126,6 @@ class FrontierChart:
             points = select_best_per_method(self.frontier, self.base.point.label, share)
         return {point.point.label: point for point in points}
 
-    def select_points(self, labels: Collection[str | None]) -> list[FrontierPoint]:
-        """Return the points of decoders by their labels, in the frontier's order."""
-        return [point for point in self.frontier.points if point.point.label in labels]
-
-    def find_comparison(self, metric: str, point: FrontierPoint) -> Comparison | None:
-        """Return a point's comparison with the baseline; None without one."""
-        return (self.rows or {}).get(metric, {}).get(point.point.label)
-
     def colour(self, point: FrontierPoint) -> str:
         return method_style(point.point.method).colour(self.dark)
 
@@ -141,6 +133,16 @@ class FrontierChart:
     def ink(self) -> str:
         """Colour of text."""
         return INK.colour(self.dark)
+
+
+def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
+    """Return a point's comparison with the baseline; None without one."""
+    return (chart.rows or {}).get(metric, {}).get(point.point.label)
+
+
+def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list[FrontierPoint]:
+    """Return the points of decoders by their labels, in the frontier's order."""
+    return [point for point in chart.frontier.points if point.point.label in labels]
 
 
 def plot_frontier(chart: FrontierChart) -> Figure:
@@ -158,9 +160,9 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     chains = list(dict.fromkeys([_first_chain(), *map(itemgetter(1), by_kind)]))
     for (_, scorers), curves in by_kind.items():
         _add_method(figure, chart, curves, chains.index(scorers))
-    _add_rings(figure, chart, chart.select_points(chart.current), "current setting", 17)
+    _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
     _add_opened(figure, chart)
-    _add_rings(figure, chart, chart.select_points(chart.callouts or {}), "knee", 21)
+    _add_rings(figure, chart, _select_points(chart, chart.callouts or {}), "knee", 21)
     _add_budget(figure, chart)
     _add_labels(figure, chart)
     x_title, y_title = (
@@ -340,7 +342,7 @@ def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
     ]
     # Wins and losses need more than one query.
     for metric in frontier.metrics:
-        comparison = chart.find_comparison(metric, point)
+        comparison = _find_comparison(chart, metric, point)
         if comparison is not None and comparison.queries > 1:
             n_wins, n_ties, n_losses = comparison.wins
             lines.append(f"{title_of(metric)}: {n_wins:,} won · {n_ties:,} tied · {n_losses:,} lost")
@@ -359,7 +361,7 @@ def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPo
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
     """Add the open point, with the intervals of its differences to the baseline as a cross."""
-    points, axes = chart.select_points([chart.opened]), (chart.frontier.x, chart.frontier.y)
+    points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
     places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
     x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
     figure.add_scatter(
@@ -377,7 +379,7 @@ def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: 
     """Return the lower and the upper ends of points' intervals as positions on an axis; None without one."""
     lower_ends, upper_ends = [], []
     for point in points:
-        row = chart.find_comparison(axis, point)
+        row = _find_comparison(chart, axis, point)
         low_end = high_end = None
         if row is not None and row.low is not None and row.high is not None:
             mean, unit = (point.x, 1) if axis == chart.frontier.x else (point.y, chart.unit)
@@ -411,7 +413,7 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     """Add names of important points, without overlap."""
     callouts = chart.callouts or {}
-    fixed_points = [*chart.system_points, *chart.select_points({*callouts, chart.opened, *chart.current})]
+    fixed_points = [*chart.system_points, *_select_points(chart, {*callouts, chart.opened, *chart.current})]
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
     best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
     chosen = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
