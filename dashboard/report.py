@@ -127,7 +127,7 @@ def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
         method_spec = methods().get(method)
         axes = f"{grid.rows.symbol} and {grid.columns.symbol}"
         title = f"{method_spec.title if method_spec else method}: {grid.title}@{k} over {axes}"
-        parts += [f"<h2>{escape_html(title)}</h2>", format_chart(plot_heat_map(grid, dark=False))]
+        parts += [f"<h2>{escape_html(title)}</h2>", format_chart(plot_heat_map(grid, is_dark=False))]
     return parts
 
 
