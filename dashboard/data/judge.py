@@ -22,7 +22,7 @@ from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
-from engine.evaluation.export import format_source_flags
+from engine.evaluation.export_decoder import format_source_flags
 from engine.evaluation.runs import RankedRun, decode_runs
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import build_pool, order_pairs

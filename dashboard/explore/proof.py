@@ -11,9 +11,9 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, answer_key, as_embeddings, store_proof
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import JobPanel, draw_run_button
-from engine.dialogue import SCOPE_PROVEN
 from engine.progress import counted, report_to
 from engine.reach import Reach
+from engine.remote_certificate import SCOPE_PROVEN
 from engine.values import Ranking
 
 HELP = "The engine looks at all documents in place of its index, until nothing is found that an answer lacks."

@@ -15,7 +15,7 @@ from engine.errors import DataError
 from engine.values import Queries, replace_surrogates
 
 if TYPE_CHECKING:
-    from engine.evaluation.export import ExportContext
+    from engine.evaluation.export_decoder import ExportContext
     from engine.training.trained import Trained
 
 TRAINED_SECTION = "trained"
@@ -70,7 +70,7 @@ def export_fields(loaded: Loaded) -> dict[str, str]:
 
 def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext:
     """Build the context in which a decoder that was chosen on a corpus is to be used."""
-    from engine.evaluation.export import READING_ARGUMENTS, ExportContext
+    from engine.evaluation.export_decoder import READING_ARGUMENTS, ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
     fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **other_fields}

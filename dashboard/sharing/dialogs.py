@@ -30,7 +30,7 @@ from dashboard.sharing.snapshots import IN_BOTH, NEWER_ONLY, OLDER_ONLY, PageSna
 from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
-from engine.evaluation.export import export_all
+from engine.evaluation.export_decoder import export_all
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.wording import visible

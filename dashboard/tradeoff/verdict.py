@@ -18,7 +18,7 @@ from dashboard.session.tradeoff import SHARE_KEY
 from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder
-from engine.evaluation.export import export, write_short_code
+from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import (
     KEPT_SHARE,
     TIME_AXIS,

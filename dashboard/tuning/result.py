@@ -19,7 +19,7 @@ from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, pair, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.export import export_all
+from engine.evaluation.export_decoder import export_all
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
 from engine.evaluation.metrics import METRICS, mean_of_defined, title_of
 from engine.evaluation.paired import declared_parameters, format_decoder

@@ -17,7 +17,7 @@ from engine.cli.output import echo, echo_json, echo_notices, format_columns, nan
 from engine.data.encoders import shipped_notices
 from engine.decoder import DEPTH, SET_SIZE, Decoder, score_candidates
 from engine.errors import FrontierError
-from engine.evaluation.export import read_setting
+from engine.evaluation.export_decoder import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.sweep.compute import measure_latency, prepare_decoder
 from engine.integrations.server import Service, build_app

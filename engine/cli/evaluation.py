@@ -27,7 +27,7 @@ from engine.data.answers import containing_documents, read_answers
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.exact_frontier import compute_exact_frontiers
-from engine.evaluation.export import EXPORT_TARGETS, ExportContext, export
+from engine.evaluation.export_decoder import EXPORT_TARGETS, ExportContext, export
 from engine.evaluation.frontier import frontier
 from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.paired import align_on_common_queries, format_stage_call, short_names

@@ -21,7 +21,7 @@ from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, adapted, called
 from engine.feedback import Session
 from engine.feedback.export import VECTOR_FILE_SUFFIXES
 from engine.feedback.presets import resolve_preset
-from engine.feedback.storage import EXPORT_SUFFIX
+from engine.feedback.vote_log import EXPORT_SUFFIX
 from engine.params import values_of
 from engine.progress import counted
 from engine.simulation.simulate import is_replayable

@@ -16,7 +16,7 @@ from engine.data.encoders import TextEncoder
 from engine.data.models.encoder_model import Role
 from engine.decoder import SET_SIZE, Decoder, ScoredCandidates, decode, query_batch, select_from, select_pool
 from engine.errors import DataError
-from engine.evaluation.export import ExportContext, read_setting
+from engine.evaluation.export_decoder import ExportContext, read_setting
 from engine.space import Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from engine.candidates import Candidates
 from engine.params import Whole, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_most_relevant
 from engine.solvers.coverage import MAX_CACHED_GROUND, select_covering_sets, warm
 from engine.solvers.gram import build_ranking
 from engine.solvers.greedy.lambda_path import coverage_paths
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, ask_most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 

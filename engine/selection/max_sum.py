@@ -6,11 +6,11 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_set_objective
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import SUM
 from engine.solvers.lines import LambdaPath
 from engine.solvers.quadratic.solve import SetSearch, rank_sets, warm
-from engine.solvers.questions import LinearQuestion, ask_set_objective
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 

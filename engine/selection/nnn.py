@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates, select_problem
 from engine.params import Choice, Real, Whole, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_elastic_net, ask_most_relevant
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, ask_elastic_net, ask_most_relevant
 from engine.stages import Selector, register
 from engine.values import Ranking
 

@@ -25,7 +25,7 @@ from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import DataError
-from engine.evaluation.export import EXPORT_TARGETS
+from engine.evaluation.export_decoder import EXPORT_TARGETS
 from engine.evaluation.tables import unguard_formula
 from engine.paths import home
 from engine.stages import make, methods

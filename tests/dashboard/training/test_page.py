@@ -19,7 +19,7 @@ from dashboard.session import address, decoders
 from dashboard.session.parameters import param_key
 from dashboard.session.query import TYPED
 from dashboard.training.page import MINE, OPEN_KEY, OUTCOMES
-from engine.evaluation.export import ExportContext, export_all
+from engine.evaluation.export_decoder import ExportContext, export_all
 from engine.evaluation.splits import three_way
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
