@@ -72,12 +72,10 @@ class JudgedDeployment:
         return self._mean_points(self.run_all(seeds), self.held_out)
 
     def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
-        run_points = [self.points_after(run, part_qrels) for run in finished_runs]
+        """Return metric → (n,) points in the spaces that deployments ended with, mean over them."""
+        spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
+        run_points = [self.values(part_qrels, space) for space in spaces]
         return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
-
-    def points_after(self, finished_run: Simulated, part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points in the space that a deployment ended with."""
-        return self.values(part_qrels, self.space.with_embeddings(finished_run.embeddings()))
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
         """Return part and metric → (n,) points gained, mean over the runs."""
