@@ -69,18 +69,20 @@ class JudgedDeployment:
 
     def mean_after(self, seeds: Iterable[int]) -> dict[str, np.ndarray]:
         """Return metric → (n,) points of the held-out part after a deployment, mean over the seeds."""
-        return _average_points(self, self.run_all(seeds), self.held_out)
+        return self._mean_points(self.run_all(seeds), self.held_out)
 
-    def points_after(self, finished_run: Simulated, part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points in the space that a deployment ended with."""
-        return self.values(part_qrels, self.space.with_embeddings(finished_run.embeddings()))
+    def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
+        """Return metric → (n,) points in the spaces that deployments ended with, mean over them."""
+        spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
+        run_points = [self.values(part_qrels, space) for space in spaces]
+        return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
         """Return part and metric → (n,) points gained, mean over the runs."""
         gains: dict[str, np.ndarray] = {}
         # The stream is subsampled for measuring alone; all of it is learned from.
         for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
-            part_gains = subtract_cells(_average_points(self, finished_runs, part_qrels), self.values(part_qrels))
+            part_gains = subtract_cells(self._mean_points(finished_runs, part_qrels), self.values(part_qrels))
             gains |= rename_cells(part_gains, prefix=f"{name} ", suffix=f"@{K}")
         return gains
 
@@ -113,13 +115,6 @@ class JudgedDeployment:
         """Return this deployment with documents cut to their first words."""
         short_corpus = shorten_documents(self.space.corpus, max_words)
         return replace(self, space=Space(short_corpus, engine.embed(short_corpus, encoder=self.encoder)))
-
-
-def _average_points(
-    deployment: JudgedDeployment, finished_runs: Sequence[Simulated], part_qrels: Qrels
-) -> dict[str, np.ndarray]:
-    run_points = [deployment.points_after(run, part_qrels) for run in finished_runs]
-    return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
 
 def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
